@@ -35,6 +35,6 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f\"http://127.0.0.1:{os.environ['ORS_PORT']}/health\", timeout=4)"]
 # Bound to every address, the server refuses to start without keys; docs/docker.md has the whole command:
-#   docker run --init -p 127.0.0.1:8080:8080 -e ORS_API_KEYS=trainer:me:A-LONG-SECRET ors-server
+#   docker run --init -p 127.0.0.1:8080:8080 -e ORS_API_KEYS=trainer:me:REPLACE-WITH-A-SECRET ors-server
 ENTRYPOINT ["ors-server"]
 CMD ["serve"]

@@ -31,6 +31,7 @@ from bench import (
     scienceworld,
     servers,
     webshop,
+    workers,
 )
 from bench.report import Row, as_table
 
@@ -50,6 +51,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "declared_rows": declared_rows.measure,
         "audits": audits.measure,
         "webshop": webshop.measure,
+        "workers": workers.measure,
         "alfworld": alfworld.measure,
         "scienceworld": scienceworld.measure,
     }

@@ -18,6 +18,7 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.http import messages as http
+from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
@@ -189,6 +190,7 @@ class App:
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)
+            settings.slot.note_start()
             manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
@@ -289,6 +291,8 @@ class App:
                 return
             root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
             door = self._doors.get(root, self._ors)
+            if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
+                door = front_page
             if scope["method"] == "HEAD":
                 await http.serve_head(door, scope, receive, watch)
             else:
@@ -411,6 +415,7 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
         worker_threads=settings.worker_threads,
+        slot=settings.slot,
     )
 
 
@@ -422,6 +427,7 @@ def store_options(settings: Settings) -> StoreOptions:
         retain_episodes=settings.retain_episodes,
         retain_days=settings.retain_days,
         write_seconds=settings.store_write_seconds,
+        slot=settings.slot,
     )
 
 

@@ -23,7 +23,7 @@ from ors_server.cli.setting_flags import flag_of
 from ors_server.environments.declared.declaration_schema import declaration_schema
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.episode import TRANSITIONS, Phase
-from ors_server.model.settings import Settings
+from ors_server.model.settings import Settings, load_settings
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
 from ors_server.rewards.deviations import DEVIATIONS, Deviation
 
@@ -200,7 +200,7 @@ def openapi() -> dict[str, Any]:
     """Ask an app for its OpenAPI document."""
 
     async def ask() -> dict[str, Any]:
-        application = create_app(["qa"])
+        application = create_app(["qa"], load_settings(store="memory"))
         transport = httpx2.ASGITransport(application)
         async with (
             application.running(),

@@ -1,22 +1,25 @@
 """Prints how late a server answers others while it reads hostile input, and how much memory that takes.
 
-A process of its own asks `/health` of a real server every 50 ms and reports the longest time that an answer
-took. Meanwhile the server checks arguments by a schema with each keyword of JSON Schema, reads answers of
-each kind of far side, and loads data files of each format (with --reload), at four sizes. A cell has the
-worst of several inputs: the longest answer, the processor time that the server took until it (which is what
-a quiet machine would show), and the most memory.
+A process of its own asks `/health` of a real server every 50 ms. Meanwhile the server checks arguments by a
+schema with each keyword of JSON Schema, at its three doors; reads answers of each kind of far side; and loads
+data files of each format (with --reload), at four sizes. A cell is about all inputs of a kind and size:
 
-A cell that is above the limit by its processor time is measured again.
+- the longest time that an answer took, in milliseconds: on a busy machine it says little;
+- the most processor time of the server's main thread, which runs the event loop, from one answer to the next;
+- the longest time that an answer took, without waits for a processor, but at most the processor time of all
+  threads of the server meanwhile: another thread that holds the interpreter's lock counts here;
+- the most memory of the server, in MiB.
 
-Usage: .venv/bin/python scripts/lag.py [--only WORD] [--limit MILLISECONDS] [--results]
+A cell fails if the second or third is above the limit. It is measured again then, up to three times, at last
+input by input, so that it names the worst. The exit status is 1 if a cell fails.
+
+Usage: .venv/bin/python scripts/lag.py [--only WORD] [--row NAME] [--limit MILLISECONDS] [--json FILE]
+       .venv/bin/python scripts/lag.py --table FILE
 """
 
 import argparse
 import contextlib
-import csv
-import gzip
 import http.client
-import io
 import json
 import multiprocessing
 import os
@@ -25,140 +28,91 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from importlib import import_module
 from itertools import chain
-from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from ors_server.client import Client
 
 sys.path.insert(0, str(Path(__file__).parent))
 FAR: Any = import_module("lag_far_sides")  # beside this script
+FORMATS: Any = import_module("lag_formats")
+KEYWORDS: Any = import_module("lag_keywords")
 
 SIZES = {"1 KB": 1 << 10, "50 KB": 50 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20}
 EVERY = 0.05
 """Seconds between two questions."""
 LIMIT = 150.0
-"""Milliseconds that no answer may take on a quiet machine."""
-TRIES = 4
+"""Milliseconds that nothing may hold the event loop."""
+TRIES = 3
 """Measurements of a cell that is above the limit."""
-WAIT = 120.0
-"""Seconds for one cell."""
-
-TOOLS = '''
-from ors_server import Environment, TextBlock, tool_from_schema
-
-SCHEMAS = __SCHEMAS__
-
-
-def make_accept():
-    def accept(self, arguments):
-        return "accepted"
-
-    return accept
-
-
-class Lag(Environment):
-    """Has a tool for each keyword."""
-
-    name = "lag"
-
-    @classmethod
-    def list_splits(cls):
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"id": 0}]
-
-    def get_prompt(self):
-        return [TextBlock(text="Call.")]
-
-
-for tool_name, schema in SCHEMAS.items():
-    member = tool_from_schema(make_accept(), name=tool_name, description="Accepts.", schema=schema)
-    setattr(Lag, tool_name, member)
-'''
-
-TREE = {"anyOf": [{"items": {"$ref": "#/$defs/tree"}, "minItems": 1}, {"items": {"$ref": "#/$defs/tree"}}]}
-HARD = {
-    "type": "integer",
-    "enum": [*map(str, range(2_000)), {"a": [1]}],
-    "const": {"a": [1, {"b": 2}]},
-    "minimum": 10**60,
-    "maximum": -1,
-    "exclusiveMinimum": 1e300,
-    "exclusiveMaximum": -1e300,
-    "multipleOf": 1e-300,
-    "minLength": 1 << 30,
-    "maxLength": 0,
-    "pattern": "([ab]{1,100}){1,100}c",
-    "minItems": 1 << 30,
-    "maxItems": 0,
-    "uniqueItems": True,
-    "prefixItems": [{"type": "null"}] * 2_000,
-    "items": {"anyOf": [{"type": "null"}] * 100},
-    "contains": {"const": {"a": [1]}},
-    "minProperties": 1 << 30,
-    "maxProperties": 0,
-    "required": [f"r{number}" for number in range(2_000)],
-    "properties": {f"n{number}": {"type": "null"} for number in range(2_000)},
-    "patternProperties": {"^(a+)+$": {"type": "null"}, "([an]{1,50}){1,50}c": False},
-    "additionalProperties": {"anyOf": [{"type": "null"}] * 100},
-    "propertyNames": {"pattern": "^(a+)+$", "maxLength": 2},
-    "dependentRequired": {f"n{number}": [f"r{number}"] for number in range(2_000)},
-    "dependentSchemas": {f"n{number}": {"minProperties": 1 << 30} for number in range(500)},
-    "allOf": [{"uniqueItems": True}] * 100,
-    "anyOf": [{"uniqueItems": True, "minItems": 1 << 30}] * 100,
-    "oneOf": [{"items": {"type": "string"}}, {"items": {"type": "number"}}] * 50,
-    "not": {"items": {"not": {"items": {"not": {}}}}},
-    "if": {"items": {"type": "string"}},
-    "unevaluatedItems": {"type": "null"},
-    "unevaluatedProperties": {"type": "null"},
-    "$ref": "#/$defs/tree",
-    "$dynamicRef": "#/$defs/tree",
+WAIT = 300.0
+"""Seconds for one file to be loaded."""
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
 }
-"""A value for each keyword that makes its check dear."""
-BESIDE: Mapping[str, dict[str, Any]] = {
-    "if": {"then": {"uniqueItems": True}, "else": {"items": {"uniqueItems": True}}},
-    "unevaluatedItems": {"prefixItems": [True] * 2_000, "contains": {"type": "array"}},
-    "unevaluatedProperties": {
-        "patternProperties": {"^(a+)+$": True},
-        "anyOf": [{"properties": {"n1": True}}],
-    },
-    "contains": {"minContains": 2, "maxContains": 3},
-}
-"""Keywords that count beside another."""
+Actions = Mapping[str, Callable[[], str]]
+Cells = dict[str, "Cell"]
+"""The cells of a row by their size."""
 
 
-def repeat(part: str, size: int, *, most: int = 20_000) -> list[str]:
-    """Return texts that have so many bytes together."""
-    count = max(1, min(most, size // (len(part) + 12)))
-    return [f"{part}{number}".ljust(size // count - 3, "a") for number in range(count)]
+@dataclass(frozen=True)
+class Choice:
+    """Which cells are measured, and with which inputs."""
+
+    words: str
+    rows: tuple[str, ...]
+    kinds: tuple[str, ...]
+    sizes: tuple[str, ...]
+    limit: float
+
+    def has(self, row: str) -> bool:
+        """Whether a row is measured."""
+        return self.words in row and (not self.rows or row in self.rows)
+
+    def measure(self, server: "Server", make: Callable[[int], Actions]) -> Cells:
+        """Measure the actions of each size that are chosen by their kind."""
+        cells: Cells = {}
+        for name in self.sizes:
+            actions = {
+                kind: action
+                for kind, action in make(SIZES[name]).items()
+                if not self.kinds or kind in self.kinds
+            }
+            if actions:
+                cells[name] = measure(server, actions, self.limit)
+        return cells
 
 
-def nest(depth: int, width: int) -> Any:
-    """Return lists within lists."""
-    value: Any = list(range(width))
-    for _ in range(depth):
-        value = [value]
-    return value
+@dataclass(frozen=True)
+class Cell:
+    """What one measurement found, in milliseconds and MiB."""
 
+    answer: float
+    """The longest answer."""
+    loop: float
+    """The most processor time of the event loop's thread from one answer to the next."""
+    held: float
+    """The longest answer without waits for a processor, at most the processor time of all threads."""
+    mebibytes: float
+    result: str
 
-SHAPES: Mapping[str, Callable[[int], Any]] = {
-    "numbers": lambda size: [number * (2**61 - 1) for number in range(min(size // 20, 24_000))],
-    "floats": lambda size: [number + 0.1 for number in range(min(size // 8, 24_000))],
-    "texts": lambda size: repeat("a", size),
-    "objects": lambda size: [{"a": [number], "n1": 1} for number in range(min(size // 24, 8_000))],
-    "names": lambda size: dict.fromkeys(repeat("n", size), 1),
-    "plain names": lambda size: {f"n{number}": 1 for number in range(min(size // 10, 20_000))},
-    "text": lambda size: "ab" * (size // 2),
-    "deep": lambda size: nest(60, min(size // 6, 20_000)),
-}
+    @property
+    def busy(self) -> float:
+        """What is compared with the limit."""
+        return max(self.loop, self.held)
+
+    def show(self, limit: float) -> str:
+        """Return it as a text for the table."""
+        mark = "!" if self.busy > limit else ""
+        return f"{self.answer:.0f} ({self.loop:.0f}, {self.held:.0f}{mark}) {self.mebibytes:.0f}"
 
 
 @dataclass
@@ -167,20 +121,31 @@ class Server:
 
     process: "subprocess.Popen[str]"
     url: str
-    longest: "Synchronized[float]"
-    busiest: "Synchronized[float]"
+    figures: "SynchronizedArray[float]"
     lines: Path
 
     def begin(self) -> None:
         """Begin a cell."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-        self.longest.value = self.busiest.value = 0.0
+        self.figures[:] = [0.0] * len(self.figures)
 
-    def end(self, result: str) -> "Cell":
+    def end(self, result: str) -> Cell:
         """Return what was measured since the beginning."""
         time.sleep(3 * EVERY)
-        peak = read_peak(self.process.pid)
-        return Cell(self.longest.value * 1e3, self.busiest.value * 1e3, peak, result)
+        answer, loop, held = (1e3 * seconds for seconds in self.figures[:])
+        return Cell(answer, loop, held, read_peak(self.process.pid), result)
+
+    def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> str:
+        """Send a request; return the status and the end of the answer."""
+        place = urlsplit(self.url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=300)
+        with contextlib.closing(connection):
+            try:
+                connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+                response = connection.getresponse()
+                return f"{response.status} {response.read()[-120:]!r}"
+            except OSError as error:  # it may refuse a long body before it was sent
+                return f"{type(error).__name__}: {error}"
 
 
 def read_peak(process_id: int) -> float:
@@ -189,29 +154,41 @@ def read_peak(process_id: int) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
+def schedule(task: Path | str) -> tuple[float, float]:
+    """Return a thread's seconds on a processor, and ready to run without one."""
+    running, waiting, _ = (Path(task) / "schedstat").read_text().split()
+    return int(running) / 1e9, int(waiting) / 1e9
+
+
 def processor_seconds(process_id: int) -> float:
     """Return the processor time that all threads of a process have taken."""
-    seconds = 0
+    seconds = 0.0
     for task in Path(f"/proc/{process_id}/task").iterdir():
         with contextlib.suppress(OSError):  # a thread may end meanwhile
-            seconds += int((task / "schedstat").read_text().split()[0])
-    return seconds / 1e9
+            seconds += schedule(task)[0]
+    return seconds
 
 
-def probe(url: str, process_id: int, longest: "Synchronized[float]", busiest: "Synchronized[float]") -> None:
+def probe(url: str, process_id: int, figures: "SynchronizedArray[float]") -> None:
     """Ask for the server's health every 50 ms, for ever."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    loop, own = f"/proc/{process_id}/task/{process_id}", f"/proc/self/task/{os.getpid()}"
+    answered = schedule(loop)[0]
     while True:
         began, busy = time.perf_counter(), processor_seconds(process_id)
+        waited = schedule(loop)[1] + schedule(own)[1]
         try:
             connection.request("GET", "/health")
             connection.getresponse().read()
         except (OSError, http.client.HTTPException):
             connection.close()
         took = time.perf_counter() - began
-        longest.value = max(longest.value, took)
-        busiest.value = max(busiest.value, min(took, processor_seconds(process_id) - busy))
+        busy = processor_seconds(process_id) - busy
+        waited = schedule(loop)[1] + schedule(own)[1] - waited
+        ran, answered = schedule(loop)[0] - answered, schedule(loop)[0]
+        now = (took, ran, max(0.0, min(took - waited, busy)))
+        figures[:] = [max(pair) for pair in zip(figures[:], now, strict=True)]
         time.sleep(max(0.0, EVERY - took))
 
 
@@ -219,7 +196,8 @@ def probe(url: str, process_id: int, longest: "Synchronized[float]", busiest: "S
 def serve(folder: Path, reference: str, *words: str) -> Iterator[Server]:
     """Serve an environment, and ask for the server's health meanwhile."""
     lines = folder / "server.log"
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "ORS_LOG_LEVEL": "warning"}
+    homes = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "record")}
+    environment = {**os.environ, **homes, "ORS_LOG_LEVEL": "warning"}
     command = [sys.executable, "-m", "ors_server", "serve", reference, "--port", "0", "--json", *words]
     with lines.open("w") as log:
         process = subprocess.Popen(
@@ -229,17 +207,15 @@ def serve(folder: Path, reference: str, *words: str) -> Iterator[Server]:
         if process.stdout is None or not (announcement := process.stdout.readline()):
             raise SystemExit(f"the server did not start:\n{lines.read_text()}")
         url = find_url(json.loads(announcement))
-        longest: Any = multiprocessing.Value("d", 0.0)
-        busiest: Any = multiprocessing.Value("d", 0.0)
-        shared = (url, process.pid, longest, busiest)
-        prober = multiprocessing.Process(target=probe, args=shared, daemon=True)
+        figures: Any = multiprocessing.Array("d", 3)
+        prober = multiprocessing.Process(target=probe, args=(url, process.pid, figures), daemon=True)
         prober.start()
         time.sleep(1.0)
-        yield Server(process, url, longest, busiest, lines)
+        yield Server(process, url, figures, lines)
         prober.terminate()
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def find_url(announcement: Any) -> str:
@@ -252,85 +228,88 @@ def find_url(announcement: Any) -> str:
     return next(filter(None, map(find_url, parts)), "")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What one measurement found."""
-
-    milliseconds: float
-    """The longest answer."""
-    busy_milliseconds: float
-    """The most processor time of the server between a question and its answer."""
-    mebibytes: float
-    result: str
-
-    def show(self, limit: float) -> str:
-        """Return it as a text for the table."""
-        mark = "!" if self.busy_milliseconds > limit else ""
-        return f"{self.milliseconds:.0f} ({self.busy_milliseconds:.0f}{mark}) {self.mebibytes:.0f}"
+def measure(server: Server, actions: Actions, limit: float) -> Cell:
+    """Measure actions together; if something was late, again, and at last each of them by itself."""
+    best = measure_best(server, actions, limit)
+    if best.busy <= limit or len(actions) == 1:
+        return best
+    cells = {name: measure_best(server, {name: action}, limit) for name, action in actions.items()}
+    worst = max(cells.values(), key=lambda cell: cell.busy)
+    return replace(worst, mebibytes=max(cell.mebibytes for cell in cells.values()))
 
 
-def measure(server: Server, action: Callable[[], str], limit: float) -> Cell:
-    """Measure an action; again if an answer was late, and return the best."""
-    best: Cell | None = None
-    for _ in range(TRIES):
+def measure_best(server: Server, actions: Actions, limit: float) -> Cell:
+    """Measure actions together until nothing is late, some times; return the best."""
+    cells: list[Cell] = []
+    while len(cells) < TRIES and not (cells and cells[-1].busy <= limit):
         server.begin()
-        cell = server.end(action())
-        if best is None or cell.busy_milliseconds < best.busy_milliseconds:
-            best = cell
-        if cell.busy_milliseconds <= limit:
-            break
-    if best is None:
-        raise AssertionError
-    return best
+        results = {name: action() for name, action in actions.items()}
+        cells.append(server.end("\n    ".join(f"{name}: {result}" for name, result in results.items())))
+    return min(cells, key=lambda cell: cell.busy)
 
 
-def worst(cells: Mapping[str, Cell]) -> Cell:
-    """Return the cell with the latest answer; its result says of which input it is."""
-    name, cell = max(cells.items(), key=lambda item: item[1].busy_milliseconds)
-    mebibytes = max(other.mebibytes for other in cells.values())
-    return replace(cell, mebibytes=mebibytes, result=f"{name}: {cell.result}")
+def call_at_each_door(server: Server, name: str, arguments: bytes) -> str:
+    """Call a tool over ORS, MCP and the control API; return how each answered."""
+    tool = json.dumps(name).encode()
+    params = b'"_meta":' + json.dumps(META).encode() + b',"name":' + tool + b',"arguments":' + arguments
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": name,
+    }
+    session = f"s-{uuid4().hex}"
+    order = json.dumps({"env_name": "lag", "split": "test", "index": 0}).encode()
+    own = {"X-Session-ID": session}
+    created = server.ask("/create", order, own)
+    if not created.startswith("200"):
+        raise SystemExit(f"no session: {created}")
+    answers = [
+        server.ask("/lag/call", b'{"name":' + tool + b',"input":' + arguments + b"}", own),
+        server.ask(
+            f"/sessions/{session}/mcp",
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{' + params + b"}}",
+            headers,
+        ),
+        server.ask(
+            f"/_ors/sessions/{session}/calls", b'{"name":' + tool + b',"arguments":' + arguments + b"}", {}
+        ),
+    ]
+    server.ask("/delete", b"{}", own)
+    return " | ".join(answers)
 
 
-def schema_of(keyword: str) -> dict[str, Any]:
-    """Return a schema of arguments that uses a keyword."""
-    part = {keyword: HARD[keyword], **BESIDE.get(keyword, {})}
-    return {"type": "object", "properties": {"x": part}, "$defs": {"tree": TREE}}
-
-
-def call(client: Client, name: str, value: Any) -> str:
-    """Call a tool in a session of its own; return what came of it."""
-    try:
-        with client.episode("lag", split="test", index=0) as episode:
-            result = episode.call(name, {"x": value})
-        return f"{result.text}"[:160]
-    except Exception as error:  # noqa: BLE001  (a refusal of any kind is a result)
-        return f"{type(error).__name__}: {error}"[:160]
-
-
-def keyword_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
-    """Measure every keyword with every shape of arguments; yields the worst shape of each size."""
-    names = {f"k{number}": keyword for number, keyword in enumerate(HARD) if only in keyword}
+def keyword_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
+    """Measure every keyword with arguments of every shape."""
+    names = {f"k{number}": keyword for number, keyword in enumerate(KEYWORDS.HARD) if choice.has(keyword)}
     if not names:
         return
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        schemas = {name: schema_of(keyword) for name, keyword in names.items()}
-        (folder / "lag.py").write_text(TOOLS.replace("__SCHEMAS__", repr(schemas)))
-        with serve(folder, "lag.py:Lag") as server, Client(server.url) as client:
-            yield "(nothing)", [measure(server, lambda: "", limit) for _ in SIZES]
+        schemas = {name: KEYWORDS.schema_of(keyword) for name, keyword in names.items()}
+        (folder / "lag.py").write_text(KEYWORDS.TOOLS.replace("__SCHEMAS__", repr(schemas)))
+        with serve(folder, "lag.py:Lag") as server:
+            yield (
+                "(nothing)",
+                {size: measure(server, {"nothing": str}, choice.limit) for size in choice.sizes},
+            )
             for name, keyword in names.items():
-                cells = []
-                for size in SIZES.values():
-                    values = {shape: make(size) for shape, make in SHAPES.items()}
-                    cells.append(
-                        worst(
-                            {
-                                shape: measure(server, partial(call, client, name, value), limit)
-                                for shape, value in values.items()
-                            }
-                        )
-                    )
-                yield keyword, cells
+                yield keyword, choice.measure(server, partial(calls_of, server, name))
+
+
+def calls_of(server: Server, name: str, size: int) -> Actions:
+    """Return calls of a tool with arguments of each shape."""
+    return {
+        shape: partial(call_at_each_door, server, name, value)
+        for shape, value in encoded_shapes(size).items()
+    }
+
+
+@cache
+def encoded_shapes(size: int) -> Mapping[str, bytes]:
+    """Return arguments of each shape as JSON."""
+    shapes: Mapping[str, bytes] = KEYWORDS.encoded_shapes(size)
+    return shapes
 
 
 def ask(client: Client, side: str, url: str, socket: str) -> str:
@@ -339,125 +318,29 @@ def ask(client: Client, side: str, url: str, socket: str) -> str:
         return episode.call("ask", {"side": side, "url": url, "socket": socket}).text[:160]
 
 
-def far_side_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
-    """Measure every far side with every kind of answer; yields the worst kind of each size."""
-    sides = [side for side in FAR.SIDES if only in f"far side {side}"]
+def far_side_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
+    """Measure every far side with every kind of answer."""
+    sides = [side for side in FAR.SIDES if choice.has(f"far side {side}")]
     if not sides:
         return
-    with tempfile.TemporaryDirectory() as directory, FAR.far_sides() as (url, socket):
+    with tempfile.TemporaryDirectory() as directory, FAR.far_sides() as urls:
         folder = Path(directory)
         (folder / "lag.py").write_text(FAR.TOOLS)
         with serve(folder, "lag.py:Lag") as server, Client(server.url) as client:
             for side in sides:
-                cells = []
-                for size in SIZES.values():
-                    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*FAR.BODIES, "bomb")}
-                    if side != "openenv_socket":
-                        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in FAR.BODIES}
-                    found = {
-                        kind: measure(
-                            server, partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}"), limit
-                        )
-                        for kind, place in places.items()
-                    }
-                    cells.append(worst(found))
-                yield f"far side {side}", cells
+                yield f"far side {side}", choice.measure(server, partial(asks_of, client, side, urls))
 
 
-def json_lines(rows: list[Any]) -> bytes:
-    """Return rows as JSON lines."""
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-
-
-def table(rows: list[list[str]], separator: str) -> bytes:
-    """Return rows as separated values."""
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator).writerows(rows)
-    return text.getvalue().encode()
-
-
-def parquet(rows: list[dict[str, Any]]) -> bytes:
-    """Return rows as a parquet file."""
-    pa: Any = import_module("pyarrow")  # an extra
-    files: Any = import_module("pyarrow.parquet")
-    stream = io.BytesIO()
-    files.write_table(pa.Table.from_pylist(rows), stream)
-    return stream.getvalue()
-
-
-def many(size: int) -> list[dict[str, Any]]:
-    """Return many short rows."""
-    return [{"question": f"What is {number}?", "answer": str(number)} for number in range(max(1, size // 44))]
-
-
-def hostile_lines(size: int) -> dict[str, bytes]:
-    """Return files of JSON lines of about a size."""
-    wide = [f"c{number}" for number in range(size // 8)]
-    repeated = b"{" + b",".join(b'"n%d": 1' % (number % 997) for number in range(size // 10)) + b"}\n"
-    holes = [{"question": "q", **dict.fromkeys(wide[:100], 1)} for _ in range(max(1, size // 1_000))]
+def asks_of(client: Client, side: str, urls: tuple[str, str], size: int) -> Actions:
+    """Return calls that ask a far side for each kind of answer."""
+    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*FAR.BODIES, "bomb")}
+    if side != "openenv_socket":
+        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in FAR.BODIES}
+    url, socket = urls
     return {
-        "many rows": json_lines(many(size)),
-        "one long row": json_lines([{"question": "q" * (size - 64), "answer": "1"}]),
-        "one row of controls": json_lines([{"question": "\x01" * (size // 6 - 64), "answer": "1"}]),
-        "deep": b'{"question": ' + b"[" * (size // 2) + b"]" * (size // 2) + b', "answer": 1}\n',
-        "repeated names": repeated,
-        "wide row": json_lines([dict.fromkeys(wide, 1)]),
-        "no answers": json_lines(holes),
-        "no line ends": b'{"question": "' + b"\\u0000" * (size // 6),
-        "digits": b'{"question": ' + b"9" * size + b"}\n",
+        kind: partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}")
+        for kind, place in places.items()
     }
-
-
-def packed_lines(size: int) -> dict[str, bytes]:
-    """Return packed files of JSON lines, of which one is as small as it may be for its content."""
-    packed = {kind: gzip.compress(content, 1) for kind, content in hostile_lines(size).items()}
-    packer = gzip.compress(b" " * 1_000_000 + b"\n", 9)
-    return {**packed, "bomb": packer * max(1, size // len(packer))}
-
-
-def documents(size: int) -> dict[str, bytes]:
-    """Return files that are one JSON value."""
-    lines = hostile_lines(size)
-    return {
-        "many rows": json.dumps(many(size)).encode(),
-        **{
-            kind: b"[" + lines[kind].strip() + b"]"
-            for kind in ("deep", "repeated names", "wide row", "digits")
-        },
-    }
-
-
-def tables(size: int, separator: str) -> dict[str, bytes]:
-    """Return files of separated values."""
-    wide = ["question", "answer", *(f"c{number}" for number in range(size // 8))]
-    rows = {
-        "many rows": [["question", "answer"], *([f"q{number}", "1"] for number in range(size // 8))],
-        "wide header": [wide, *([["1"]] * 1_000)],
-        "repeated names": [[*wide, "c7"], ["1"] * 3],
-        "one long row": [["question", "answer"], ["q" * (size - 64), "1"]],
-        "one row of controls": [["question", "answer"], ["\x01" * (size - 64), "1"]],
-    }
-    return {kind: table(values, separator) for kind, values in rows.items()}
-
-
-def parquets(size: int) -> dict[str, bytes]:
-    """Return parquet files."""
-    return {
-        "many rows": parquet(many(size)),
-        "one long row": parquet([{"question": "q" * (size - 64), "answer": "1"}]),
-        "one row of controls": parquet([{"question": "\x01" * (size // 6 - 64), "answer": "1"}]),
-        "repeated value": parquet([{"question": "q" * 1_000, "answer": "1"}] * max(1, size // 50)),
-    }
-
-
-FORMATS: Mapping[str, Callable[[int], dict[str, bytes]]] = {
-    "jsonl": hostile_lines,
-    "jsonl.gz": packed_lines,
-    "json": documents,
-    "csv": lambda size: tables(size, ","),
-    "tsv": lambda size: tables(size, "\t"),
-    "parquet": parquets,
-}
 
 
 def look(client: Client) -> str:
@@ -471,44 +354,73 @@ def look(client: Client) -> str:
         return f"{type(error).__name__}: {error}"[:160]
 
 
-def reload(server: Server, client: Client, path: Path, content: bytes) -> str:
-    """Replace a data file, wait until the server has loaded or refused it, and read a task of it."""
+def reload(
+    server: Server, client: Client, folder: Path, data: str, make: Callable[[], Mapping[str, bytes]]
+) -> str:
+    """Replace data files, wait until the server has loaded or refused them, and read a task."""
+    files = make()
     before = server.lines.read_text().count("reloaded")
-    path.write_bytes(content)
+    write(folder, data, files)
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         text = server.lines.read_text()
         if text.count("reloaded") > before:
             line = text.strip().rpartition("\n")[2]
-            return line[:100] if "not reloaded" in line else f"{line[:60]}: {look(client)}"
+            return line[:160] if "not reloaded" in line else f"{line[:60]}: {look(client)}"
         time.sleep(EVERY)
     return "no answer in time"
 
 
-def format_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
-    """Measure every format with every kind of hostile content; yields the worst kind of each size."""
-    for ending, make in FORMATS.items():
-        if only not in ending:
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            folder = Path(directory)
-            keys = {"data": f"train.{ending}", "prompt": "question", "answer": "answer"}
-            text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-            (folder / "environment.toml").write_text(f'{text}reward = "exact_match_reward"\n')
-            path = folder / f"train.{ending}"
-            path.write_bytes(make(1 << 10)["many rows"])
-            with (
-                serve(folder, str(folder), "--reload") as server,
-                Client(server.url) as client,
-            ):
-                cells = []
-                for size in SIZES.values():
-                    found = {
-                        kind: measure(server, partial(reload, server, client, path, content), limit)
+def write(folder: Path, data: str, files: Mapping[str, bytes]) -> None:
+    """Replace the declaration and its data files."""
+    keys = {"data": data, "prompt": "question", "answer": "answer", "reward": "exact_match_reward"}
+    declaration = folder / "environment.toml"
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    if not declaration.exists() or declaration.read_text() != text:
+        declaration.write_text(text)
+    paths = {folder / name: content for name, content in files.items()}
+    for old in (*folder.glob("train*"), *folder.glob("tasks/*")):
+        if old not in paths:
+            old.unlink()
+    for path, content in paths.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+
+
+def format_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
+    """Measure every format with every kind of hostile content."""
+    formats = {name: form for name, form in FORMATS.FORMATS.items() if choice.has(name)}
+    if not formats:
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        data, make = FORMATS.FORMATS["*.jsonl"]
+        write(folder, data, make(1 << 10)["many rows"]())
+        with serve(folder, str(folder), "--reload") as server, Client(server.url) as client:
+            for name, (data, make) in formats.items():
+
+                def reloads_of(size: int, data: str = data, make: Any = make) -> Actions:
+                    return {
+                        kind: partial(reload, server, client, folder, data, content)
                         for kind, content in make(size).items()
                     }
-                    cells.append(worst(found))
-                yield f"*.{ending}", cells
+
+                yield name, choice.measure(server, reloads_of)
+
+
+def print_table(file: Path) -> None:
+    """Print rows that were written with --json as a table of Markdown; of a row measured twice, the last."""
+    rows: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in file.read_text().splitlines():
+        row = json.loads(line)
+        rows.setdefault(row["name"], {}).update(row["cells"])
+    sys.stdout.write(f"| input | {' | '.join(SIZES)} |\n|---|{'---|' * len(SIZES)}\n")
+    for name, cells in rows.items():
+        shown = [
+            f"{cell['loop']:.0f}, {cell['held']:.0f}; {cell['mebibytes']:.0f}" if cell else "-"
+            for cell in map(cells.get, SIZES)
+        ]
+        sys.stdout.write(f"| `{name}` | {' | '.join(shown)} |\n")
 
 
 def main() -> None:
@@ -516,22 +428,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="keywords, endings and far sides with this word")
-    parser.add_argument("--results", action="store_true", help="print what came of each worst cell, too")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="milliseconds that an answer may take")
+    parser.add_argument("--only", default="", help="keywords, formats and far sides with this word")
+    parser.add_argument("--row", action="append", default=[], help="a row by its name; may be repeated")
+    parser.add_argument("--size", action="append", choices=SIZES, help="a size; may be repeated")
+    parser.add_argument("--kind", action="append", default=[], help="a kind of input; may be repeated")
+    parser.add_argument("--results", action="store_true", help="print what came of each input, too")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="milliseconds that the loop may be held")
+    parser.add_argument("--json", type=Path, help="a file to which each row is added as a line of JSON")
+    parser.add_argument("--table", type=Path, help="print such a file as a table of Markdown, and end")
     options = parser.parse_args()
-    sys.stdout.write("longest answer in ms (processor time of the server until it, in ms) memory in MiB\n")
-    sys.stdout.write(f"{'input':24}{''.join(name.rjust(18) for name in SIZES)}\n")
+    if options.table:
+        print_table(options.table)
+        return
+    sizes = tuple(options.size or SIZES)
+    choice = Choice(options.only, tuple(options.row), tuple(options.kind), sizes, options.limit)
+    sys.stdout.write("longest answer in ms (processor time of the loop, time held, in ms) memory in MiB\n")
+    sys.stdout.write(f"{'input':24}{''.join(name.rjust(24) for name in sizes)}\n")
     late = 0
-    for name, cells in chain(
-        *(rows(options.only, options.limit) for rows in (keyword_rows, far_side_rows, format_rows))
-    ):
-        late += sum(cell.busy_milliseconds > options.limit for cell in cells)
-        sys.stdout.write(f"{name:24}{''.join(cell.show(options.limit).rjust(18) for cell in cells)}\n")
+    for name, cells in chain(*(rows(choice) for rows in (keyword_rows, far_side_rows, format_rows))):
+        late += sum(cell.busy > options.limit for cell in cells.values())
+        shown = "".join(cell.show(options.limit).rjust(24) for cell in cells.values())
+        sys.stdout.write(f"{name:24}{shown}\n")
         if options.results:
-            sys.stdout.writelines(f"    {cell.result}\n" for cell in cells)
+            sys.stdout.writelines(f"    {cell.result}\n" for cell in cells.values())
         sys.stdout.flush()
+        if options.json:
+            shown_cells = {size: asdict(cell) for size, cell in cells.items()}
+            with options.json.open("a") as file:
+                file.write(json.dumps({"name": name, "cells": shown_cells}) + "\n")
     sys.stdout.write(f"{late} cells are above {options.limit:g} ms\n")
+    raise SystemExit(1 if late else 0)
 
 
 if __name__ == "__main__":

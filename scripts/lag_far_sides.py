@@ -17,7 +17,7 @@ from ors_server import Environment, TextBlock, ToolOutput, tool
 from ors_server.adapters.openenv_server import from_openenv
 from ors_server.environments.simulated_user.model_user import ModelUser
 from ors_server.environments.simulated_user.user_script import UserScript
-from ors_server.client import AsyncClient, ClientOptions, Patience
+from ors_server.client import AsyncClient, AsyncMcpClient, ClientOptions, Patience
 from ors_server.evaluation.agents.chat_endpoint import ChatEndpoint
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions
 
@@ -37,6 +37,14 @@ async def ors(url, socket):
         ):
             outcomes.append(await outcome(read))
     return outcomes[-1]
+
+
+async def mcp(url, socket):
+    patience = Patience(attempts=1, answer_seconds=60.0)
+    options = ClientOptions(patience=patience)
+    async with AsyncMcpClient(url, era="2026-07-28", options=options) as client:
+        async with client.lobby_episode("lag", "test", 0):
+            pass
 
 
 async def chat(url, socket):
@@ -79,7 +87,8 @@ async def outcome(read):
         return f"{type(error).__name__}: {error}"[:120]
 
 
-SIDES = {function.__name__: function for function in (ors, chat, judge, user, openenv_schema, openenv_socket)}
+ASKED = (ors, mcp, chat, judge, user, openenv_schema, openenv_socket)
+SIDES = {function.__name__: function for function in ASKED}
 
 
 class Lag(Environment):
@@ -103,7 +112,7 @@ class Lag(Environment):
         """Ask a far side."""
         return ToolOutput.ongoing(await outcome(lambda: SIDES[side](url, socket)))
 '''
-SIDES = ("ors", "chat", "judge", "user", "openenv_schema", "openenv_socket")
+SIDES = ("ors", "mcp", "chat", "judge", "user", "openenv_schema", "openenv_socket")
 SCHEMA = {"action": {"title": "Guess", "type": "object", "properties": {"number": {"type": "integer"}}}}
 
 
@@ -112,6 +121,11 @@ def completion(content: str) -> str:
     message = {"role": "assistant", "content": content}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     return json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": choices})
+
+
+def rpc(result: str) -> str:
+    """Return the answer to the first request of an MCP client."""
+    return f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
 
 
 def repeat(part: str, size: int) -> str:
@@ -135,6 +149,10 @@ BODIES: Mapping[str, Callable[[int], str]] = {
     "no JSON": lambda size: repeat("<a>", size),
     "said": lambda size: completion(repeat("a", size)),
     "said controls": lambda size: completion(repeat("\x01", size // 6)),
+    "MCP, a text": lambda size: rpc(f'{{"a":"{repeat("a", size)}"}}'),
+    "MCP, numbers": lambda size: rpc(f'{{"a":[{repeat("1,", size)}1]}}'),
+    "MCP, objects": lambda size: rpc(f'{{"a":[{repeat("{},", size)}1]}}'),
+    "MCP, names": lambda size: rpc(json.dumps({f"n{number}": 1 for number in range(size // 12)})),
     "said numbers": lambda size: completion("[" + repeat("1,", size) + "1]"),
 }
 

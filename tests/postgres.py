@@ -109,6 +109,10 @@ class PostgresServer:
         self.execute(f"CREATE DATABASE {name}")
         return self.url_of(name)
 
+    def drop_database(self, url: str) -> None:
+        """Remove a database of `create_database`, which takes 8 MB; nobody may be connected to it."""
+        self.execute(f"DROP DATABASE {url.rpartition('/')[2]}")
+
     def execute(self, statement: str) -> None:
         """Run one statement outside a transaction, as the cluster's owner."""
         with psycopg.connect(self.url, autocommit=True) as connection:

@@ -40,7 +40,7 @@ class BfclConversation(Environment):
     policy = EpisodePolicy(step_limit=STEP_LIMIT, reward_range=(0.0, 1.0))
     return_range = (0.0, 1.0)
     prompts_may_repeat: ClassVar[bool] = True
-    """The prompt is the first request only: two conversations of BFCL begin alike and go on differently."""
+    """The prompt is only the first request: two conversations may begin alike and continue differently."""
     category: ClassVar[str]
     tasks: ClassVar[Sequence[JSONObject]]
     """Each with `id`, `turns`, `solution` (calls by turn) and `classes`, in BFCL's order."""
@@ -50,7 +50,7 @@ class BfclConversation(Environment):
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Find the task; ValueError if it is not one of this category's."""
         super().__init__(task_spec, secrets)
-        self._place, self._found = self._find(task_spec)
+        self._index, self._task = self._find(task_spec)
         self._turn = 0
         self._calls: list[tuple[str, JSONObject]] = []
         self._worker: Any = None
@@ -89,18 +89,19 @@ class BfclConversation(Environment):
 
     @override
     def get_prompt(self) -> str:
-        return f"{self._found['turns'][0]}\n\n{_HELP}"
+        return f"{self._task['turns'][0]}\n\n{_HELP}"
 
     @override
     def list_task_tools(self) -> list[TaskTool]:
         return [
-            tool_from_schema(_caller(each["name"]), **each)
-            for name in self._found["classes"]
-            for each in self.tools[name]
+            tool_from_schema(_caller(schema["name"]), **schema)
+            for name in self._task["classes"]
+            for schema in self.tools[name]
         ]
 
     @override
     def save_state(self) -> JSONObject:
+        # The services cannot be copied: the state is the calls, which are made again in a fresh worker.
         return {"calls": [list(call) for call in self._calls], "turn": self._turn}
 
     @override
@@ -127,23 +128,25 @@ class BfclConversation(Environment):
         self._turn = verdict["turn"]
         if verdict["is_over"]:
             return ToolOutput.final("The conversation is over.", reward=float(verdict["is_right"]))
-        return ToolOutput.ongoing(self._found["turns"][self._turn])
+        return ToolOutput.ongoing(self._task["turns"][self._turn])
 
     async def _begin(self, calls: Sequence[Any]) -> None:
-        """Start the task in the session's worker, and make calls that were made before."""
+        """Start the task in the session's worker, and repeat earlier calls."""
         if self._worker is None:
+            # Global, so that workers are shared by sessions in turn: starting one imports the package, which
+            # takes seconds.
             spec = PACKAGE.spec({"category": self.category}, max_global_num=MAX_WORKERS)
             self._worker = await self.context.acquire_resource(spec=spec, scope="global")
-        await self._worker.begin(self._place, calls)
+        await self._worker.begin(self._index, calls)
 
     @classmethod
     def _find(cls, task_spec: JSONObject) -> tuple[int, JSONObject]:
-        for place, task in enumerate(cls.tasks):
+        for index, task in enumerate(cls.tasks):
             if task["id"] == task_spec.get("id"):
-                return place, task
+                return index, task
         raise ValueError(
             f"expected the id of a task of bfcl/{cls.category}, such as {cls.tasks[0]['id']!r}, "
-            f"came {task_spec.get('id')!r:.80}"
+            f"got {task_spec.get('id')!r:.80}"
         )
 
 

@@ -1,9 +1,16 @@
-"""Games of gymnasium: a task is a seed, a call of the tool `act` is a step."""
+"""Games of gymnasium: a task is a seed, a call of the tool `act` is a step.
+
+Three parts, in this order: plans (the actions that earn the most, found with knowledge of the game's random
+numbers), views (rules, names of actions and the board as text), and the environment itself.
+"""
 
 import functools
 import json
 import os
+import re
+from collections import deque
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import import_module
@@ -13,8 +20,6 @@ from typing import Any, ClassVar, Literal
 from typing_extensions import override
 
 from ors_server.adapters.gymnasium_names import MINIGRID, REPEATING, TOY_TEXT
-from ors_server.adapters.gymnasium_plans import find_plan
-from ors_server.adapters.gymnasium_views import name_actions, rules_of, view
 from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.environments.boundary import describe
 from ors_server.environments.environment import Environment
@@ -24,17 +29,212 @@ from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironme
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.wire import JSONObject, ToolOutput
 
+HORIZON = 100
+"""Maximum number of actions of a plan."""
+EXPANSIONS = 3_000
+"""Maximum number of positions of a game that are searched."""
+
+
+def find_plan(env: Any) -> list[int] | None:
+    """Return the actions of a game that was just reset; `None` if no plan is found that ends it well.
+
+    A game with a table of its transitions is solved exactly: the random numbers that it will draw are drawn
+    from a copy of its generator, one per step. Others are searched breadth first on copies.
+    """
+    game = env.unwrapped
+    if hasattr(game, "P"):
+        return _plan_by_table(game)
+    if hasattr(game, "pprint_grid") or type(game).__name__ == "BlackjackEnv":
+        return _plan_by_copies(game)
+    return None
+
+
+def _plan_by_table(game: Any) -> list[int] | None:
+    # A copy, so that the game itself draws the same numbers when the plan is played.
+    chance = deepcopy(game.np_random)
+    layer: dict[int, tuple[float, list[int]]] = {int(game.s): (0.0, [])}
+    best: tuple[float, list[int]] | None = None
+    for _ in range(HORIZON):
+        # One draw per step, the same for every state of the layer, as the game draws once per step, too.
+        drawn = float(chance.random())
+        following: dict[int, tuple[float, list[int]]] = {}
+        for state, (earned, path) in layer.items():
+            for action, outcomes in game.P[state].items():
+                target, reward, is_over = _outcome(outcomes, drawn)
+                reached = (earned + float(reward), [*path, int(action)])
+                if not is_over:
+                    if target not in following or following[target][0] < reached[0]:
+                        following[target] = reached
+                elif best is None or best[0] < reached[0]:
+                    best = reached
+        layer = following
+    return None if best is None else best[1]
+
+
+def _outcome(outcomes: Any, drawn: float) -> tuple[int, float, bool]:
+    """Return state, reward and end for a random number, as `categorical_sample` chooses."""
+    total = 0.0
+    for probability, state, reward, is_over in outcomes:
+        total += probability
+        if total > drawn:
+            return int(state), float(reward), bool(is_over)
+    # Rounding may leave the sum below the draw; `argmax` of nothing then gives the first outcome.
+    _, state, reward, is_over = outcomes[0]
+    return int(state), float(reward), bool(is_over)
+
+
+def _plan_by_copies(game: Any) -> list[int] | None:
+    seen, queue = {_fingerprint(game)}, deque([(game, list[int]())])
+    for _ in range(EXPANSIONS):
+        if not queue:
+            return None
+        position, path = queue.popleft()
+        for action in range(int(game.action_space.n)):
+            copy = deepcopy(position)
+            _, reward, terminated, truncated, _ = copy.step(action)
+            if terminated or truncated:
+                # A lost game is no step of a plan; the search continues with other actions.
+                if float(reward) > 0:
+                    return [*path, action]
+                continue
+            mark = _fingerprint(copy)
+            if mark not in seen and len(path) + 1 < HORIZON:
+                seen.add(mark)
+                queue.append((copy, [*path, action]))
+    return None
+
+
+def _fingerprint(game: Any) -> Any:
+    if hasattr(game, "grid"):
+        carried = game.carrying and (game.carrying.type, game.carrying.color)
+        return tuple(game.agent_pos), game.agent_dir, carried, game.grid.encode().tobytes()
+    return tuple(game.player), tuple(game.dealer)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_DIRECTIONS = ("east", "south", "west", "north")
+_PLACES = ("Red (R)", "Green (G)", "Yellow (Y)", "Blue (B)")
+
+
+@dataclass(frozen=True)
+class GameRules:
+    """What is known about a family of games."""
+
+    rules: str
+    actions: tuple[str, ...]
+    """Names in the order of the action numbers; empty: the environment names them itself."""
+    rewards: tuple[float, float] | None
+    """Least and greatest reward of one step."""
+
+
+_RULES = {
+    "FrozenLake": GameRules(
+        "Cross the frozen lake from the start S to the goal G without stepping into a hole H; F is ice. The "
+        "ice may be slippery: then you move as you chose in a third of the cases, and otherwise to one of "
+        "the two sides. Reaching the goal pays 1 and ends the game; a hole ends it and pays nothing.",
+        ("left", "down", "right", "up"),
+        (0.0, 1.0),
+    ),
+    "CliffWalking": GameRules(
+        "Walk from the start in the lower left corner to the target T in the lower right one. You are at x. "
+        "Each step costs 1; stepping onto the cliff C costs 100 and puts you back to the start.",
+        ("up", "right", "down", "left"),
+        (-100.0, -1.0),
+    ),
+    "Taxi": GameRules(
+        "Drive the taxi to the passenger, pick the passenger up, drive to the destination, and drop the "
+        "passenger off there. The four places are R, G, Y and B; a colon can be crossed, a bar is a wall. "
+        "Each step costs 1, a wrong pickup or dropoff 10; the right dropoff pays 20 and ends the game.",
+        ("south", "north", "east", "west", "pickup", "dropoff"),
+        (-10.0, 20.0),
+    ),
+    "Blackjack": GameRules(
+        "Beat the dealer: come closer to 21 than the dealer, and not above. An ace counts 11 where that is "
+        "possible (a usable ace), and else 1; faces count 10. The dealer draws up to 17. Winning pays 1, "
+        "losing -1, a draw 0.",
+        ("stick", "hit"),
+        (-1.0, 1.0),
+    ),
+    "MiniGrid": GameRules(
+        "You are in a grid world and have a mission. The view shows the whole grid from above, two "
+        "characters per cell: the object, then its colour. W wall, G goal, K key, A ball, B box, V lava, F "
+        "floor, D closed door, L locked door, __ open door; you are >> (facing east), VV (south), << (west) "
+        "or ^^ (north). `left` and `right` turn you; `forward` moves; `pickup`, `drop` and `toggle` act on "
+        "the cell that you face. The reward comes at the end: up to 1, and the less the more steps you took.",
+        (),
+        (-1.0, 1.0),
+    ),
+}
+UNKNOWN = GameRules("Play the game. Its rewards are those of the package.", (), None)
+
+
+def rules_of(game: str) -> GameRules:
+    """Return what is known about a game by its id."""
+    # BabyAI's levels are grids of MiniGrid, with the same rules.
+    family = "MiniGrid" if game.startswith("BabyAI-") else game
+    return next((rules for name, rules in _RULES.items() if family.startswith(name)), UNKNOWN)
+
+
+def name_actions(env: Any, game: str) -> Sequence[str]:
+    """Return the names of a game's actions, in the order of their numbers."""
+    named = rules_of(game).actions
+    if named:
+        return named
+    kinds = getattr(env.unwrapped, "actions", None)
+    if kinds is not None:
+        return [kind.name for kind in kinds]
+    return [str(number) for number in range(int(env.action_space.n))]
+
+
+def view(env: Any, observation: Any) -> str:
+    """Return what an agent sees of a game: the board without colours, and what they would have shown."""
+    game = env.unwrapped
+    if hasattr(game, "pprint_grid"):
+        return _view_grid(game)
+    board = env.render() if env.render_mode == "ansi" else ""
+    text = _COLOURS.sub("", board or "").strip("\n")
+    return "\n".join(part for part in (text, _describe(game, observation)) if part)
+
+
+def _view_grid(game: Any) -> str:
+    column, row = (int(number) for number in game.agent_pos)
+    carried = "nothing" if game.carrying is None else f"a {game.carrying.color} {game.carrying.type}"
+    return (
+        f"Mission: {game.mission}\n{game.pprint_grid()}\n"
+        f"You are in row {row}, column {column}, facing {_DIRECTIONS[game.agent_dir]}, and carry {carried}."
+    )
+
+
+def _describe(game: Any, observation: Any) -> str:
+    kind = type(game).__name__
+    if kind == "TaxiEnv":
+        row, column, passenger, target = game.decode(int(observation))
+        state = f"waits at {_PLACES[passenger]}" if passenger < len(_PLACES) else "is in the taxi"
+        return (
+            f"The taxi is in row {row}, column {column}. The passenger {state}, and wants to go to "
+            f"{_PLACES[target]}."
+        )
+    if kind == "BlackjackEnv":
+        total, dealer, ace = observation
+        return f"Your sum is {total}, {'with a' if ace else 'without'} usable ace. The dealer shows {dealer}."
+    if kind in {"FrozenLakeEnv", "CliffWalkingEnv"}:
+        columns = game.ncol if kind == "FrozenLakeEnv" else game.shape[1]
+        row, column = divmod(int(observation), int(columns))
+        return f"You are in row {row}, column {column}."
+    return f"Observation: {observation}"
+
+
 PINNED = ("gymnasium==1.4.0", "minigrid==3.2.0")
 EDITION = "2"
 """Changes whenever the same game and options give other texts or rewards than before."""
 _SEEDS_LOOKED_AT = 10
 STEP_LIMIT = 200
-"""Steps of a game that has no limit of its own."""
+"""Steps of a game that has no limit itself."""
 RETURNS = MappingProxyType({"CliffWalking-v1": (-100.0 * STEP_LIMIT, -13.0)})
 """Least and greatest return, where every task has the same."""
 
 BY_CHANCE = ("Blackjack", "CliffWalkingSlippery", "MiniGrid-Dynamic-Obstacles")
-"""Games that begin alike and go on differently, with every seed."""
+"""Games that begin alike and continue differently, with every seed."""
 _CHANCES = ("is_slippery", "is_rainy", "fickle_passenger")
 """Options of games that let chance decide what a step does."""
 _LAKE = "FrozenLake"
@@ -59,13 +259,14 @@ class GameSettings(SplitSizes):
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether games that begin alike may go on differently."""
+        """Whether games that begin alike may continue differently."""
         chances = {"is_slippery": self.game.startswith(_LAKE), **self.options}
         return self.game.startswith(BY_CHANCE) or any(chances.get(option) for option in _CHANCES)
 
     def open(self, seed: int = 0) -> Any:
         """Make the game of a task, which is yet to be reset."""
         gymnasium = _import_gymnasium(self.game)
+        # The class tells which render modes there are before the game is made; a wrong one would raise.
         creator = gymnasium.envs.registration.load_env_creator(gymnasium.spec(self.game).entry_point)
         has_text = "ansi" in getattr(creator, "metadata", {}).get("render_modes", ())
         drawn: dict[str, Any] = {"render_mode": "ansi"} if has_text else {}
@@ -83,6 +284,7 @@ class GameSettings(SplitSizes):
 
         Games that begin with the same view are one task. Twice as many seeds as tasks are tried.
         """
+        # Twice as many seeds as tasks bound the time for games with few different beginnings.
         total = self.train_tasks + self.test_tasks
         is_drawn = self.has_random_maps or (self.game in REPEATING and not self.is_by_chance)
         if not is_drawn:
@@ -149,6 +351,7 @@ class GymnasiumGame(NumberedTasks):
     @override
     def load_state(self, state: JSONObject) -> None:
         self.setup()
+        # A game's state cannot be copied in general: it is played again from its seed.
         for action in state["actions"]:
             self.take_step(action)
 
@@ -176,9 +379,9 @@ def from_gymnasium(
     """Make an environment of a game of gymnasium with discrete actions; its tool is `act(action)`.
 
     A task is a seed: those of `train` come first, those of `test` after them. A step pays the game's reward.
-    Seeds with which a game begins alike are one task, unless chance decides how it goes on, so that there may
-    be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task, unless
-    the options have `map_name` or `desc`.
+    Seeds with which a game begins alike are one task, unless chance decides how it continues, so that there
+    may be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task,
+    unless the options have `map_name` or `desc`.
 
     Args:
         game: An id such as `FrozenLake-v1`; any that is registered, also by a package of yours.
@@ -196,26 +399,28 @@ def from_gymnasium(
 
 
 def _make_class(settings: GameSettings) -> type[Environment]:
-    game, place = settings.game, f"gymnasium/{settings.game}"
-    settings.check_sizes(place)
+    game, label = settings.game, f"gymnasium/{settings.game}"
+    settings.check_sizes(label)
     try:
         env = settings.open()
     except Exception as error:
-        if _is_unregistered(error):
-            raise UnknownEnvironmentError(f"{place}: no game of that id is registered: {error}") from error
+        if isinstance(error, import_module("gymnasium").error.UnregisteredEnv):
+            raise UnknownEnvironmentError(f"{label}: no game of that id is registered: {error}") from error
         raise EnvironmentDefinitionError(
-            f"{place}: gymnasium refuses it with the options {dict(settings.options)}: {describe(error)}"
+            f"{label}: gymnasium refuses it with the options {dict(settings.options)}: {describe(error)}"
         ) from error
     if not hasattr(env.action_space, "n"):
         raise EnvironmentDefinitionError(
-            f"{place}: expected discrete actions, came {env.action_space}; games of numbers are not adapted"
+            f"{label}: expected discrete actions, got {env.action_space}; games of numbers are not adapted"
         )
     actions = tuple(name_actions(env, game))
     limit = _step_limit(env)
     env.close()
+    # Options may change what a step pays, so that the known range no longer holds.
     rewards = None if PAYING & set(settings.options) else rules_of(game).rewards
     seeds = settings.list_seeds()
     train, test = share_tasks(settings, len(seeds))
+    # The options are part of the version, as they change tasks and rewards.
     digest = sha256(json.dumps(settings.options, sort_keys=True, default=repr).encode()).hexdigest()[:8]
     return type(
         f"Gymnasium{''.join(part for part in game if part.isalnum())}",
@@ -266,10 +471,6 @@ def _import_gymnasium(game: str) -> Any:
     if game.startswith(("MiniGrid-", "BabyAI-")):
         import_module("minigrid")
     return import_module("gymnasium")
-
-
-def _is_unregistered(error: Exception) -> bool:
-    return isinstance(error, import_module("gymnasium").error.UnregisteredEnv)
 
 
 def _make_default(name: str) -> type[Environment]:

@@ -83,4 +83,4 @@ _REPEATING = """
     BabyAI-OneRoomS8-v0 BabyAI-OneRoomS12-v0
 """
 REPEATING = frozenset(_REPEATING.split())
-"""Games of which some of the first 1,100 seeds begin alike, as was measured; of the others none do."""
+"""Games of which some of the first 1,100 seeds begin alike, as was measured; the other games do not."""

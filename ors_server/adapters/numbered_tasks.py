@@ -10,7 +10,7 @@ from ors_server.model.wire import JSONObject, Split, named_split
 
 
 class SplitSizes:
-    """The part of an environment's settings that says how many tasks each split has."""
+    """The part of an environment's settings that states the number of tasks of each split."""
 
     train_tasks: int
     test_tasks: int
@@ -20,11 +20,11 @@ class SplitSizes:
         """Number of tasks by split, in the order of their numbers."""
         return {"train": self.train_tasks, "test": self.test_tasks}
 
-    def check_sizes(self, place: str) -> None:
-        """Raise `EnvironmentDefinitionError`, which begins with `place`, if there is no task."""
+    def check_sizes(self, source: str) -> None:
+        """Raise `EnvironmentDefinitionError`, which begins with `source`, if there is no task."""
         if min(self.sizes.values()) < 0 or not sum(self.sizes.values()):
             raise EnvironmentDefinitionError(
-                f"{place}: expected at least one task, came train_tasks={self.train_tasks}, "
+                f"{source}: expected at least one task, got train_tasks={self.train_tasks}, "
                 f"test_tasks={self.test_tasks}"
             )
 
@@ -35,6 +35,7 @@ def share_tasks(sizes: SplitSizes, count: int) -> tuple[int, int]:
     A split that has tasks in the sizes gets one at least, `train` before `test`.
     """
     total = sizes.train_tasks + sizes.test_tasks
+    # Rounded down, but never to an empty split; `train` wins if there is one task only.
     test = max(sizes.test_tasks * count // total, min(sizes.test_tasks, 1))
     test = min(test, count - min(sizes.train_tasks, 1))
     return count - test, test

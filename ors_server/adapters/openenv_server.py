@@ -2,6 +2,9 @@
 
 A server lists no tasks: a task is what `reset` gets, by default a seed. An MCP environment's tools stay its
 tools; any other action becomes the tool `act`, with the schema that the server states.
+
+The server is not trusted. Its answers have limits of size and depth (`_BOUNDS`), every message has a time
+limit, no redirect is followed, and a connection on which an answer is missing is never used again.
 """
 
 import json
@@ -55,14 +58,14 @@ class _MessageFields(TypedDict):
 
 @with_config(strict=True)
 class _SchemaFields(TypedDict):
-    """What is read of `/schema`."""
+    """The fields that are read of `/schema`."""
 
     action: JSONObject
 
 
 @with_config(strict=True)
 class _ActionFields(TypedDict):
-    """What is read of the schema of an action, which is a JSON schema."""
+    """The fields that are read of an action's schema, which is a JSON schema."""
 
     title: NotRequired[str]
     description: NotRequired[str | None]
@@ -94,7 +97,7 @@ class OpenEnvSession:
         self._seconds = seconds
         self._socket: Any = None
         self._is_lost = False
-        """A message was sent, and its answer not read: it would be taken for the next message's."""
+        """A message was sent and its answer not read; that answer would be mistaken for the next one."""
 
     async def open(self) -> None:
         """Connect; ResourceError if the server does not accept."""
@@ -130,6 +133,8 @@ class OpenEnvSession:
                 "answered; create a new session"
             )
         message = {"type": kind} if data is None else {"type": kind, "data": data}
+        # Lost until the answer was read whole: a cancellation or a time limit in between leaves it in the
+        # connection.
         self._is_lost = True
         try:
             with anyio.fail_after(self._seconds):
@@ -159,6 +164,7 @@ class OpenEnvSession:
             try:
                 await self._socket.close()
             finally:
+                # A server that does not agree must not keep the connection open.
                 self._socket.transport.abort()
 
 
@@ -176,7 +182,7 @@ class RemoteOpenEnv(Environment):
         super().__init__(task_spec, secrets)
         if not isinstance(task_spec.get("reset"), dict):
             raise ValueError(  # noqa: TRY004  (a value of the task)
-                f"expected a task with the arguments of reset, came {task_spec!r:.80}"
+                f"expected a task with the arguments of reset, got {task_spec!r:.80}"
             )
         self._session = OpenEnvSession(self.url, self.answer_seconds)
         self._beginning: JSONObject = {}
@@ -189,7 +195,7 @@ class RemoteOpenEnv(Environment):
     @override
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [{"id": f"{cls.name}/{place}", "reset": dict(task)} for place, task in enumerate(cls.tasks)]
+        return [{"id": f"{cls.name}/{index}", "reset": dict(task)} for index, task in enumerate(cls.tasks)]
 
     @override
     async def setup(self) -> None:
@@ -210,10 +216,11 @@ class RemoteOpenEnv(Environment):
         observation: Any = answer.get("observation") or {}
         error: Any = cast("JSONObject", observation).get("error") if isinstance(observation, dict) else None
         number, is_done = _reward_of(answer.get("reward")), _is_done(answer.get("done"))
+        # An error with a reward or an end is part of the game; without either, the call did not run.
         if isinstance(error, dict) and number is None and not is_done:
-            found = cast("JSONObject", error)
-            if str(found.get("error_type")) in _AGENTS_TOOL_FAULTS:
-                message = found.get("message") or "the OpenEnv server refused without a message"
+            refusal = cast("JSONObject", error)
+            if str(refusal.get("error_type")) in _AGENTS_TOOL_FAULTS:
+                message = refusal.get("message") or "the OpenEnv server refused without a message"
                 raise ToolError(f"{message!s:.{_MAX_MESSAGE}}")
         text = _text(observation)
         return ToolOutput.final(text, reward=number) if is_done else ToolOutput.ongoing(text, reward=number)
@@ -233,18 +240,18 @@ def from_openenv(
         EnvironmentDefinitionError: If websockets is not installed, or the server does not answer.
     """
     SOURCE.check_installed()
-    place = _checked(url)
+    address = _checked(url)
     members: dict[str, Any] = {
         "__doc__": RemoteOpenEnv.__doc__,
         "__module__": __name__,
-        "name": served_name("openenv", urlsplit(place).netloc + urlsplit(place).path.rstrip("/")),
-        "url": place,
+        "name": served_name("openenv", urlsplit(address).netloc + urlsplit(address).path.rstrip("/")),
+        "url": address,
         "answer_seconds": answer_seconds,
         "tasks": [{"seed": seed} for seed in range(SEEDS)]
         if tasks is None
         else [dict(task) for task in tasks],
     }
-    for number, tool in enumerate(_tools(place, min(SCHEMA_SECONDS, answer_seconds))):
+    for number, tool in enumerate(_tools(address, min(SCHEMA_SECONDS, answer_seconds))):
         members[f"call_{number}"] = tool_from_schema(_stepper(tool["name"]), **tool)
     return type("OpenEnvTasks", (RemoteOpenEnv,), members)
 
@@ -260,7 +267,7 @@ def _checked(url: str) -> str:
 
 
 def _tools(url: str, seconds: float) -> list[JSONObject]:
-    """Return the tools that a server's actions mean."""
+    """Return the tools for a server's actions."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop
@@ -273,6 +280,8 @@ async def _find_tools(url: str, seconds: float) -> list[JSONObject]:
         with anyio.fail_after(seconds):
             schema = await _read(address)
             action = read_answer(_SchemaFields, schema, f"the answer of {address}")["action"]
+            # Checked here, so that a bad schema is reported when the environment is made and not at its first
+            # session.
             read_answer(_ActionFields, action, f"the action's schema of {address}")
             return await _list_tools(url, seconds) if action.get("title") in _MCP_ACTIONS else [_act(action)]
     except TimeoutError as error:
@@ -331,6 +340,7 @@ def _act(action: JSONObject) -> JSONObject:
 def _refusal(data: JSONObject) -> Exception:
     code = f"{data.get('code')!s:.100}"
     message = f"{data.get('message') or 'the OpenEnv server refused without a message'!s:.{_MAX_MESSAGE}}"
+    # The agent's faults are answered to it, and it may try again; those of the server end the session.
     if code in _AGENTS_FAULTS:
         rows: Any = data.get("errors")
         errors = [_problem(row) for row in cast("Sequence[Any]", rows)] if isinstance(rows, list) else []
@@ -344,8 +354,8 @@ def _problem(row: Any) -> str:
     """Return one of pydantic's errors as text."""
     fields = cast("JSONObject", row) if isinstance(row, dict) else {"msg": row}
     location: Any = fields.get("loc")
-    place = ".".join(map(str, cast("Sequence[Any]", location))) if isinstance(location, list) else ""
-    return f"{place}: {fields.get('msg')}"
+    path = ".".join(map(str, cast("Sequence[Any]", location))) if isinstance(location, list) else ""
+    return f"{path}: {fields.get('msg')}"
 
 
 def _is_done(done: Any) -> bool:
@@ -379,8 +389,9 @@ def _text(observation: Any) -> str:
     """Return an observation as text: its prompt, its only text, the content of a tool's result, or JSON."""
     if not isinstance(observation, dict):
         return "" if observation is None else str(observation)
-    given = cast("JSONObject", observation)
-    fields = {key: value for key, value in given.items() if value not in (None, {}, [])}
+    mapping = cast("JSONObject", observation)
+    # Empty fields say nothing to an agent, and would make JSON of an observation with one text.
+    fields = {key: value for key, value in mapping.items() if value not in (None, {}, [])}
     content = _content(fields.get("result"))
     if content is not None:
         return content
@@ -396,7 +407,9 @@ def _content(result: Any) -> str | None:
     if not isinstance(blocks, list) or not blocks:
         return None
     texts = [
-        cast("JSONObject", one).get("text") for one in cast("Sequence[Any]", blocks) if isinstance(one, dict)
+        cast("JSONObject", block).get("text")
+        for block in cast("Sequence[Any]", blocks)
+        if isinstance(block, dict)
     ]
     return "\n".join(map(str, texts)) if all(isinstance(text, str) for text in texts) else None
 

@@ -1,4 +1,4 @@
-"""Problems of reasoning-gym, verdicts on answers, and the answers that do not get to a dataset's grader."""
+"""Problems of reasoning-gym, verdicts on answers, and answers that are refused before a dataset's grader."""
 
 import re
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class GeneratedProblem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a dataset pays for an answer."""
+    """The score of a dataset's grader for an answer."""
 
     score: float
     reason: str = ""
@@ -42,16 +42,19 @@ class Verdict:
 
 
 def refuse(dataset: str, answer: str) -> str:
-    """Return why an answer does not get to its dataset; empty if it does."""
+    """Return why an answer is refused before grading; empty if it is not."""
     if len(answer) > MAX_ANSWER:
         return f"the answer has {len(answer)} characters; at most {MAX_ANSWER} are read"
     if _NO_NUMBER.search(answer) and dataset in NUMBERS:
-        return "the answer is no finite number"
+        return "the answer is not a finite number"
     if dataset not in FORMULAS:
         return ""
+    # SymPy's parser evaluates text as Python: an attribute or a dunder name would reach any object.
     if not _FORMULA.fullmatch(answer) or "__" in answer or re.search(r"\.\s*[A-Za-z_]", answer):
-        return "the answer is no formula of numbers, names, brackets and + - * / ^ **"
+        return "the answer is not a formula of numbers, names, brackets and + - * / ^ **"
+    # Such a number or power would be computed exactly, for minutes and gigabytes.
     if _POWERS.search(answer) or re.search(r"\d{40}", answer):
         return "the answer has a number or a power that is too large"
+    # Single letters are variables.
     unknown = [word for word in _WORD.findall(answer) if len(word) > 1 and word not in FORMULAS[dataset]]
     return f"the answer has the unknown name {unknown[0]!r}" if unknown else ""

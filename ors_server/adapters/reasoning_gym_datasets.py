@@ -27,7 +27,7 @@ PINNED = "reasoning-gym==0.1.25"
 EDITION = "3"
 """Changes whenever the same dataset and options give other prompts or rewards than before."""
 LIMITS = OffloadLimits(cpu_seconds=20.0, memory_bytes=2048 * offload.MIB)
-"""Of making a problem, or of scoring an answer."""
+"""For making a problem, or for scoring an answer."""
 MODULE = "ors_server.adapters.reasoning_gym_worker"
 _make = offload.FunctionPath(f"{MODULE}:make_problem")
 _score = offload.FunctionPath(f"{MODULE}:score_answer")
@@ -39,7 +39,7 @@ _check = offload.FunctionPath(f"{MODULE}:check_options")
 def workers() -> PreparedPool:
     """Return workers that outlast an application, since importing reasoning-gym takes seconds.
 
-    They hash texts alike: some datasets depend on the order of a set of texts.
+    They have the same hash seed: some datasets depend on the order of a set of texts.
     """
     return PreparedPool(MODULE, size=2, variables={"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"})
 
@@ -75,8 +75,8 @@ _REPEATING = """
 REPEATING = frozenset(_REPEATING.split())
 """Datasets that repeat questions within their first 1,100 and are quick to compare, as was measured."""
 REPEATS = Path(__file__).with_name("reasoning_gym_repeats.json")
-"""Of the datasets that repeat and are slow to compare, without options: the indices whose question an earlier
-one has, as `list_distinct` found them in up to 40 seconds of processor time for each dataset."""
+"""For datasets that repeat questions and are slow to compare, without options: indices whose question an
+earlier index has, as `list_distinct` found them in up to 40 seconds of processor time for each dataset."""
 _NO_ANSWER = "it stores no answer, so nothing shows that its problems can be solved"
 BROKEN = MappingProxyType(
     {
@@ -154,6 +154,7 @@ class ReasoningGymEnvironment(NumberedTasks):
     @override
     async def grade_submission(self, submission: Submission) -> RewardResult:
         call = (*self._address(self.task_spec), self._problem, submission.answer or "")
+        # The problem goes along, so that the worker can tell whether it made the same one again.
         try:
             verdict = await workers().run(_score, *call, limits=LIMITS)
         except offload.OverLimitError as error:
@@ -162,7 +163,7 @@ class ReasoningGymEnvironment(NumberedTasks):
 
     @classmethod
     def _address(cls, task_spec: JSONObject) -> tuple[str, str, int]:
-        """Return what tells a worker which problem is meant."""
+        """Return the arguments that identify a problem for a worker."""
         return cls._settings.dataset, cls._settings.config(), int(task_spec["index"])
 
 
@@ -200,13 +201,14 @@ def _read_repeats() -> Mapping[str, Sequence[int]]:
 
 
 def _make_class(settings: DatasetSettings) -> type[Environment]:
-    place = f"reasoning_gym/{settings.dataset}"
-    settings.check_sizes(place)
+    label = f"reasoning_gym/{settings.dataset}"
+    settings.check_sizes(label)
     if settings.options:
         mistake = workers().call(_check, settings.dataset, settings.config(), limits=LIMITS)
         if mistake:
-            raise EnvironmentDefinitionError(f"{place}: {mistake}")
+            raise EnvironmentDefinitionError(f"{label}: {mistake}")
     indices: Sequence[int] = range(settings.train_tasks + settings.test_tasks)
+    # With other options or another seed, the stored list of repeats does not hold.
     if settings == DatasetSettings(settings.dataset):
         repeats = frozenset(_read_repeats().get(settings.dataset, ()))
         indices = [index for index in indices if index not in repeats]

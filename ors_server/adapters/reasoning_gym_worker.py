@@ -25,16 +25,19 @@ EVALUATING = (
 _package: Any = import_module("reasoning_gym")
 
 for _module in EVALUATING:
+    # Replaced in the modules' own namespaces, before any dataset is made: `eval` there sees literals
+    # only.
     vars(import_module(f"reasoning_gym.{_module}"))["eval"] = ast.literal_eval
 
 
 def check_options(dataset: str, options: str) -> str:
     """Return what is wrong with the options of a dataset, a JSON object; empty if they fit."""
-    known = sorted(_package.factory.DATASETS[dataset][1].__dataclass_fields__)
-    unknown = sorted(set(json.loads(options)) - set(known))
+    names = sorted(_package.factory.DATASETS[dataset][1].__dataclass_fields__)
+    unknown = sorted(set(json.loads(options)) - set(names))
     if unknown:
-        return f"unknown option {unknown[0]!r}; expected one of {', '.join(known)}"
+        return f"unknown option {unknown[0]!r}; expected one of {', '.join(names)}"
     try:
+        # Making the first problem checks the options that only the generation uses.
         _dataset(dataset, options)[0]
     except Exception as error:  # noqa: BLE001  (datasets check by assert, and by everything else)
         return f"the dataset refuses {options}: {type(error).__name__}: {error}"
@@ -73,6 +76,7 @@ def score_answer(dataset: str, options: str, index: int, problem: GeneratedProbl
         return Verdict(0.0, reason)
     try:
         return Verdict(float(_dataset(dataset, options).score_answer(answer, entry)))
+    # The worker's limits; they are reported as such and are no verdict on the answer.
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # noqa: BLE001  (it reads what the agent wrote)

@@ -1,4 +1,12 @@
-"""Environments whose tasks are a prompt and an answer, which another package scores in a worker process."""
+"""Environments whose tasks are a prompt and an answer, which another package scores in a worker process.
+
+When a scorer raises, either the answer or the scorer may be at fault, and only the first may cost reward:
+
+1. A failure that looks like an outage (`is_outage`) is retried, then raised: the step is ungraded.
+2. Otherwise the answer is blamed only if it breaks the scorer `PROOFS` times in the same way, while an empty
+   answer is scored each time in between (`_blame`). Then it earns what the empty answer earned, at most 0.
+3. In every other case the error is raised.
+"""
 
 import math
 import re
@@ -25,10 +33,10 @@ MAX_LETTERS = 200_000
 WIDEST = (-1e6, 1e6)
 """Range of rewards: the package's scorers state none."""
 MAX_COMPLAINT = 2000
-"""Most characters of an error that is kept of a scorer that an answer broke."""
+"""Maximum number of characters kept of the error of a scorer that an answer broke."""
 MAX_WORKERS = 4
 TRIES = 3
-"""Times that a scorer is asked whose endpoint is away."""
+"""How often a scorer is called whose endpoint is not available."""
 PROOFS = 4
 """Times that an answer must break its scorer in the same way, while an empty answer does not."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
@@ -44,7 +52,7 @@ _NETWORK = re.compile(
     r"[/\\](?:openai|anthropic|litellm|google|boto3|botocore|httpx2?|httpcore2?|requests|urllib3|aiohttp|grpc"
     r"|tenacity|websockets|socket\.py|ssl\.py|http[/\\]client\.py|urllib[/\\]request\.py)\b"
 )
-"""Files of code that talks to others."""
+"""Files of code that talks to other machines."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 SCORE_SECONDS = 120.0
@@ -64,7 +72,7 @@ class ScoredAnswer(Environment):
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Find the task; ValueError if it is not one of this environment's."""
         super().__init__(task_spec, secrets)
-        self._place, self._found = self._find(task_spec)
+        self._index, self._task = self._find(task_spec)
 
     @override
     @classmethod
@@ -74,7 +82,7 @@ class ScoredAnswer(Environment):
     @override
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [{"index": place, **task} for place, task in enumerate(cls.tasks)]
+        return [{"index": index, **task} for index, task in enumerate(cls.tasks)]
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, JSONObject]] | None:
@@ -90,15 +98,15 @@ class ScoredAnswer(Environment):
 
     @override
     def get_messages(self) -> list[Message]:
-        said = [
-            Message(role=each["role"], blocks=[TextBlock(text=each["text"])])
-            for each in self._found["messages"]
+        messages = [
+            Message(role=message["role"], blocks=[TextBlock(text=message["text"])])
+            for message in self._task["messages"]
         ]
-        choices = self._found["choices"]
-        listed = "".join(f"\n{chr(ord('A') + place)}) {text}" for place, text in enumerate(choices))
+        choices = self._task["choices"]
+        listed = "".join(f"\n{chr(ord('A') + index)}) {text}" for index, text in enumerate(choices))
         wanted = "its letter, or the letters separated by commas" if choices else "the answer"
         help_text = f"{listed}\n\nCall submit with {wanted}; only the first submission counts.".strip("\n")
-        return [*said, Message(role="user", blocks=[TextBlock(text=help_text)])]
+        return [*messages, Message(role="user", blocks=[TextBlock(text=help_text)])]
 
     @override
     def save_state(self) -> JSONObject:
@@ -128,10 +136,10 @@ class ScoredAnswer(Environment):
         return ToolOutput.final("Submitted.", reward=reward, metadata=metadata)
 
     async def _judge(self, answer: str) -> tuple[dict[str, float | None], str | None]:
-        """Return the figures; and of an answer that breaks its scorer, what the scorer raised.
+        """Return the figures; for an answer that breaks its scorer, also the scorer's error.
 
-        What does not depend on the answer is never the answer's fault: a scorer whose endpoint is away is
-        asked again, and then the error is raised.
+        A failure that does not depend on the answer is never the answer's fault: a scorer whose endpoint is
+        not available is called again, and then the error is raised.
 
         Raises:
             ResourceError: If the worker failed or was too slow.
@@ -151,9 +159,10 @@ class ScoredAnswer(Environment):
         spec = self.package.spec(
             {"reference": self.reference}, call_timeout=SCORE_SECONDS, max_global_num=MAX_WORKERS
         )
+        # Acquired for one scoring only, so that a few workers serve all sessions.
         worker = await self.context.acquire_resource(spec=spec, scope="global")
         try:
-            scored = await worker.score(self._place, answer)
+            scored = await worker.score(self._index, answer)
         finally:
             await self.context.release_resource(scope="global", spec=spec)
         return cast("dict[str, float | None]", scored["figures"])
@@ -177,16 +186,16 @@ class ScoredAnswer(Environment):
 
     @classmethod
     def _find(cls, task_spec: JSONObject) -> tuple[int, JSONObject]:
-        place = task_spec.get("index")
+        index = task_spec.get("index")
         if (
-            isinstance(place, int)
-            and 0 <= place < len(cls.tasks)
-            and cls.tasks[place]["id"] == task_spec.get("id")
+            isinstance(index, int)
+            and 0 <= index < len(cls.tasks)
+            and cls.tasks[index]["id"] == task_spec.get("id")
         ):
-            return place, cls.tasks[place]
+            return index, cls.tasks[index]
         raise ValueError(
             f"expected index and id of a task of {cls.name}, which has {len(cls.tasks)}, "
-            f"came {place!r:.80} and {task_spec.get('id')!r:.80}; use get_task"
+            f"got {index!r:.80} and {task_spec.get('id')!r:.80}; use get_task"
         )
 
 
@@ -207,6 +216,7 @@ def is_outage(error: ResourceCallError) -> bool:
 
 def _cause(error: ResourceCallError) -> tuple[str, str]:
     """Return what two failures for the same reason have in common."""
+    # Addresses of objects differ from one failure to the next.
     return error.kind, _ADDRESS.sub("", str(error))
 
 
@@ -218,15 +228,15 @@ def make_scored(source: Source, package: WorkerPackage, reference: str) -> type[
         EnvironmentDefinitionError: If the package is not installed, or its task cannot be served.
     """
     source.check_installed()
-    place = _absolute(source.name, reference)
-    (tasks,) = package.ask({"reference": place}, "list_tasks")
+    location = _absolute(source.name, reference)
+    (tasks,) = package.ask({"reference": location}, "list_tasks")
     members: dict[str, Any] = {
         "__doc__": ScoredAnswer.__doc__,
         "__module__": __name__,
         "name": served_name(source.name, _short(reference)),
         "version": f"{package.version}-1",
         "package": package,
-        "reference": place,
+        "reference": location,
         "tasks": tasks,
     }
     return type("ScoredTasks", (ScoredAnswer,), members)
@@ -234,13 +244,14 @@ def make_scored(source: Source, package: WorkerPackage, reference: str) -> type[
 
 def _absolute(source: str, reference: str) -> str:
     """Return a reference whose file, if it has one, is absolute: workers start elsewhere."""
+    # A colon may follow the file, or nothing; without `.py` it is a module.
     file, colon, name = reference.partition(".py")
     if not colon and not reference.endswith(".py"):
         return reference
     path = Path(f"{file}.py").expanduser()
     if not path.is_file():
         raise UnknownEnvironmentError(
-            f"{source}/{reference}: expected a Python file at {path}; there is none"
+            f"{source}/{reference}: expected a Python file at {path}, which does not exist"
         )
     return f"{path.resolve()}{name}"
 

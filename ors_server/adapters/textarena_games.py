@@ -129,9 +129,9 @@ class TextArenaEnvironment(NumberedTasks):
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
-        """Return the turns that win, if the game's state says them."""
-        block, place = divmod(int(task_spec["seed"]), _PLANNED_AT_ONCE)
-        plan = _plans(cls._settings.game, block)[place]
+        """Return the turns that win, if the game's state contains them."""
+        block, offset = divmod(int(task_spec["seed"]), _PLANNED_AT_ONCE)
+        plan = _plans(cls._settings.game, block)[offset]
         return None if plan is None else [("act", {"action": action}) for action in plan]
 
     @override
@@ -165,6 +165,8 @@ class TextArenaEnvironment(NumberedTasks):
             return ToolOutput.ongoing(turn["text"])
         reward = turn["reward"]
         if turn["broke"]:
+            # An action that breaks the game must not earn more than losing, or breaking it would be a way
+            # out.
             return ToolOutput.final(
                 "The game is over: it could not read this action.",
                 reward=self._settings.rewards[0],
@@ -173,7 +175,7 @@ class TextArenaEnvironment(NumberedTasks):
         return ToolOutput.final(f"{turn['text']}\nThe game is over.".lstrip("\n"), reward=reward)
 
     async def _begin(self, actions: Sequence[str]) -> None:
-        """Start the game in the session's worker, and take turns that were taken before."""
+        """Start the game in the session's worker, and repeat earlier turns."""
         if self._worker is None:
             spec = PACKAGE.spec(
                 {"game": self._settings.game}, call_timeout=CALL_SECONDS, max_global_num=MAX_WORKERS
@@ -206,19 +208,21 @@ def from_textarena(game: str, *, train_tasks: int = 1000, test_tasks: int = 100)
 
 
 def _make_class(settings: ArenaSettings) -> type[Environment]:
-    game, place = settings.game, f"textarena/{settings.game}"
-    settings.check_sizes(place)
+    game, label = settings.game, f"textarena/{settings.game}"
+    settings.check_sizes(label)
     try:
         (turns,) = PACKAGE.ask({"game": game}, "count_turns")
     except EnvironmentDefinitionError as error:
         if game.startswith(WORD_GAMES):
+            first_line = next((line.strip() for line in str(error).splitlines() if line.strip(" *")), "")
             raise EnvironmentDefinitionError(
-                f"{place}: the game needs nltk's words; run venv/bin/python -m nltk.downloader words "
-                f"averaged_perceptron_tagger_eng, with the Python that has textarena: {_first_line(error)}"
+                f"{label}: the game needs nltk's words; run venv/bin/python -m nltk.downloader words "
+                f"averaged_perceptron_tagger_eng, with the Python that has textarena: {first_line}"
             ) from error
         raise
     seeds = settings.list_seeds()
     train, test = share_tasks(settings, len(seeds))
+    # The sizes are part of the version: they decide which seeds are tasks.
     splits = hashlib.sha256(repr(settings.sizes).encode()).hexdigest()[:8]
     return type(
         f"TextArena{''.join(part for part in game if part.isalnum())}",
@@ -228,6 +232,8 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
             "__module__": __name__,
             "name": served_name("textarena", game),
             "version": f"{PACKAGE.version}-{EDITION}-{splits}",
+            # Twice as many steps as turns: some games let a player repeat an invalid move without counting a
+            # turn.
             "policy": EpisodePolicy(step_limit=2 * (turns or MAX_TURNS), reward_range=settings.rewards),
             "return_range": settings.rewards,
             "prompts_may_repeat": game.startswith(HIDING),
@@ -242,12 +248,8 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
 def _plans(game: str, block: int) -> Sequence[Sequence[str] | None]:
     """Return the plans of a block of seeds: a worker starts for each block."""
     first = block * _PLANNED_AT_ONCE
-    made = PACKAGE.call({"game": game}, "make_plans", first, _PLANNED_AT_ONCE)
-    return cast("Sequence[Sequence[str] | None]", made)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip(" *")), "")
+    plans = PACKAGE.call({"game": game}, "make_plans", first, _PLANNED_AT_ONCE)
+    return cast("Sequence[Sequence[str] | None]", plans)
 
 
 def _make_default(name: str) -> type[Environment]:

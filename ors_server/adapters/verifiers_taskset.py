@@ -15,8 +15,8 @@ PACKAGE = WorkerPackage(
 def from_verifiers(reference: str) -> type[ScoredAnswer]:
     """Make the environment of a verifiers taskset, at `FILE.py[:CLASS]` or `MODULE[:CLASS]`.
 
-    The reward is the weighted sum of the task's rewards. A field such as `answer` of a task's data is taken
-    for its right answer.
+    The reward is the weighted sum of the task's rewards. A field such as `answer` of a task's data is used
+    as its right answer.
 
     Raises:
         UnknownEnvironmentError: If the file does not exist.

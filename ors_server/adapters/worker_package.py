@@ -1,4 +1,4 @@
-"""Packages that run in worker processes, in a virtual environment of their own if the operator names one.
+"""Packages that run in worker processes, in a separate virtual environment if the operator names one.
 
 One mechanism for all of them: a program of `ors_server.adapters.programs`, which imports the package, in a
 `WorkerEnvResource`. The server itself never imports the package.
@@ -39,7 +39,7 @@ _START_SECONDS = 600.0
 workers start at once."""
 _LIST_SECONDS = 300.0
 _LIST_BYTES = 256 << 20
-"""Most bytes of a list of tasks as JSON; it is read once, before the environment is served."""
+"""Maximum number of bytes of a list of tasks as JSON; it is read once, before the environment is served."""
 _VARIABLES = {"PYTHONHASHSEED": "0", "TZ": "UTC"}
 """Orders of sets, and times as text, must not differ from one worker to the next."""
 
@@ -65,7 +65,7 @@ class WorkerPackage:
 
     @property
     def install_hint(self) -> str:
-        """The commands that install the package in an environment of its own."""
+        """The commands that install the package in a separate virtual environment."""
         words = ["venv/bin/pip", "install", *self.options.split(), self.requirement]
         return f"python -m venv venv && {' '.join(words)} && export {self.variable}=$PWD/venv/bin/python"
 
@@ -86,13 +86,14 @@ class WorkerPackage:
 
         `options` are further fields of `WorkerEnvResourceSpec`.
         """
-        given: dict[str, Any] = {"start_timeout": _START_SECONDS, "category": self.distribution, **options}
+        fields: dict[str, Any] = {"start_timeout": _START_SECONDS, "category": self.distribution, **options}
         return WorkerEnvResourceSpec(
             f"{_PROGRAMS}{os.sep}{self.program}",
             dict(arguments),
             interpreter=self.find_python(),
+            # The program must compute the same in every worker, as a session may continue in another one.
             variables=_VARIABLES,
-            **given,
+            **fields,
         )
 
     def ask(self, arguments: Mapping[str, Any], *methods: str) -> list[Any]:
@@ -103,13 +104,13 @@ class WorkerPackage:
         """
         return self._make_calls(arguments, [(method, ()) for method in methods])
 
-    def call(self, arguments: Mapping[str, Any], method: str, *given: Any) -> Any:
+    def call(self, arguments: Mapping[str, Any], method: str, *args: Any) -> Any:
         """Start a worker, return the result of one method with its arguments, and end it. Blocks.
 
         Raises:
             EnvironmentDefinitionError: If the worker cannot be started, or the method raises.
         """
-        return self._make_calls(arguments, [(method, given)])[0]
+        return self._make_calls(arguments, [(method, args)])[0]
 
     def _make_calls(self, arguments: Mapping[str, Any], calls: Sequence[_Call]) -> list[Any]:
         spec = self.spec(arguments, call_timeout=_LIST_SECONDS, answer_limit=_LIST_BYTES)
@@ -121,7 +122,7 @@ async def _make_calls(spec: WorkerEnvResourceSpec, calls: Sequence[_Call]) -> li
     worker = WorkerEnvResource(spec, "listing")
     try:
         await worker.start()
-        return [await getattr(worker, method)(*given) for method, given in calls]
+        return [await getattr(worker, method)(*args) for method, args in calls]
     except ResourceCallError as error:
         message = str(error).partition(" raised ")[2] or str(error)
         raise EnvironmentDefinitionError(message) from error
@@ -140,6 +141,7 @@ def _look(python: str, distribution: str, variable: str) -> str | None:
             timeout=_LOOK_SECONDS,
             check=True,
             text=True,
+            # Without this server's variables, which may have keys.
             env=child_variables(),
         )
     except (OSError, subprocess.SubprocessError) as error:

@@ -38,11 +38,12 @@ class AnswerSlot:
         return bool(self.before or self.after)
 
     def find(self, gold: _Gold) -> int | None:
-        """Return the position of the call with the answer; `None` if these actions have none."""
-        found = [
+        """Return the position of the call with the answer; `None` if no call has it."""
+        # Gold actions may call the tool several times, such as to save a draft: the last call counts.
+        positions = [
             at for at, (tool, arguments) in enumerate(gold) if tool == self.tool and self._has(arguments)
         ]
-        return found[-1] if found else None
+        return positions[-1] if positions else None
 
     def core(self, gold: _Gold) -> str | None:
         """Return a task's answer, without what is around it."""
@@ -69,7 +70,7 @@ class AnswerSlot:
         return f"{self.before}{core}{self.after}"
 
     def as_value(self, text: str) -> Any:
-        """Return a text as a value of the argument; `None` if it is none."""
+        """Return a text as a value of the argument; `None` if it is not one."""
         if self.choices:
             return next((choice for choice in self.choices if str(choice) == text), None)
         if self.is_text:
@@ -81,6 +82,7 @@ class AnswerSlot:
                 value = float(text)
             except (ValueError, OverflowError):
                 return None
+        # A choice is compared as text, because an agent's answer is a text: 3 and "3" are the same choice.
         return value if value - value == 0.0 else None  # JSON has no NaN and no infinity
 
     def _has(self, arguments: JSONObject) -> bool:
@@ -103,6 +105,7 @@ def find_slot(
         schemas: JSON schemas of the tools' arguments, by tool.
         ignored: Tools whose arguments are no answers, such as `bash`.
     """
+    # Positions count from the last call, as tasks need different numbers of steps before they answer.
     values: dict[tuple[str, Path], list[Any]] = {}
     order: dict[tuple[str, Path], int] = {}
     for gold in golds:
@@ -111,27 +114,36 @@ def find_slot(
             for path, value in () if tool in ignored else leaves(arguments):
                 seen[tool, path] = value
                 order[tool, path] = max(order.get((tool, path), -len(gold)), at - len(gold))
-        for place, value in seen.items():
-            values.setdefault(place, []).append(value)
-    most = len(golds) / 2
-    common = {place: found for place, found in values.items() if len(found) >= most}
-    varying = [place for place, found in common.items() if len({json.dumps(one) for one in found}) > 1]
+        for slot_key, value in seen.items():
+            values.setdefault(slot_key, []).append(value)
+    # Half of the tasks are enough: some tasks may be solved by another tool, or without an answer.
+    min_count = len(golds) / 2
+    common = {slot_key: column for slot_key, column in values.items() if len(column) >= min_count}
+    varying = [
+        slot_key for slot_key, column in common.items() if len({json.dumps(value) for value in column}) > 1
+    ]
     # A text that no task varies is an answer only where it is given once, such as "yes" to every question.
     once = [
-        place
-        for place, found in common.items()
-        if isinstance(found[0], str) and all(sum(tool == place[0] for tool, _ in gold) == 1 for gold in golds)
+        slot_key
+        for slot_key, column in common.items()
+        if isinstance(column[0], str)
+        and all(sum(tool == slot_key[0] for tool, _ in gold) == 1 for gold in golds)
     ]
     candidates = varying or once
     if not candidates:
         return None
+    # An answer is usually in the last call, a text rather than a number, and longer than other arguments.
     tool, path = max(
         candidates,
-        key=lambda place: (order[place], isinstance(values[place][0], str), _length(values[place])),
+        key=lambda slot_key: (
+            order[slot_key],
+            isinstance(values[slot_key][0], str),
+            _length(values[slot_key]),
+        ),
     )
-    found = values[tool, path]
-    is_text = all(isinstance(value, str) for value in found)
-    before, after = _surroundings([str(value) for value in found]) if is_text else ("", "")
+    answers = values[tool, path]
+    is_text = all(isinstance(value, str) for value in answers)
+    before, after = _surroundings([str(value) for value in answers]) if is_text else ("", "")
     return AnswerSlot(tool, path, before, after, is_text, _choices(schemas.get(tool), path))
 
 
@@ -191,9 +203,11 @@ def _choices(schema: JSONObject | None, path: Path) -> tuple[Any, ...]:
 
 
 def _surroundings(texts: Sequence[str]) -> tuple[str, str]:
-    """Return what all texts begin and end with, cut at the last sign that cannot be part of an answer."""
+    """Return what all texts begin and end with, cut at the last character that no answer can contain."""
     if len(set(texts)) == 1:
         return "", ""
+    # The ends are cut so that no digit or letter of the answers is taken for format: "12" and "13" share
+    # a "1" that is not format.
     before = _common_start(texts)
     after = _common_start([text[len(before) :][::-1] for text in texts])[::-1]
     while before and (before[-1].isalnum() or before[-1] in "-+" or _DECIMAL_END.search(before)):
@@ -205,7 +219,7 @@ def _surroundings(texts: Sequence[str]) -> tuple[str, str]:
 
 def _common_start(texts: Sequence[str]) -> str:
     """Return the longest text with which all begin."""
-    low, high = min(texts), max(texts)  # between them in order stand all others
+    low, high = min(texts), max(texts)  # all other texts are between them in order
     for at, sign in enumerate(low):
         if not high.startswith(sign, at):
             return low[:at]

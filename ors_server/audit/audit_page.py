@@ -29,24 +29,24 @@ _BEGIN = 80
 """Characters of a folded text that are shown."""
 
 
-def render_class(one: ClassReport, report: AuditReport) -> Markup:
+def render_class(class_report: ClassReport, report: AuditReport) -> Markup:
     """Return what happened, why it is a hole, the calls that show it, and how to close it."""
-    about = HACK_CLASSES[one.id]
+    about = HACK_CLASSES[class_report.id]
     return element(
         "article",
-        element("h3", f"{one.id} · {one.title}"),
-        *(part for finding in one.findings for part in _finding(finding)),
-        *_rewards(one, report),
+        element("h3", f"{class_report.id} · {class_report.title}"),
+        *(part for finding in class_report.findings for part in _finding(finding)),
+        *_rewards(class_report, report),
         element("h4", "Question and remedy"),
         facts(
             [
                 ("why it is a hole", about.question),
                 ("how to close it", about.remedy),
-                *_related(one, report),
+                *_related(class_report, report),
             ]
         ),
         class_="card",
-        id=one.id,
+        id=class_report.id,
     )
 
 
@@ -59,11 +59,14 @@ def _rewards(class_report: ClassReport, report: AuditReport) -> Iterator[Markup]
         yield facts(shown)
 
 
-def _related(one: ClassReport, report: AuditReport) -> Iterator[tuple[str, str]]:
-    root = one.cause or one.id
-    others = [other for other in report.classes if root in {other.id, other.cause} and other.id != one.id]
-    if others:
-        yield "same cause", "; ".join(f"{other.id} {other.title}" for other in others)
+def _related(class_report: ClassReport, report: AuditReport) -> Iterator[tuple[str, str]]:
+    # Classes with the same cause fail by the same calls, so that one remedy closes all of them.
+    root = class_report.cause or class_report.id
+    related = [
+        other for other in report.classes if root in {other.id, other.cause} and other.id != class_report.id
+    ]
+    if related:
+        yield "same cause", "; ".join(f"{other.id} {other.title}" for other in related)
 
 
 def _finding(finding: AuditFinding) -> Iterator[Markup]:
@@ -71,8 +74,8 @@ def _finding(finding: AuditFinding) -> Iterator[Markup]:
     yield preformatted(finding.message)
     rows = [("found by", finding.variant)] if finding.variant else []
     if finding.file:
-        place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-        rows.append(("source", place))
+        location = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+        rows.append(("source", location))
     if finding.transcript is not None:
         rows += list(_facts(finding.transcript))
     yield facts(rows)
@@ -118,14 +121,17 @@ _WORDS = {
 """What a verdict is called on the page, and the style of its badge."""
 
 _NOTE = 120
-"""Most characters of a cell."""
+"""Maximum number of characters of a cell."""
 
 
 def page_of(report: AuditReport) -> str:
     """Return the page: waivers, verdicts, failures, warnings, what was not judged, and scores."""
+    # Once for the whole report, so that no cell can be forgotten: agents and authors write these texts.
     report = AuditReport.model_validate(_visible(report.model_dump()))
-    untried = [one for one in report.classes if one.verdict is AuditVerdict.NOT_JUDGED]
-    waived = [one for one in report.classes if one.is_waived]
+    untried = [
+        class_report for class_report in report.classes if class_report.verdict is AuditVerdict.NOT_JUDGED
+    ]
+    waived = [class_report for class_report in report.classes if class_report.is_waived]
     sections = [
         ("waivers", "Waivers", _waivers(waived) if waived else None),
         ("verdicts", "Verdicts", _verdicts(report)),
@@ -158,7 +164,7 @@ def _lead(report: AuditReport) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """Return data whose texts cannot turn the direction of what is written after them."""
+    """Return data whose texts cannot change the writing direction of the text after them."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
@@ -173,16 +179,16 @@ def _waivers(waived: Sequence[ClassReport]) -> list[Markup]:
     return [
         element(
             "div",
-            element("h3", f"{_title(one)} ", *_badges(one)),
-            element("p", one.reason or "There is no reason."),
+            element("h3", f"{_title(class_report)} ", *_badges(class_report)),
+            element("p", class_report.reason or "There is no reason."),
             class_="card",
         )
-        for one in waived
+        for class_report in waived
     ]
 
 
 def _verdicts(report: AuditReport) -> list[Markup]:
-    counted = [one.verdict for one in report.classes if not one.is_waived]
+    counted = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
     passed, untried = counted.count(AuditVerdict.PASS), counted.count(AuditVerdict.NOT_JUDGED)
     full = "unknown" if report.gold_return is None else number(report.gold_return)
     failed = len(report.failed)
@@ -196,7 +202,10 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         tile("Chance", percent(report.chance), "of the gold return, by guessing"),
         class_="tiles",
     )
-    rows = [[element("td", one.id), _name_cell(one), _badge_cell(one)] for one in report.classes]
+    rows = [
+        [element("td", class_report.id), _name_cell(class_report), element("td", _badges(class_report)[0])]
+        for class_report in report.classes
+    ]
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
     return [tiles, remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
 
@@ -217,10 +226,6 @@ def _note(report: ClassReport) -> str:
     return _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
 
 
-def _badge_cell(report: ClassReport) -> Markup:
-    return element("td", _badges(report)[0])
-
-
 def _badges(report: ClassReport) -> list[Markup]:
     words, style = _WORDS[report.verdict]
     waived = [Markup(" "), element("span", "waived", class_="badge")] if report.is_waived else []
@@ -230,24 +235,26 @@ def _badges(report: ClassReport) -> list[Markup]:
 def _classes(report: AuditReport, classes: Sequence[ClassReport], nothing: str) -> list[Markup]:
     if not classes:
         return [element("p", nothing, class_="soft")]
-    return [render_class(one, report) for one in classes]
+    return [render_class(class_report, report) for class_report in classes]
 
 
 def _not_judged(untried: Sequence[ClassReport]) -> list[Markup]:
     note = element("p", "These classes have not passed: nothing is known about them.", class_="soft")
     parts = (
         (
-            element("h4", _title(one)),
-            element("p", HACK_CLASSES[one.id].question, class_="soft"),
-            element("p", f"Not judged: {one.reason or 'no reason was given'}."),
+            element("h4", _title(untried_class)),
+            element("p", HACK_CLASSES[untried_class.id].question, class_="soft"),
+            element("p", f"Not judged: {untried_class.reason or 'no reason was given'}."),
         )
-        for one in untried
+        for untried_class in untried
     )
-    return [note, element("div", *(part for three in parts for part in three), class_="card")]
+    return [note, element("div", *(part for group in parts for part in group), class_="card")]
 
 
 def _scores(report: AuditReport) -> list[Markup]:
-    rows = [_score_row(one, score) for one in report.classes for score in one.scores]
+    rows = [
+        _score_row(class_report, score) for class_report in report.classes for score in class_report.scores
+    ]
     if not rows:
         return [element("p", "There are no scores.", class_="soft")]
     heads = ("class", "variant", "verdict", "mean return", "share of gold", "95 % interval", "tasks")
@@ -271,12 +278,12 @@ def _score_row(report: ClassReport, score: PolicyScore) -> list[Markup]:
 
 
 def _about(report: AuditReport) -> list[Markup]:
-    place = f"{report.source_file}:{report.source_line}" if report.source_file else NOTHING
+    location = f"{report.source_file}:{report.source_line}" if report.source_file else NOTHING
     pairs = [
         ("environment", report.environment),
         ("version", report.version or NOTHING),
         ("target", report.target),
-        ("source", place),
+        ("source", location),
         ("tasks", str(report.tasks)),
         ("seed", str(report.seed)),
         ("gold return", number(report.gold_return)),
@@ -289,9 +296,9 @@ def _title(report: ClassReport) -> str:
     return f"{report.id} {report.title}"
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, max_length: int) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+    return words if len(words) <= max_length else f"{words[: max_length - 1]}…"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Markup]], label: str) -> Markup:

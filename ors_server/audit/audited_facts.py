@@ -1,4 +1,4 @@
-"""What is known of an audited environment besides what its server says."""
+"""What is known about an audited environment in addition to what its server reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,10 @@ from ors_server.model.wire import JSONObject
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of an environment besides what its server says; of a foreign server, nothing."""
+    """What is known about an environment in addition to what its server reports.
+
+    Nothing is known about a server elsewhere.
+    """
 
     name: str
     version: str = ""
@@ -30,7 +33,7 @@ class Facts:
     literals: tuple[str, ...] = ()
     """Short texts and numbers in the class's source."""
     mentions_judge: bool = False
-    """Whether the source speaks of a model that judges."""
+    """Whether the source mentions a model that judges."""
     mentions_resources: bool = False
     """Whether the source acquires resources, such as a simulator."""
 
@@ -49,27 +52,27 @@ class Facts:
         return None if bounds is None else (bounds[0] - self.penalties, bounds[1])
 
 
-def read_facts(found: JSONObject) -> Facts:
-    """Read the facts that the audited program tells."""
+def read_facts(answer: JSONObject) -> Facts:
+    """Read the facts that the audited program reports."""
 
     def pair(name: str) -> tuple[float, float] | None:
-        return None if found[name] is None else (float(found[name][0]), float(found[name][1]))
+        return None if answer[name] is None else (float(answer[name][0]), float(answer[name][1]))
 
     return Facts(
-        name=found["name"],
-        version=found["version"],
+        name=answer["name"],
+        version=answer["version"],
         reward_range=pair("reward_range"),
         return_range=pair("return_range"),
-        penalties=found["penalties"],
-        step_limit=found["step_limit"],
-        has_gold=found["has_gold"],
-        chance=found["chance"],
-        answer_fields=tuple(found["answer_fields"]),
-        toolset_tools=frozenset(found["toolset_tools"]),
-        has_sandbox=found["has_sandbox"],
-        source=found["source"],
-        literals=tuple(found["literals"]),
-        mentions_judge=found["mentions_judge"],
-        mentions_resources=found["mentions_resources"],
-        rewards=tuple(LibraryReward.model_validate(reward) for reward in found["rewards"]),
+        penalties=answer["penalties"],
+        step_limit=answer["step_limit"],
+        has_gold=answer["has_gold"],
+        chance=answer["chance"],
+        answer_fields=tuple(answer["answer_fields"]),
+        toolset_tools=frozenset(answer["toolset_tools"]),
+        has_sandbox=answer["has_sandbox"],
+        source=answer["source"],
+        literals=tuple(answer["literals"]),
+        mentions_judge=answer["mentions_judge"],
+        mentions_resources=answer["mentions_resources"],
+        rewards=tuple(LibraryReward.model_validate(reward) for reward in answer["rewards"]),
     )

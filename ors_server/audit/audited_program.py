@@ -62,9 +62,11 @@ def library_rewards(definition: EnvironmentDefinition) -> list[JSONObject]:
 def _own_names(reward: Reward) -> Iterator[str]:
     """Yield the names of the library's rewards of which a reward is made."""
     parts: tuple[Reward, ...] = getattr(reward, "parts", ())
+    # A composite reward is named by its parts, as its own function only combines them.
     for part in parts:
         yield from _own_names(part)
     home = home_of(reward.name)
+    # An author may give a reward of theirs a name of the catalogue, so its module decides.
     if not parts and home is not None and inspect.unwrap(reward.function).__module__ == home:
         yield reward.name
 
@@ -73,6 +75,7 @@ def _named_in_source(cls: type) -> Iterator[str]:
     """Yield the library's rewards whose names are in the source of a class, or of what it inherits."""
     reward_catalogue = frozenset(reward_names())
     for base in cls.__mro__:
+        # These modules name every reward of the catalogue, although the author uses none of them.
         if base.__module__.partition(".")[0] in {"builtins", "abc", "typing", "ors_server"}:
             continue
         try:
@@ -92,16 +95,16 @@ _OTHERS = frozenset({"ors_server", "builtins", "abc", "typing"})
 
 def literals_of(cls: type) -> list[str]:
     """Return the short texts and the numbers in the source of a class and its bases, without docstrings."""
-    found: dict[str, None] = {}
+    literals: dict[str, None] = {}
     for base in cls.__mro__:
         if base.__module__.partition(".")[0] not in _OTHERS:
             for node in _class_nodes(base):
-                found |= dict.fromkeys(_constants(node))
-    return list(found)
+                literals |= dict.fromkeys(_constants(node))
+    return list(literals)
 
 
 def mentions_judge(cls: type, reference: str) -> bool:
-    """Return whether an author's file, or the declaration at a reference, speaks of a model that judges."""
+    """Return whether an author's file, or the declaration at a reference, mentions a model that judges."""
     declared = {file for file in (Path(reference, "environment.toml"), Path(reference)) if file.is_file()}
     own = (base for base in cls.__mro__ if base.__module__.partition(".")[0] not in _OTHERS)
     return any(_JUDGE.search(_text(file)) for file in declared | _files(own))
@@ -114,14 +117,14 @@ def mentions_resources(cls: type) -> bool:
 
 def _files(classes: Iterable[type]) -> set[Path]:
     """Return the files of classes, where they have any."""
-    found: set[Path] = set()
-    for one in classes:
+    files: set[Path] = set()
+    for cls in classes:
         try:
-            file = inspect.getsourcefile(one)
+            file = inspect.getsourcefile(cls)
         except (OSError, TypeError):
             continue
-        found |= set() if file is None else {Path(file)}
-    return found
+        files |= set() if file is None else {Path(file)}
+    return files
 
 
 def _text(file: Path) -> str:
@@ -143,17 +146,18 @@ def _class_nodes(cls: type) -> Iterator[ast.ClassDef]:
 
 
 def _constants(node: ast.ClassDef) -> Iterator[str]:
+    # A docstring explains the class to readers; its words would only be useless answers to try.
     docstrings = {
-        id(one.body[0].value)
-        for one in ast.walk(node)
-        if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and isinstance(one.body[0], ast.Expr)
+        id(definition.body[0].value)
+        for definition in ast.walk(node)
+        if isinstance(definition, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(definition.body[0], ast.Expr)
     }
-    for one in ast.walk(node):
-        if not isinstance(one, ast.Constant) or id(one) in docstrings or isinstance(one.value, bool):
+    for child in ast.walk(node):
+        if not isinstance(child, ast.Constant) or id(child) in docstrings or isinstance(child.value, bool):
             continue
-        if isinstance(one.value, str | int | float) and 0 < len(str(one.value)) <= LONGEST:
-            yield str(one.value)
+        if isinstance(child.value, str | int | float) and 0 < len(str(child.value)) <= LONGEST:
+            yield str(child.value)
 
 
 _KIB = 1024
@@ -170,6 +174,7 @@ class AuditedProgram:
             name: Its name, where the reference leads to several.
             store: Where episodes are recorded; in memory by default.
         """
+        # Before the author's module is imported, as importing it may already open connections.
         if os.environ.get(VARIABLE):
             close_network()
         self._reference = reference
@@ -180,7 +185,7 @@ class AuditedProgram:
         self._target: Target | None = None
 
     def start(self) -> None:
-        """Open the environment on an event loop in a thread of its own."""
+        """Open the environment on an event loop in a separate thread."""
         portal = self._portal = self._ends.enter_context(start_blocking_portal())
         self._target = self._ends.enter_context(portal.wrap_async_context_manager(self._open()))
 
@@ -191,38 +196,39 @@ class AuditedProgram:
             yield target
 
     def play(self, plays: list[JSONObject], journal: str, at_once: int = AT_ONCE) -> list[JSONObject]:
-        """Play each in a session of its own, and keep a journal in a file."""
+        """Play each in a separate session, and write a journal to a file."""
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)
-        read, kept = [read_play(play) for play in plays], Journal(Path(journal))
+        read, log = [read_play(play) for play in plays], Journal(Path(journal))
         return [
-            to_json(one)
-            for one in self._portal.call(play_all, self._target, read, at_once, kept, BUSY_PLAY_SECONDS)
+            to_json(played)
+            for played in self._portal.call(play_all, self._target, read, at_once, log, BUSY_PLAY_SECONDS)
         ]
 
     def play_broken(self, plays: list[JSONObject], kind: str) -> list[tuple[JSONObject, int]]:
         """Play each in a session whose sandbox and resources break after setup.
 
         Returns:
-            What came of each, and how often something was asked of a broken part.
+            The result of each, and how many requests a broken part received.
         """
         assert self._portal is not None  # noqa: S101  (`start` was called)
-        read = [read_play(one) for one in plays]
+        read = [read_play(body) for body in plays]
 
         async def play() -> list[tuple[PlayResult, int]]:
-            found: list[tuple[PlayResult, int]] = []
+            results: list[tuple[PlayResult, int]] = []
             fault = InjectedFault(kind)
+            # Another target than that of `play`, whose environment must stay intact for the other policies.
             async with open_local_target(with_broken_parts(self._definition, fault)) as target:
-                for one in read:
-                    before = fault.asked
-                    (played,) = await play_all(target, [one], seconds=BUSY_PLAY_SECONDS)
-                    found.append((played, fault.asked - before))
-            return found
+                for plan in read:
+                    before = fault.requests
+                    (played,) = await play_all(target, [plan], seconds=BUSY_PLAY_SECONDS)
+                    results.append((played, fault.requests - before))
+            return results
 
-        return [(to_json(played), asked) for played, asked in self._portal.call(play)]
+        return [(to_json(played), requests) for played, requests in self._portal.call(play)]
 
     def facts(self) -> JSONObject:
-        """Return where it is served, and what the class declares."""
+        """Return what the class declares, and what its source shows."""
         definition = self._definition
         bounds = definition.policy.reward_range
         own_tools = set(definition.tools)
@@ -275,10 +281,11 @@ class AuditedProgram:
             spec = await self._definition.tasks.get_task(split, index)
             rows.append({"spec": spec, "gold": None, "error": None})
             if find is None:
+                # An author's error for one task must not hide the gold actions of the other tasks.
                 continue
             try:
-                found = find(spec)
-                actions = await found if inspect.isawaitable(found) else found
+                outcome = find(spec)
+                actions = await outcome if inspect.isawaitable(outcome) else outcome
             except Exception as error:  # noqa: BLE001  (the author's; the audit says so)
                 rows[-1]["error"] = f"{type(error).__name__}: {error}"
                 continue
@@ -290,6 +297,7 @@ class AuditedProgram:
         """Return the processor time of this process and its ended children, and its greatest memory."""
         own = resource.getrusage(resource.RUSAGE_SELF)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # `ru_maxrss` is in bytes on macOS and in KiB on Linux.
         unit = 1 if sys.platform == "darwin" else _KIB
         seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
         return {"cpu_seconds": seconds, "peak_bytes": own.ru_maxrss * unit}

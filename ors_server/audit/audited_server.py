@@ -1,6 +1,14 @@
 """Where an audit plays: an environment in a process that can be killed, or a server somewhere else.
 
-A time limit for a process that counts neither its progress nor its waits for a processor.
+A call to a process has a time limit that excludes its progress and its waits for a processor.
+
+Invariants of an `AuditedServer` with its own process:
+
+- At most one process runs. `_starting` serialises restarts, and `restart(seen)` does nothing if another task
+  has restarted the process since.
+- A call that is cancelled kills the process (see `WorkerEnvResource`). `_was_cut` records that, and the next
+  call starts the process again.
+- However the context ends, the process and everything that it started are killed.
 """
 
 import inspect
@@ -35,7 +43,7 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
 from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.evaluation.targets import Target, open_server_target
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.model.wire import JSONObject, ToolListing
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.resources.spec import WorkerEnvResourceSpec
@@ -61,8 +69,8 @@ async def call_within(
     """Return the result of a call to a process, or cancel it.
 
     Args:
-        seconds: Most seconds without progress; those count not for which the process, and what it started,
-            was ready to run and had no processor.
+        seconds: Maximum number of seconds without progress. Time in which the process, or a process that it
+            started, was ready to run and had no processor does not count.
         process_id: The process that answers.
         call: The call; what it raises is raised.
         progress: Looks for progress, in a thread: its result changes with each bit of it.
@@ -93,11 +101,15 @@ async def _watch(
             await is_answered.wait()
             return
         await anyio.to_thread.run_sync(delay.look_now)
-        found = await anyio.to_thread.run_sync(progress)
+        # In a thread, because it reads files: the journal, and the kernel's figures.
+        state = await anyio.to_thread.run_sync(progress)
         now = time.monotonic()
-        if found != seen:
-            began, seen = now, found
+        # Progress starts the limit again: only a process that does nothing new for that long has stalled.
+        if state != seen:
+            began, seen = now, state
         waited = now - began
+        # The second limit excludes waits for a processor, so that a busy machine does not look like a hanging
+        # grader. The first bounds a machine that never gives the process one.
         if waited > seconds * BACKSTOP or waited - delay.since(began) > seconds:
             raise StalledError(f"the environment did not answer within {seconds:g} seconds")
 
@@ -111,7 +123,7 @@ ASK_SECONDS = 60.0
 MAX_SILENCES = 2
 """Batches in a row of which a server elsewhere answers no play, before it is asked nothing more."""
 _PATIENCE = Patience(closing_seconds=5.0)
-"""Of requests to a server elsewhere: an audit whose time is over waits no longer for its sessions to end."""
+"""For requests to a server elsewhere: an audit whose time is over waits so long for its sessions to end."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
 _MAX_BYTES = 64 << 20
 _BACKSTOP_SECONDS = 24 * 3600.0
@@ -136,7 +148,7 @@ class TaskRow:
 
 @dataclass
 class AuditedServer:
-    """A running server. One in a process of its own is started again after it was killed."""
+    """A running server. A server in the audit's own process is started again after it was killed."""
 
     reference: str
     name: str | None = None
@@ -144,7 +156,7 @@ class AuditedServer:
     store: str | None = None
     """Where episodes are recorded; in memory by default."""
     suspects: frozenset[int] = frozenset()
-    """Places of the plays during which the process was killed or ended."""
+    """Positions of the plays during which the process was killed or ended."""
     starts: int = 0
     """How often the process was started."""
     folder: Path = field(default_factory=Path)
@@ -179,10 +191,13 @@ class AuditedServer:
 
         Raises:
             AuditError: It does not load, or does not start.
+            UnknownEnvironmentError: The reference leads nowhere.
         """
         spec = WorkerEnvResourceSpec(
             _PROGRAM,
             {"reference": self.reference, "name": self.name, "store": self.store},
+            # The hash seed is fixed so that sets of texts have the same order in each run; `variables` may
+            # change it.
             variables={**_own_variables(), "PYTHONHASHSEED": "0", **self.variables},
             start_timeout=START_SECONDS,
             call_timeout=_BACKSTOP_SECONDS,
@@ -195,11 +210,14 @@ class AuditedServer:
         try:
             await worker.start()
             facts = await self._ask_worker(worker, "facts")
-        except BaseException as error:  # whatever it is, the process must not stay
+        except BaseException as error:  # on any exception, also a cancellation, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
             if isinstance(error, ResourceCallError):
-                raise AuditError(f"{self.reference} cannot be audited: {_last_line(error)}") from error
+                problem = str(error).partition(" raised ")[2] or str(error)
+                if error.kind == UnknownEnvironmentError.__name__:
+                    raise UnknownEnvironmentError(problem.partition(": ")[2]) from error
+                raise AuditError(f"{self.reference} cannot be audited: {problem}") from error
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error
             raise
@@ -209,10 +227,10 @@ class AuditedServer:
     async def play(
         self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
     ) -> dict[int, PlayResult]:
-        """Play each in a session of its own, and return what came of them, by their place.
+        """Play each in a separate session, and return the results by position.
 
-        If that stalls or ends the process, what had not ended is missing, and `suspects` has the places of
-        the plays that were going on. The process is killed and started again then.
+        If that stalls or ends the process, plays that had not ended are missing, and `suspects` has the
+        positions of the running plays. The process is then killed and started again.
 
         Args:
             seconds: In which some play must end; waits for a processor do not count.
@@ -223,7 +241,8 @@ class AuditedServer:
         self.suspects = frozenset()
         if self._target is not None:
             played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
-            is_silent = bool(played) and all(one.blame == "slow" for one in played)
+            # One slow play may be the play's fault; only a batch without any answer tells of the server.
+            is_silent = bool(played) and all(result.blame == "slow" for result in played)
             self._silences = self._silences + 1 if is_silent else 0
             if self._silences >= MAX_SILENCES:
                 raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
@@ -231,18 +250,20 @@ class AuditedServer:
         started = self.starts
         journal = self.folder / "plays.jsonl"
         try:
-            found = await self._ask(
+            bodies = await self._ask(
                 "play",
                 *([to_json(play) for play in plays], str(journal), at_once),
                 seconds=seconds,
                 progress=partial(_size, journal),
             )
         except ResourceError:
+            # The journal outlives the process: it tells the plays that had ended from those that were
+            # running.
             begun, ended = await anyio.to_thread.run_sync(Journal.read, journal)
             await self.restart(started)
             self.suspects = frozenset(begun - set(ended))
             return ended
-        return {place: read_played(one) for place, one in enumerate(found)}
+        return {position: read_played(body) for position, body in enumerate(bodies)}
 
     async def play_broken(self, plays: Sequence[CallPlan], kind: str) -> list[tuple[PlayResult, int]]:
         """Play each in a session whose sandbox and resources break after setup; an own process's only.
@@ -251,13 +272,13 @@ class AuditedServer:
             kind: One of `broken_parts.FAULTS`.
 
         Returns:
-            What came of each, and how often something was asked of a broken part.
+            The result of each, and how many requests a broken part received.
         """
-        found = await self._ask("play_broken", [to_json(play) for play in plays], kind)
-        return [(read_played(one), asked) for one, asked in found]
+        pairs = await self._ask("play_broken", [to_json(play) for play in plays], kind)
+        return [(read_played(body), requests) for body, requests in pairs]
 
     async def restart(self, seen: int) -> None:
-        """Start the process again, unless somebody has since it had been started `seen` times."""
+        """Start the process again, unless it was already restarted after its start number `seen`."""
         async with self._starting:
             if self.starts == seen:
                 self._was_cut = True  # until it runs again, also where this is cancelled
@@ -312,13 +333,13 @@ class AuditedServer:
 
     async def used(self) -> tuple[float, int]:
         """Return the processor time in seconds and the greatest memory in bytes that the process has used."""
-        found = await self._ask("used")
-        return found["cpu_seconds"], found["peak_bytes"]
+        usage = await self._ask("used")
+        return usage["cpu_seconds"], usage["peak_bytes"]
 
     async def _ask(
         self,
         method: str,
-        *given: Any,
+        *arguments: Any,
         seconds: float = ASK_SECONDS,
         progress: Callable[[], object] = lambda: None,
     ) -> Any:
@@ -326,7 +347,7 @@ class AuditedServer:
         if self._was_cut:
             await self.restart(self.starts)
         assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        return await self._ask_worker(self._worker, method, *given, seconds=seconds, progress=progress)
+        return await self._ask_worker(self._worker, method, *arguments, seconds=seconds, progress=progress)
 
     async def _ask_worker(
         self,
@@ -351,9 +372,9 @@ class AuditedServer:
         self._knows_seeds = await target.client.server.is_ours()
         bounds: tuple[float, float] | None = None
         if self._knows_seeds:
-            place = f"/_ors/environments/{quote(target.environment, safe='')}"
-            answer = await target.client.server.connection.ask(HttpRequest("GET", place))
-            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {place}")
+            path = f"/_ors/environments/{quote(target.environment, safe='')}"
+            answer = await target.client.server.connection.ask(HttpRequest("GET", path))
+            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {path}")
             reward_range = stated["policy"].get("reward_range")
             bounds = None if reward_range is None else (reward_range[0], reward_range[1])
         self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
@@ -385,22 +406,22 @@ async def open_audited(
         AuditError: It does not load, or the time is over.
         OrsServerError: The server cannot be reached.
     """
-    given = reference_of(environment)
-    if given.startswith(("http://", "https://")):
-        server = AuditedServer(given, name)
+    reference = reference_of(environment)
+    if reference.startswith(("http://", "https://")):
+        server = AuditedServer(reference, name)
         options = ClientOptions(patience=_PATIENCE)
         async with AsyncExitStack() as stack:
             try:
                 with anyio.fail_after(seconds):
-                    opening = open_server_target(given, name, api_key=api_key, options=options)
+                    opening = open_server_target(reference, name, api_key=api_key, options=options)
                     await server.use_url(await stack.enter_async_context(opening))
             except TimeoutError as error:
-                raise AuditError(f"{given} did not answer within {seconds} seconds") from error
+                raise AuditError(f"{reference} did not answer within {seconds} seconds") from error
             yield server
         return
     with TemporaryDirectory(prefix="ors-audit-") as folder:
         server = AuditedServer(
-            given,
+            reference,
             name,
             {"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder, **(variables or {})},
             store,
@@ -424,9 +445,10 @@ def reference_of(environment: str | type) -> str:
         return environment
     if "<locals>" in environment.__qualname__ or "." in environment.__qualname__:
         raise AuditError(
-            f"{environment.__qualname__} cannot be audited: it is played in a process of its own, which "
+            f"{environment.__qualname__} cannot be audited: it is played in a separate process, which "
             "imports the class; define it at the top level of its module"
         )
+    # A class of `__main__` is found by its file: in the process, `__main__` is another module.
     if environment.__module__ != "__main__" and environment.__module__ in sys.modules:
         return f"{environment.__module__}:{environment.__name__}"
     return f"{inspect.getfile(environment)}:{environment.__name__}"
@@ -440,13 +462,10 @@ def _size(file: Path) -> int:
 
 
 def _own_variables() -> dict[str, str]:
-    """Return the variables that a server of the environment has: all but the settings of this program."""
+    """Return the variables that a server of the environment would have: all but this program's settings."""
     return {
         name: value
         for name, value in os.environ.items()
+        # Judges and the interpreters of adapters are configured for the environment, not for this program.
         if not name.startswith("ORS_") or name.startswith("ORS_JUDGE_") or name.endswith("_PYTHON")
     }
-
-
-def _last_line(error: ResourceCallError) -> str:
-    return str(error).partition(" raised ")[2] or str(error)

@@ -1,12 +1,15 @@
 """Runs an audit: prepares the environment, asks every policy, and makes the report.
 
-Shortens a winning transcript: fewer calls first, then shorter texts.
+An audit goes through these steps, in this order:
 
-Records the transcripts of a report as episodes, which `ors-server replay` plays again.
+1. `prepare` reads tasks and tools, plays the gold actions, and finds the answer in them.
+2. Each policy is asked in turn, within its share of the time (`TimeBudget`). One that ran out of its share is
+   asked again with the time that the others left. Policies with their own process run at the same time.
+3. The calls of the worst findings are made shorter (`minimise`): fewer calls first, then shorter texts.
+4. Findings in the environment's source and in its tasks are added to the verdicts.
+5. If a record is kept, the transcripts are played again as episodes, which `ors-server replay` can replay.
 
-Adds findings in an environment's source to the verdicts of its policies.
-
-The time of an audit, shared out among its policies.
+A policy that cannot judge, runs out of time or fails gives `NOT_JUDGED`, never a pass.
 """
 
 import shlex
@@ -21,6 +24,7 @@ from typing import Any
 import anyio
 
 from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.audit_context import AuditContext, AuditPlayer, BudgetOverError, VariantResult
 from ors_server.audit.audited_server import AuditedServer, open_audited
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
@@ -37,14 +41,13 @@ from ors_server.audit.report import (
     TranscriptCall,
 )
 from ors_server.audit.static_rules import find_suspicious
-from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
 from ors_server.audit.task_findings import CLASSES, with_task_findings
 from ors_server.evaluation.intervals import wilson
 from ors_server.model.errors import OrsServerError
 
 MAX_ROUNDS = 6
 SHORT = 3
-"""Characters at which a text is short enough."""
+"""Characters of a text that is not made shorter."""
 
 
 async def minimise(
@@ -64,13 +67,14 @@ async def minimise(
     """
     best = plan
     for _ in range(MAX_ROUNDS):
+        # A shorter answer may be the right one, such as 4 instead of 42: such a play would show nothing.
         shorter = [play for play in _shorter(best, keeps_texts=keeps_texts) if is_dishonest(play)]
         if not shorter:
             return best
-        found = await player.play(shorter)
+        results = await player.play(shorter)
         winning = [
             play
-            for play, played in zip(shorter, found, strict=True)
+            for play, played in zip(shorter, results, strict=True)
             if played.is_answered and not played.refused and played.total >= least
         ]
         if not winning:
@@ -87,6 +91,7 @@ def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
     """Return plays without a part of the calls, and with a shorter text."""
     calls = plan.calls
     shortened: list[tuple[Call, ...]] = []
+    # Large pieces first: removing half of the calls at once saves most of the plays.
     for size in dict.fromkeys((len(calls) // 2, len(calls) // 4, 1)):
         if size and len(calls) > 1:
             shortened += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
@@ -96,6 +101,7 @@ def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
                 for text in _pieces(value):
                     changed: Any = with_value(arguments, path, text)
                     shortened.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
+    # All of them are played, so their number is bounded.
     return [plan.with_calls(calls) for calls in shortened[:40]]
 
 
@@ -129,10 +135,17 @@ async def record_transcripts(
         The report, in which those transcripts name the command that replays them.
     """
     async with open_audited(environment, name, store=record) as server:
-        told = [_with_command(one, report.environment, record, server.reference) for one in report.classes]
-        plays = [_play_of(transcript, one.id) for one in told if (transcript := _first(one)) is not None]
+        reports = [
+            _with_command(class_report, report.environment, record, server.reference)
+            for class_report in report.classes
+        ]
+        plays = [
+            _play_of(transcript, class_report.id)
+            for class_report in reports
+            if (transcript := _first(class_report)) is not None
+        ]
         await AuditPlayer(server).play_in_turn(plays)
-    return report.model_copy(update={"classes": tuple(told)})
+    return report.model_copy(update={"classes": tuple(reports)})
 
 
 def _first(report: ClassReport) -> AuditTranscript | None:
@@ -164,8 +177,8 @@ def with_source_findings(
 ) -> list[ClassReport]:
     """Add what the rules find in the source of the environment's class.
 
-    A class that failed gets the places as evidence. Another one becomes a warning: the source alone proves
-    nothing, as no play earned anything with it.
+    A class that failed gets the findings as evidence. Any other class becomes a warning: the source alone
+    proves nothing, because no play earned anything with it.
 
     Args:
         source: The class's `file`, `line` and name (`class`); `None` if the source is not known.
@@ -173,27 +186,25 @@ def with_source_findings(
     """
     if source is None:
         return list(reports)
-    known = {report.id: report for report in reports}
-    for place in find_suspicious(Path(str(source["file"])), str(source["class"])):
-        if only and place.hack_class not in only:
+    by_class = {report.id: report for report in reports}
+    for suspicious in find_suspicious(Path(str(source["file"])), str(source["class"])):
+        if only and suspicious.hack_class not in only:
             continue
-        before = known.get(place.hack_class) or ClassReport(
-            id=place.hack_class, verdict=AuditVerdict.NOT_JUDGED
+        before = by_class.get(suspicious.hack_class) or ClassReport(
+            id=suspicious.hack_class, verdict=AuditVerdict.NOT_JUDGED
         )
         finding = AuditFinding(
             verdict=AuditVerdict.WARN,
             variant=VARIANT,
-            message=place.message,
+            message=suspicious.message,
             file=str(source["file"]),
-            line=place.line,
+            line=suspicious.line,
         )
-        known[place.hack_class] = _with_finding(before, finding)
-    return sorted(known.values(), key=lambda one: HACK_CLASSES[one.id].number)
-
-
-def _with_finding(report: ClassReport, finding: AuditFinding) -> ClassReport:
-    verdict = max(report.verdict, AuditVerdict.WARN, key=lambda one: one.weight)
-    return report.model_copy(update={"verdict": verdict, "findings": (*report.findings, finding)})
+        # The source is evidence: it makes a class no better, and of itself no worse than a warning.
+        verdict = max(before.verdict, AuditVerdict.WARN, key=lambda candidate: candidate.weight)
+        changes = {"verdict": verdict, "findings": (*before.findings, finding)}
+        by_class[suspicious.hack_class] = before.model_copy(update=changes)
+    return sorted(by_class.values(), key=lambda class_report: HACK_CLASSES[class_report.id].number)
 
 
 class TimeBudget:
@@ -317,7 +328,7 @@ async def _audit(
     player.on_progress = partial(_announce, on_progress, None, ())
     try:
         with budget.limit(budget.left):
-            study = await prepare(
+            context = await prepare(
                 server,
                 player,
                 tasks=options.tasks,
@@ -326,37 +337,45 @@ async def _audit(
                 uses_gold=options.uses_gold,
             )
     except BudgetOverError:
-        study = Study(server, player, (), {})
+        context = AuditContext(server, player, (), {})
         reports = [_out_of_time(kind.hack_class) for kind in policies]
         policies = []
-    reports += await _judge_all(study, policies, budget, on_progress)
+    reports += await _judge_all(context, policies, budget, on_progress)
     facts = server.facts
     reports = with_source_findings(reports, facts.source, options.only)
-    compared = {} if options.only and not options.only & CLASSES else await _compare_tasks(player)
+    compared: dict[str, str] = {}
+    if time.monotonic() <= player.deadline and (not options.only or options.only & CLASSES):
+        compared = await player.server.compare_tasks()
     reports = with_task_findings(reports, compared, options.only)
+    # Findings in the source need no play, so that an audit without time still has them.
+    killed = [
+        f"task {plan.index}: the process hung or ended at {plan.calls[-1:]!s:.200}"
+        for plan in player.killed[:SHOWN_FINDINGS]
+    ]
     return AuditReport(
         environment=facts.name,
         version=facts.version,
         target=server.reference,
         source_file=None if facts.source is None else str(facts.source["file"]),
         source_line=None if facts.source is None else int(facts.source["line"]),
-        tasks=len(study.tasks),
+        tasks=len(context.tasks),
         seed=options.seed,
-        gold_return=study.scale.full if study.has_gold else None,
-        chance=study.chance,
-        classes=tuple(_with_causes(sorted(reports, key=lambda one: HACK_CLASSES[one.id].number))),
+        gold_return=context.scale.full if context.has_gold else None,
+        chance=context.chance,
+        classes=tuple(
+            _with_causes(sorted(reports, key=lambda class_report: HACK_CLASSES[class_report.id].number))
+        ),
         rewards=facts.rewards,
-        notes=(*study.notes, *_killed(player), *([compared[""]] if "" in compared else [])),
+        notes=(
+            *context.notes,
+            *killed,
+            *([compared[""]] if "" in compared else []),
+        ),
     )
 
 
-async def _compare_tasks(player: AuditPlayer) -> dict[str, str]:
-    """Compare the tasks with each other, if there is time left."""
-    return {} if time.monotonic() > player.deadline else await player.server.compare_tasks()
-
-
 async def _judge_all(
-    study: Study,
+    context: AuditContext,
     policies: Sequence[type[AuditPolicy]],
     budget: TimeBudget,
     on_progress: Callable[[Progress], None],
@@ -367,11 +386,11 @@ async def _judge_all(
     played is not played again.
     """
     reports: dict[str, ClassReport] = {}
-    player = study.player
-    apart = [kind for kind in policies if kind.has_own_process and study.server.is_own]
+    player = context.player
+    apart = [kind for kind in policies if kind.has_own_process and context.server.is_own]
 
     async def judge_apart(kind: type[AuditPolicy]) -> None:
-        reports[kind.hack_class] = await _judge(kind(), study, budget, budget.left)
+        reports[kind.hack_class] = await _judge(kind(), context, budget, budget.left)
 
     async def judge_in_turn(kinds: Sequence[type[AuditPolicy]]) -> None:
         for number, kind in enumerate(kinds):
@@ -382,7 +401,7 @@ async def _judge_all(
             # A policy stops by itself between two batches of plays. What does not is cancelled, which ends
             # the process, so that the next policy has to start it again.
             limit = max(MAX_OVERRUN * share, MIN_TURN_SECONDS)
-            reports[kind.hack_class] = await _judge(kind(), study, budget, limit)
+            reports[kind.hack_class] = await _judge(kind(), context, budget, limit)
 
     here = [kind for kind in policies if kind not in apart]
     async with anyio.create_task_group() as tasks:
@@ -391,14 +410,6 @@ async def _judge_all(
         await judge_in_turn(here)
         await judge_in_turn([kind for kind in here if reports[kind.hack_class].reason == OUT_OF_TIME])
     return list(reports.values())
-
-
-def _killed(player: AuditPlayer) -> list[str]:
-    """Return a note on each answer for which the process had to be killed, or which ended it."""
-    return [
-        f"task {one.index}: the process hung or ended at {one.calls[-1:]!s:.200}"
-        for one in player.killed[:SHOWN_FINDINGS]
-    ]
 
 
 def _announce(
@@ -414,12 +425,14 @@ def _out_of_time(hack_class: str) -> ClassReport:
     return ClassReport(id=hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME, missing=BUDGET)
 
 
-async def _judge(policy: AuditPolicy, study: Study, budget: TimeBudget, seconds: float) -> ClassReport:
+async def _judge(
+    policy: AuditPolicy, context: AuditContext, budget: TimeBudget, seconds: float
+) -> ClassReport:
     end = time.monotonic() + seconds
     try:
         with budget.limit(seconds):
-            policy.check(study)
-            measures = list(await policy.examine(study))
+            policy.check(context)
+            results = list(await policy.examine(context))
     except BudgetOverError:
         return _out_of_time(policy.hack_class)
     except NotJudgedError as error:
@@ -433,89 +446,109 @@ async def _judge(policy: AuditPolicy, study: Study, budget: TimeBudget, seconds:
         reason = f"{error.code}: {error}"
         return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=reason)
     worst = AuditVerdict.NOT_JUDGED  # where no variant fits
-    verdict = max((measure.verdict for measure in measures), key=lambda one: one.weight, default=worst)
+    verdict = max(
+        (result.verdict for result in results), key=lambda candidate: candidate.weight, default=worst
+    )
     return ClassReport(
         id=policy.hack_class,
         verdict=verdict,
-        reason="" if measures else "nothing in this environment can be played that way",
-        findings=tuple(await _findings(study, measures, budget, end)),
-        scores=tuple(_scores(measures)),
+        reason="" if results else "nothing in this environment can be played that way",
+        findings=tuple(await _findings(context, results, budget, end)),
+        scores=tuple(_scores(results)),
     )
 
 
 async def _findings(
-    study: Study, measures: Sequence[Measure], budget: TimeBudget, end: float
+    context: AuditContext, results: Sequence[VariantResult], budget: TimeBudget, end: float
 ) -> list[AuditFinding]:
     """Return the worst findings; the calls of the first are made as short as the time until `end` allows."""
-    found = [one for one in measures if one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}]
-    found.sort(
-        key=lambda one: (-one.verdict.weight, -(one.share or 0.0), len(one.play.calls) if one.play else 0)
+    flagged = [result for result in results if result.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}]
+    flagged.sort(
+        key=lambda result: (
+            -result.verdict.weight,
+            -(result.share or 0.0),
+            len(result.play.calls) if result.play else 0,
+        )
     )
     findings: list[AuditFinding] = []
-    for place, measure in enumerate(found[:SHOWN_FINDINGS]):
-        play = measure.play
-        if play is not None and place == 0 and measure.share is not None and measure.earned is not None:
+    for rank, result in enumerate(flagged[:SHOWN_FINDINGS]):
+        play = result.play
+        # Only the first finding is made shorter, because each round of that costs up to 40 plays.
+        if play is not None and rank == 0 and result.share is not None and result.earned is not None:
             # Where the time is over, or a play fails, the calls stay as long as they are.
             with suppress(BudgetOverError, OrsServerError), budget.limit(end - time.monotonic()):
-                play = await _minimised(study, measure, play)
+                play = await _minimised(context, result, play)
         findings.append(
             AuditFinding(
-                verdict=measure.verdict,
-                variant=measure.variant,
-                message=measure.message.encode(errors="replace").decode(),
-                transcript=None if play is None else _transcript(study, measure, play),
-                rewards=tuple(reward.name for reward in study.facts.rewards),
+                verdict=result.verdict,
+                variant=result.variant,
+                message=result.message.encode(errors="replace").decode(),
+                transcript=None if play is None else _transcript(context, result, play),
+                rewards=tuple(reward.name for reward in context.facts.rewards),
             )
         )
     return findings
 
 
-async def _minimised(study: Study, measure: Measure, play: CallPlan) -> CallPlan:
-    (own,) = await study.player.play([play])
-    if own.finished:
-        play = play.with_calls(play.calls[: len(own.rewards)])
-    if not own.is_answered or own.total <= study.scale.zero:
+async def _minimised(context: AuditContext, variant_result: VariantResult, play: CallPlan) -> CallPlan:
+    (result,) = await context.player.play([play])
+    # Calls after the end of the episode were never made.
+    if result.finished:
+        play = play.with_calls(play.calls[: len(result.rewards)])
+    if not result.is_answered or result.total <= context.scale.zero:
         return play
-    (own,) = await study.player.play([play])
-    slot = study.slot
+    (result,) = await context.player.play([play])
+    slot = context.slot
 
     def still_shows_it(shorter: CallPlan) -> bool:
-        keeps = not measure.keeps_texts or slot is None or slot.core(shorter.calls) == slot.core(play.calls)
-        return keeps and measure.still_shows(shorter) and study.is_dishonest(shorter)
+        keeps = (
+            not variant_result.keeps_texts
+            or slot is None
+            or slot.core(shorter.calls) == slot.core(play.calls)
+        )
+        return keeps and variant_result.still_shows(shorter) and context.is_dishonest(shorter)
 
-    least = own.total - 1e-9
-    return await minimise(study.player, play, least, still_shows_it, keeps_texts=measure.keeps_texts)
+    # A tolerance, as sums of the same rewards in another order may differ by rounding.
+    least = result.total - 1e-9
+    return await minimise(context.player, play, least, still_shows_it, keeps_texts=variant_result.keeps_texts)
 
 
-def _transcript(study: Study, measure: Measure, play: CallPlan) -> AuditTranscript:
-    played = study.player.recall(play)
-    earned = measure.earned if measure.share is None or played is None else played.total
+def _transcript(context: AuditContext, result: VariantResult, play: CallPlan) -> AuditTranscript:
+    played = context.player.recall(play)
+    # A result without a share has its own figure, such as a single reward, which the calls do not add up
+    # to.
+    earned = result.earned if result.share is None or played is None else played.total
     return AuditTranscript(
         split=play.split,
         index=play.index,
         seed=play.seed,
         calls=tuple(TranscriptCall(tool=tool, arguments=arguments) for tool, arguments in play.calls),
         earned=earned,
-        gold_return=measure.compared,
+        gold_return=result.compared,
     )
 
 
-def _scores(measures: Sequence[Measure]) -> list[PolicyScore]:
+def _scores(results: Sequence[VariantResult]) -> list[PolicyScore]:
     ranked = sorted(
-        measures, key=lambda one: (-one.verdict.weight, -(one.share if one.share is not None else -9e9))
+        results,
+        key=lambda result: (
+            -result.verdict.weight,
+            -(result.share if result.share is not None else -9e9),
+        ),
     )
-    return [_score(one) for one in ranked[:SHOWN_SCORES]]
+    return [_score(result) for result in ranked[:SHOWN_SCORES]]
 
 
-def _score(measure: Measure) -> PolicyScore:
-    bounded = measure.share is not None and 0.0 <= measure.share <= 1.0 and measure.tasks > 0
-    interval = wilson(measure.share, measure.tasks) if bounded and measure.share is not None else None
+def _score(result: VariantResult) -> PolicyScore:
+    # A share outside of [0, 1] is no proportion, so that it has no Wilson interval.
+    bounded = result.share is not None and 0.0 <= result.share <= 1.0 and result.tasks > 0
+    interval = wilson(result.share, result.tasks) if bounded and result.share is not None else None
     return PolicyScore(
-        variant=measure.variant,
-        verdict=measure.verdict,
-        tasks=measure.tasks,
-        mean=measure.earned,
-        share=measure.share,
+        variant=result.variant,
+        verdict=result.verdict,
+        tasks=result.tasks,
+        mean=result.earned,
+        share=result.share,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
     )

@@ -1,4 +1,4 @@
-"""Parts of an environment that fail whatever is asked of them, as where a machine was lost."""
+"""Parts of an environment that fail on every request, as if their machine was lost."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +9,7 @@ from ors_server.resources.resource_errors import ResourceClosedError
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.timing.workers import LingeringThread
 
-_ASKED_OF_SANDBOX = frozenset(
+_FAILING_OF_SANDBOX = frozenset(
     {"exec", "read_file", "write_file", "remove_file", "list_files", "start_fresh", "run_fresh", "restart"}
 )
 _KEPT_OF_RESOURCE = frozenset(
@@ -18,7 +18,7 @@ _KEPT_OF_RESOURCE = frozenset(
 _WHY = "a fault that the audit injected"
 GARBAGE = "\x00 garbage, a fault that the audit injected"
 FAULTS = ("lost", "too slow", "garbled")
-"""What a sandbox or a resource may be."""
+"""States in which a broken sandbox or resource may be."""
 
 
 @dataclass
@@ -27,13 +27,13 @@ class InjectedFault:
 
     kind: str
     """One of `FAULTS`."""
-    asked: int = 0
-    """How often something was asked of a broken part."""
+    requests: int = 0
+    """How many requests the broken parts received."""
 
 
 @dataclass
 class BrokenPart:
-    """Is before a sandbox or a resource; once it is broken, only what ends it still works."""
+    """A proxy of a sandbox or a resource; once it is broken, only the methods that end it still work."""
 
     _real: Any
     _fault: InjectedFault
@@ -45,13 +45,15 @@ class BrokenPart:
         self._is_broken = True
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._real, name)
-        asked = name in _ASKED_OF_SANDBOX if self._is_sandbox else name not in _KEPT_OF_RESOURCE
-        if not (self._is_broken and asked and callable(found)):
-            return found
+        attribute = getattr(self._real, name)
+        fails = name in _FAILING_OF_SANDBOX if self._is_sandbox else name not in _KEPT_OF_RESOURCE
+        # The methods that end a part, and plain attributes, still work: the session must close in order, or
+        # the audit would leave containers and processes.
+        if not (self._is_broken and fails and callable(attribute)):
+            return attribute
 
         async def fail(*_: Any, **__: Any) -> Any:
-            self._fault.asked += 1
+            self._fault.requests += 1
             kind = self._fault.kind
             if kind == "too slow":
                 raise TimeoutError(f"no answer in time ({_WHY})")
@@ -78,13 +80,15 @@ def with_broken_parts(definition: EnvironmentDefinition, fault: InjectedFault) -
         context: Any = instance.context
         acquire = context.acquire_resource
 
-        async def acquire_broken(*given: Any, **options: Any) -> Any:
+        async def acquire_broken(*args: Any, **options: Any) -> Any:
             part = BrokenPart(
-                await acquire(*given, **options), fault, _is_sandbox=False, _is_broken=not parts_work
+                await acquire(*args, **options), fault, _is_sandbox=False, _is_broken=not parts_work
             )
             parts.append(part)
             return part
 
+        # What setup itself calls must work, or no episode would start: a part breaks when setup has ended,
+        # and a part acquired later is broken at once.
         parts_work = True
         context.acquire_resource = acquire_broken
         if setup is not None:
@@ -93,6 +97,7 @@ def with_broken_parts(definition: EnvironmentDefinition, fault: InjectedFault) -
         for part in parts:
             part.break_down()
         if any(toolset.needs_sandbox for toolset in definition.toolsets):
+            # After setup, because setup itself writes files into the sandbox.
             broken: Any = BrokenPart(instance.sandbox, fault, _is_sandbox=True, _is_broken=True)
             give_sandbox(instance, broken)
 

@@ -18,9 +18,9 @@ def read_class_ids(ids: Iterable[str]) -> frozenset[str]:
     Raises:
         UnknownHackClassError: If there is no such class.
     """
-    found = {given.strip().upper(): given for given in ids}
-    unknown = [given for spelled, given in found.items() if spelled not in HACK_CLASSES]
+    written = {text.strip().upper(): text for text in ids}
+    unknown = [text for spelled, text in written.items() if spelled not in HACK_CLASSES]
     if unknown:
-        came = ", ".join(map(repr, unknown))
-        raise UnknownHackClassError(f"there is no class {came}: expected some of {', '.join(HACK_CLASSES)}")
-    return frozenset(found)
+        names = ", ".join(map(repr, unknown))
+        raise UnknownHackClassError(f"unknown class {names}: expected some of {', '.join(HACK_CLASSES)}")
+    return frozenset(written)

@@ -16,13 +16,15 @@ class ClosedNetworkError(OSError):
 
 def close_network() -> None:
     """Refuse connections to other machines and the look-up of their names, until the process ends."""
+    # An audit hook sees every connection, also those of libraries written before the hook, and cannot be
+    # removed: an author's code cannot open the network again.
     sys.addaudithook(_refuse)
 
 
-def _refuse(event: str, given: tuple[Any, ...]) -> None:
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _CONNECTING | _LOOKING_UP:
         return
-    address = given[1] if event in _CONNECTING else (given[0],)
+    address = arguments[1] if event in _CONNECTING else (arguments[0],)
     # Addresses of other kinds are files, such as those of Unix sockets.
     host: object = cast("tuple[object, ...]", address)[0] if isinstance(address, tuple) else None
     if host is not None and not is_own_machine(host):
@@ -32,10 +34,11 @@ def _refuse(event: str, given: tuple[Any, ...]) -> None:
 def is_own_machine(host: object) -> bool:
     """Return whether a host is this machine, by its name or a loopback address."""
     text = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
+    # A zone, as in `fe80::1%eth0`, does not change whose address it is.
     if text.casefold() in {"", "localhost"}:
         return True
     try:
-        found = ipaddress.ip_address(text.partition("%")[0])
+        address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    return found.is_loopback or found.is_unspecified
+    return address.is_loopback or address.is_unspecified

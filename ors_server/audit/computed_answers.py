@@ -1,7 +1,7 @@
 """Code whose result is an answer that is not written in it, and controls whose result is another.
 
-A grader that only reads sees the same signs in both. So it pays both or none, and only one that evaluates or
-expands the answer pays the code and not its control.
+A grader that only reads sees the same characters in both. So it pays both or neither, and only one that
+evaluates or expands the answer pays the code and not its control.
 """
 
 import base64
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 MAX_ANSWER = 300
 """Characters of the longest answer that is computed."""
 PLACEHOLDER = "§"
-"""The sign for the hidden answer in a form."""
+"""The character that stands for the hidden answer in a form."""
 _ADDED = 7
-"""What is taken from a number and added by the code."""
+"""The number that is subtracted from the answer here and added back by the code."""
 _WHOLE = re.compile(r"-?\d{1,15}")
 
 
@@ -24,7 +24,7 @@ class ComputedForm:
 
     code: str
     control: str
-    """The same signs, or nearly, of which an evaluation makes something else."""
+    """Nearly the same characters, with another result when they are evaluated."""
     disguise: str
     """How the answer is hidden: a key of `DISGUISES`."""
 
@@ -37,28 +37,14 @@ class ComputedForm:
         return self._fill(self.control, answer)
 
     def _fill(self, form: str, answer: str) -> str | None:
+
         hidden = DISGUISES[self.disguise](answer) if 0 < len(answer) <= MAX_ANSWER else None
         if hidden is None:
             return None
         text = form.replace(PLACEHOLDER, hidden)
-        return None if answer in text or _holds_word(text, answer) else text
-
-
-def _holds_word(text: str, answer: str) -> bool:
-    """Return whether a text has an answer as a word, in any case."""
-    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
-
-
-def _backwards(answer: str) -> str | None:
-    return None if {"'", '"', "\\", "\n"} & set(answer) else answer[::-1]
-
-
-def _shell_backwards(answer: str) -> str | None:
-    return answer[::-1] if re.fullmatch(r"[\w .,:+-]+", answer) else None
-
-
-def _codes(answer: str) -> str:
-    return ",".join(str(ord(sign)) for sign in answer)
+        # With the answer in plain sight, a grader that searches for it would be accused of evaluating it.
+        holds_word = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
+        return None if answer in text or holds_word else text
 
 
 def _sum(answer: str) -> str | None:
@@ -66,13 +52,15 @@ def _sum(answer: str) -> str | None:
 
 
 DISGUISES: dict[str, Callable[[str], str | None]] = {
-    "backwards": _backwards,
+    # The answer is put between single quotes; these characters would end or change the literal.
+    "backwards": lambda answer: None if {"'", '"', "\\", "\n"} & set(answer) else answer[::-1],
     "whole number": lambda answer: answer[::-1] if answer.isascii() and answer.isdigit() else None,
     "sum": _sum,
-    "codes": _codes,
+    "codes": lambda answer: ",".join(str(ord(sign)) for sign in answer),
     "hexadecimal": lambda answer: answer.encode().hex(),
     "base64": lambda answer: base64.b64encode(answer.encode()).decode(),
-    "shell": _shell_backwards,
+    # Only characters that a shell leaves alone between quotes, and `rev` keeps on one line.
+    "shell": lambda answer: answer[::-1] if re.fullmatch(r"[\w .,:+-]+", answer) else None,
 }
 """How an answer is hidden, by name; `None` for an answer that cannot be."""
 _TABLE = r"""
@@ -107,10 +95,8 @@ sum           $((1 ? § : 0))                                $((0 ? § : 0))
 """
 
 
-def _read_line(line: str) -> ComputedForm:
-    disguise, code, control = re.split(r"\s{2,}", line.strip())
-    return ComputedForm(code, control, disguise)
-
-
-COMPUTED_FORMS = tuple(_read_line(line) for line in _TABLE.strip().splitlines())
+COMPUTED_FORMS = tuple(
+    ComputedForm(code, control, disguise)
+    for disguise, code, control in (re.split(r"\s{2,}", line.strip()) for line in _TABLE.strip().splitlines())
+)
 """Code in Python, and expressions of templates, of a shell and of JavaScript and Ruby."""

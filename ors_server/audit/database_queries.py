@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.audit.audit_context import AuditContext
 from ors_server.audit.plays import Call
-from ors_server.audit.study import Study
 from ors_server.model.wire import JSONObject
 from ors_server.testing.schema_examples import example_arguments
 
@@ -48,15 +48,18 @@ class QueryTool:
         return self.tool, {**self.rest, self.argument: query}
 
 
-def query_tools(study: Study) -> list[QueryTool]:
-    """Return the tools that take a query: by the name of an argument, and by what they say of themselves."""
+def query_tools(context: AuditContext) -> list[QueryTool]:
+    """Return the tools that take a query: by the name of an argument and by their descriptions."""
     tools: list[QueryTool] = []
-    for tool in study.tools.values():
-        if study.slot is not None and tool.name == study.slot.tool:
+    for tool in context.tools.values():
+        # The tool that takes the answer is no way to read the database, even where its argument is called
+        # `query`.
+        if context.slot is not None and tool.name == context.slot.tool:
             continue
         properties: Mapping[str, Any] = (tool.input_schema or {}).get("properties", {})
         texts = [name for name in _ARGUMENTS if properties.get(name, {}).get("type") == "string"]
         described = f"{tool.name} {tool.description} {properties}".replace("_", " ")
+        # `query` and `command` are arguments of searches and shells, too: only the words around them tell.
         if texts and (texts[0] in {"sql", "statement"} or _WORDS.search(described)):
             tools.append(QueryTool(tool.name, texts[0], example_arguments(tool.input_schema)))
     return tools
@@ -65,6 +68,7 @@ def query_tools(study: Study) -> list[QueryTool]:
 def tables_of(outputs: Sequence[str]) -> list[str]:
     """Return what may be names of tables in the outputs of `LISTINGS`, those that were created first."""
     text = "\n".join(outputs)
+    # Names in CREATE statements first: they are certainly tables, and only MAX_TABLES are read.
     names = [*_CREATED.findall(text), *_NAME.findall(text)]
     return list(dict.fromkeys(name for name in names if name.casefold() not in _NO_TABLES))[:MAX_TABLES]
 

@@ -1,4 +1,4 @@
-"""A model that judges nothing: it repeats what it was asked, as a judge may that quotes the answer first."""
+"""A model that judges nothing: it repeats the question, as a judge may that quotes the answer first."""
 
 import json
 from collections.abc import Generator, Mapping
@@ -20,13 +20,13 @@ class EchoJudge:
     """An endpoint of OpenAI's form on this machine, for one audit."""
 
     url: str = ""
-    asked: int = 0
-    """How many questions came."""
+    questions: int = 0
+    """How many questions were received."""
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The environment variables with which a program asks it, by this package or by OpenAI's."""
+        """The environment variables with which this package's judges or OpenAI's client find it."""
         return {
             JUDGE_VARIABLES.base_url: self.url,
             JUDGE_VARIABLES.api_key: "echo",
@@ -38,7 +38,7 @@ class EchoJudge:
     def reply(self, question: Mapping[str, Any]) -> str:
         """Return the last message of a request."""
         with self._lock:
-            self.asked += 1
+            self.questions += 1
         content = question["messages"][-1]["content"]
         if isinstance(content, str):
             return content
@@ -56,8 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Reply with the question."""
         try:
             size = min(int(self.headers.get("Content-Length", 0)), _MAX_BYTES)
-            asked = json.loads(self.rfile.read(size))
-            text = self.judge.reply(asked)
+            question = json.loads(self.rfile.read(size))
+            text = self.judge.reply(question)
         except (ValueError, LookupError, TypeError, AttributeError):
             self.send_error(400)
             return
@@ -87,11 +87,14 @@ class _Handler(BaseHTTPRequestHandler):
 def echo_judge() -> Generator[EchoJudge]:
     """Serve an echo judge on a free port of this machine, in a thread."""
     judge = EchoJudge()
+    # One handler class for each judge: `http.server` creates handlers by itself, so a class attribute is
+    # the only way to hand them the judge.
     handler = type("_Asked", (_Handler,), {"judge": judge})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         judge.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         thread = Thread(target=server.serve_forever, args=(0.05,), name="echo-judge", daemon=True)
+        # The poll interval is short, as `shutdown` waits for the end of a poll.
         thread.start()
         try:
             yield judge

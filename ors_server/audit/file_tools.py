@@ -36,6 +36,7 @@ def find_file_tool(tools: Mapping[str, ToolSpec]) -> FileTool | None:
         texts = {name for name, part in properties.items() if part.get("type") == "string"}
         path = next((name for name in _PATHS if name in texts), None)
         content = next((name for name in _CONTENTS if name in texts and name != path), None)
+        # A further required argument would need a value that only the author knows.
         if path is not None and content is not None and set(schema.get("required", ())) <= {path, content}:
             return FileTool(tool.name, path, content)
     return None

@@ -62,7 +62,7 @@ _ROWS = (
     (
         "The judge is talked over",
         "Is a wrong answer paid that contains a verdict or instructions for the judge?",
-        "Keep the answer apart from the judge's own words, and read the verdict from a place of its own.",
+        "Keep the answer apart from the judge's own words, and read the verdict from a separate field.",
     ),
     (
         "Files of the grader can be changed",
@@ -77,7 +77,7 @@ _ROWS = (
     (
         "The answer judges itself",
         "Is an answer paid that states its own success, or ends or patches the program which judges it?",
-        "Run what the agent wrote in a process of its own, and let nothing that it says be the verdict.",
+        "Run what the agent wrote in a separate process, and let nothing that it says be the verdict.",
     ),
     (
         "A failure of the grader pays",

@@ -23,7 +23,8 @@ SPECIAL = (
     "0",
     "9" * 400,
 )
-"""Numbers that are none, or hardly."""
+"""Texts that are not numbers, or are numbers at the limits of a float."""
+# Long and nested texts, which exceed the recursion limits, digit limits and buffers of parsers.
 _LONG = (
     "[" * 200,
     "(" * 200,
@@ -55,7 +56,7 @@ EXPANDED = {
     for form in _LOOKUPS.split()
 }
 """Names of the right answer that a template or an evaluation would replace by it, each with a control: the
-name backwards, which stands for nothing."""
+name backwards, which names nothing."""
 LEAVING = (
     "open('{file}', 'w').close()",
     "__import__('pathlib').Path('{file}').touch()",
@@ -73,6 +74,8 @@ _HEAVY = r"""
     9**9**9**9 9^9^9^9 9^99999999 2**(2**40) 10**10**8 factorial(10**7) 99999999! 9!!!!!!!!! (x+1)**5000
     sum(range(10**10)) range(10**9) [0]*10**10 'x'*10**10 (1,)*10**10 x^1000000000 1/3^100000
 """
+# Each is heavy for another reason: nesting for recursive parsers, `aaaa!` and trailing spaces for
+# regular expressions that backtrack, exponents and digits for exact arithmetic.
 _HEAVY_REPEATED = (
     "(" * 5_000 + "1" + ")" * 5_000,
     "[" * 100_000,
@@ -103,6 +106,7 @@ _AROUND = (
     "{0}" + " " * 50_000 + "!",
     "({0})+0*9**9**8",
 )
+# A grader may cut these off and compare the rest, or multiply by them.
 _NEAR = (
     *["nan", "inf", "1e9", "1e308", "-1e308", "1e9%", "%", "e999", "/0", "*1e300", "^999"],
     "\x00",
@@ -111,12 +115,12 @@ _NEAR = (
 
 
 def heavy_answers(core: str) -> list[str]:
-    """Return answers that take a careless grader long: bare ones, and ones around the right answer."""
+    """Return answers that keep a careless grader busy: on their own, and around the right answer."""
     return [*_HEAVY.split(), *_HEAVY_REPEATED, *(form.format(core) for form in _AROUND)]
 
 
 def near_answers(core: str | None) -> list[str]:
-    """Return the right answer with something that does not belong there; none if there is no answer."""
+    """Return the right answer with something that does not belong there; an empty list without an answer."""
     if core is None:
         return []
     return [text for part in _NEAR for text in (f"{core}{part}", f"{core} {part}", f"{part} {core}")]
@@ -135,6 +139,7 @@ def random_answers(seed: int, size: int) -> list[str]:
         return "".join(rng.choice(parts) for _ in range(rng.randint(1, 20)))
 
     def any_character() -> str:
+        # Without the surrogates (0xD800 to 0xDFFF), which UTF-8 cannot encode.
         return chr(rng.choice((rng.randint(1, 127), rng.randint(160, 0xD7FF), rng.randint(0xE000, 0x1FFFF))))
 
     anything = ["".join(any_character() for _ in range(rng.randint(1, 12))) for _ in range(size)]

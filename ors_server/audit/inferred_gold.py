@@ -1,6 +1,6 @@
 """Finds the right answers where a class has no gold actions: a field of the task, given to a tool.
 
-Most published tasks carry their answer, as `answer` or `ground_truth`. A field is taken for the answer only
+Most published tasks carry their answer, as `answer` or `ground_truth`. A field is considered the answer only
 if it earns much on nearly all tasks, and the same field of another task earns clearly less.
 """
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ors_server.audit.answer_slot import AnswerSlot, Path, leaves, value_at
+from ors_server.audit.audit_context import AuditContext, AuditedTask
 from ors_server.audit.judgement import ASSUMED, mean
 from ors_server.audit.plays import Call, PlayResult
-from ors_server.audit.study import AuditedTask, Study
 from ors_server.model.wire import ToolSpec
 from ors_server.testing.environment_subject import spread
 
@@ -29,7 +29,7 @@ ANSWER_NAMES = frozenset(
         "reference",
     }
 )
-"""Names of a task's fields that hold its answer, where nothing else says so."""
+"""Names of task fields that usually hold the answer."""
 WRAPPINGS = (
     ("", ""),
     ("<answer>", "</answer>"),
@@ -60,30 +60,31 @@ class AnswerField:
     def calls(self, task: AuditedTask) -> tuple[Call, ...] | None:
         """Return the call that gives a task's field as the answer; `None` if the argument cannot hold it."""
         try:
-            found = value_at(task.spec, self.path)
+            value = value_at(task.spec, self.path)
         except (KeyError, IndexError, TypeError):
             return None
-        value = self.slot.as_value(self.slot.wrapped(str(found)))
-        return None if value is None else ((self.slot.tool, {str(self.slot.path[0]): value}),)
+        answer = self.slot.as_value(self.slot.wrapped(str(value)))
+        return None if answer is None else ((self.slot.tool, {str(self.slot.path[0]): answer}),)
 
     def __str__(self) -> str:
         """Return the field as a reader of the report knows it."""
         return ".".join(map(str, self.path))
 
 
-async def infer_gold(study: Study, answering: Sequence[ToolSpec]) -> AnswerField | None:
+async def infer_gold(context: AuditContext, answering: Sequence[ToolSpec]) -> AnswerField | None:
     """Find the field that holds the answer, by playing it.
 
     Args:
         answering: The tools that may take answers, the likeliest first.
     """
-    tasks = [study.tasks[at] for at in spread(len(study.tasks), 2 if study.is_costly else TRIED_TASKS)]
+    tasks = [context.tasks[at] for at in spread(len(context.tasks), 2 if context.is_costly else TRIED_TASKS)]
     best: AnswerField | None = None
     gained = 0.0
-    for field in _fields(study, answering):
-        gain = await _gain(study, field, tasks)
+    for field in _fields(context, answering):
+        gain = await _gain(context, field, tasks)
         if gain > gained + 1e-9:
             best, gained = field, gain
+        # A sure field ends the search: each field costs a dozen plays.
         if gained >= SURE_GAIN:
             break
     return best
@@ -94,9 +95,9 @@ def with_gold(tasks: Sequence[AuditedTask], field: AnswerField) -> list[AuditedT
     return [replace(task, gold=field.calls(task)) for task in tasks]
 
 
-def _fields(study: Study, answering: Sequence[ToolSpec]) -> Iterator[AnswerField]:
+def _fields(context: AuditContext, answering: Sequence[ToolSpec]) -> Iterator[AnswerField]:
     """Give the fields that might be the answer, those whose names say so first."""
-    paths = _varying(study.tasks)
+    paths = _varying(context.tasks)
     for tool in answering[:MAX_TOOLS]:
         schema: Mapping[str, Any] = tool.input_schema or {}
         required: Sequence[str] = schema.get("required", ())
@@ -107,7 +108,8 @@ def _fields(study: Study, answering: Sequence[ToolSpec]) -> Iterator[AnswerField
         choices: tuple[Any, ...] = tuple(part.get("enum", ()))
         is_free = kind == "string" and not choices
         for path in paths:
-            if study.is_costly and not _is_named(path):
+            # Each play may start a sandbox, so only fields with a telling name are tried.
+            if context.is_costly and not _is_named(path):
                 continue
             for before, after in WRAPPINGS if is_free else WRAPPINGS[:1]:
                 slot = AnswerSlot(tool.name, (required[0],), before, after, kind == "string", choices)
@@ -128,28 +130,30 @@ def _is_named(path: Path) -> bool:
     return any(str(key).casefold() in ANSWER_NAMES for key in path)
 
 
-async def _gain(study: Study, field: AnswerField, tasks: Sequence[AuditedTask]) -> float:
+async def _gain(context: AuditContext, field: AnswerField, tasks: Sequence[AuditedTask]) -> float:
     """Return how much more a field earns than another task's; 0 if that does not prove it the answer."""
     pairs: list[tuple[AuditedTask, tuple[Call, ...], tuple[Call, ...]]] = []
     for task in tasks:
         own = field.calls(task)
-        others = (
-            field.calls(study.tasks[(task.index + step) % len(study.tasks)]) for step in (1, 2, 3, 5, 7)
+        candidates = (
+            field.calls(context.tasks[(task.index + step) % len(context.tasks)]) for step in (1, 2, 3, 5, 7)
         )
-        other = next((calls for calls in others if calls is not None and calls != own), None)
+        # Another task's field may be the same answer by accident; the nearest task with a different one is
+        # taken.
+        other = next((calls for calls in candidates if calls is not None and calls != own), None)
         if own is not None and other is not None:
             pairs.append((task, own, other))
     if not pairs:
         return 0.0
     # The wrong answers come first: a flawed environment might remember the right ones.
-    wrong = await study.player.play([task.play(calls, seed=study.seed) for task, _, calls in pairs])
-    right = await study.player.play([task.play(calls, seed=study.seed) for task, calls, _ in pairs])
+    wrong = await context.player.play([task.play(calls, seed=context.seed) for task, _, calls in pairs])
+    right = await context.player.play([task.play(calls, seed=context.seed) for task, calls, _ in pairs])
     best = max(played.total for played in right)
     if mean([float(_is_paid(played, best)) for played in right]) < NEARLY_ALL:
         return 0.0
-    declared = study.facts.return_range or study.facts.reward_range
+    declared = context.facts.return_range or context.facts.reward_range
     full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED)
-    gain = (mean([one.total for one in right]) - mean([one.total for one in wrong])) / full
+    gain = (mean([played.total for played in right]) - mean([played.total for played in wrong])) / full
     return gain if gain >= (MIN_GAIN if _is_named(field.path) else SURE_GAIN) else 0.0
 
 

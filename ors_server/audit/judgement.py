@@ -15,11 +15,11 @@ CHANCE_MARGIN = 0.2
 WARN_SHARE = 0.25
 """Share above which it may have found one."""
 HOSTILE_WARN_SHARE = 0.4
-"""The same for one of many hostile answers: some are worth a part by accident, as by their first letter."""
+"""The same for one of many hostile answers: some earn a part by accident, such as for their first letter."""
 MIN_TASKS = 5
 """With fewer tasks, one answer may be right for all of them by accident."""
 ASSUMED = 1.0
-"""The greatest return, where neither gold actions nor the class says it, as of a server elsewhere."""
+"""The greatest return, where neither gold actions nor the class state it, as for a foreign server."""
 _TINY = 1e-9
 
 
@@ -53,7 +53,7 @@ class Scale:
         return self.full - self.zero > _TINY
 
     def share(self, earned: float) -> float:
-        """Return a return as a share of the gold actions'."""
+        """Normalise a return by the gold return."""
         return (earned - self.zero) / (self.full - self.zero)
 
 
@@ -64,6 +64,7 @@ def judge_share(share: float, chance: float = 0.0, warn_at: float = WARN_SHARE) 
         chance: The share that guessing earns.
         warn_at: Share above which it may have found a hole.
     """
+    # Guessing earns its share honestly: a class fails only clearly above it.
     limit = max(FAIL_SHARE, chance + CHANCE_MARGIN)
     if share >= limit - _TINY:
         return AuditVerdict.FAIL
@@ -77,9 +78,9 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def is_same(one: float, other: float) -> bool:
-    """Return whether two returns are equal but for rounding."""
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=_TINY)
+def is_same(first: float, second: float) -> bool:
+    """Return whether two returns are equal except for rounding."""
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=_TINY)
 
 
 def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -> float:
@@ -95,6 +96,8 @@ def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -
         return declared
     if choices > 1:
         return 1 / choices
+    # With nearly as many different answers as tasks, nothing can be guessed. Where all tasks have one
+    # answer, guessing it earns everything, which is a flaw (H2) and not chance.
     if 1 < distinct <= tasks / 2:
         return 1 / distinct
     return 0.0

@@ -133,7 +133,7 @@ _ROWS = (
         "resource_envelope",
         "Grading uses no more processor time and memory than is declared.",
         "H15",
-        "The audit compares with limits of its own; an environment declares none for its grader.",
+        "The audit compares with its own limits; an environment declares none for its grader.",
     ),
     _row(
         44,
@@ -171,9 +171,9 @@ def openenv_rows(report: AuditReport, check_verdicts: Mapping[str, str]) -> list
         check_verdicts: `pass`, `fail`, `warn` or `skip` by the id of the requirement, as `check_for_openenv`
             returns them. What is left out counts as not judged.
     """
-    known = {one.id: _class_answer(one) for one in report.classes}
-    known |= {name: _check_answer(name, outcome) for name, outcome in check_verdicts.items()}
-    return [_answer(check, known) for check in OPENENV_CHECKS.values()]
+    answers = {class_report.id: _class_answer(class_report) for class_report in report.classes}
+    answers |= {name: _check_answer(name, outcome) for name, outcome in check_verdicts.items()}
+    return [_answer(check, answers) for check in OPENENV_CHECKS.values()]
 
 
 async def check_for_openenv(environment: type | str | EnvironmentDefinition) -> dict[str, str]:
@@ -190,14 +190,16 @@ async def check_for_openenv(environment: type | str | EnvironmentDefinition) -> 
         UnknownEnvironmentError: If a reference is unknown.
         EnvironmentDefinitionError: If the class cannot be loaded.
     """
-    needed = {name for check in OPENENV_CHECKS.values() for name in check.answers if not _is_class(name)}
+    needed = {name for check in OPENENV_CHECKS.values() for name in check.answers if name[0] != "H"}
     report = await inspect_environment(environment, only=needed)
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for verdict in report.verdicts:
+        # Only a failed MUST counts as a failure.
         is_soft = verdict.outcome == "fail" and verdict.check.level is not Level.MUST
         outcome = "warn" if is_soft else verdict.outcome
-        found[verdict.check.id] = max(found.get(verdict.check.id, outcome), outcome, key=_BADNESS.index)
-    return found
+        # A reference may lead to several environments with the same requirement: the worst outcome counts.
+        outcomes[verdict.check.id] = max(outcomes.get(verdict.check.id, outcome), outcome, key=_BADNESS.index)
+    return outcomes
 
 
 _BADNESS = ("skip", "pass", "warn", "fail")
@@ -208,10 +210,6 @@ _VERDICTS = {"pass": AuditVerdict.PASS, "fail": AuditVerdict.FAIL, "warn": Audit
 class _Answer:
     verdict: AuditVerdict
     message: str
-
-
-def _is_class(name: str) -> bool:
-    return name[0] == "H"
 
 
 def _class_answer(report: ClassReport) -> _Answer:
@@ -232,15 +230,20 @@ def _check_answer(name: str, outcome: str) -> _Answer:
     return _Answer(verdict, "" if verdict is AuditVerdict.PASS else f"{name} {words[verdict]}")
 
 
-def _answer(check: OpenEnvCheck, known: Mapping[str, _Answer]) -> OpenEnvRow:
+def _answer(check: OpenEnvCheck, answers_by_id: Mapping[str, _Answer]) -> OpenEnvRow:
     unknown = _Answer(AuditVerdict.NOT_JUDGED, "")
-    found = {name: known.get(name, unknown) for name in check.answers}
-    judged = {name: one for name, one in found.items() if one.verdict is not AuditVerdict.NOT_JUDGED}
-    worst = max(judged.values(), key=lambda one: one.verdict.weight, default=unknown)
+    answers = {name: answers_by_id.get(name, unknown) for name in check.answers}
+    judged = {
+        name: answer for name, answer in answers.items() if answer.verdict is not AuditVerdict.NOT_JUDGED
+    }
+    worst = max(judged.values(), key=lambda answer: answer.verdict.weight, default=unknown)
     is_bad = worst.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}
+    # The first answer names the check's main evidence: without it, passes of the others prove nothing.
     is_passed = bool(check.answers) and check.answers[0] in judged
     verdict = worst.verdict if is_bad or is_passed else AuditVerdict.NOT_JUDGED
-    reasons = [one.message or f"{name} was not judged" for name, one in found.items() if name not in judged]
+    reasons = [
+        answer.message or f"{name} was not judged" for name, answer in answers.items() if name not in judged
+    ]
     parts = [worst.message] if is_bad else [*reasons, check.missing]
     message = "; ".join(part.rstrip(".") for part in parts if part)
     return OpenEnvRow(check.name, check.number, check.meaning, verdict, tuple(judged), message)

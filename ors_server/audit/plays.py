@@ -1,4 +1,4 @@
-"""One play: calls on a task in a session of its own, and what came of them.
+"""One play: calls on a task in a separate session, and their result.
 
 Both are JSON, so that another process can play.
 """
@@ -24,7 +24,7 @@ Call: TypeAlias = tuple[str, JSONObject]
 PLAY_SECONDS = 60.0
 """Seconds that one play may take on a server elsewhere."""
 BUSY_PLAY_SECONDS = 600.0
-"""The same in a process of the audit's own, whose stalls end long before; a machine may be that busy."""
+"""The same in the audit's own process, where stalls end long before: a busy machine may need that long."""
 KEPT_CHARACTERS = 20_000
 """Characters that are kept of a prompt or of a call's text."""
 AT_ONCE = 8
@@ -33,7 +33,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """Calls on one task. Two that are equal are played once."""
+    """Calls on one task. Equal plans are played once."""
 
     split: str
     index: int
@@ -61,7 +61,7 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlayResult:
-    """What came of a play."""
+    """The result of a play."""
 
     rewards: tuple[float | None, ...] = ()
     """One for each call that was answered; calls after the end are not made."""
@@ -69,7 +69,7 @@ class PlayResult:
     """The return."""
     finished: bool = False
     failure: str | None = None
-    """Why the play broke off, through no fault of the agent's."""
+    """Why the play broke off; never through the agent's fault."""
     blame: str | None = None
     """Who is to blame for the failure: `author`, `machinery`, ..., or `slow` for a play beyond its time."""
     refused: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ async def play_all(
     journal: "Journal | None" = None,
     seconds: float = PLAY_SECONDS,
 ) -> list[PlayResult]:
-    """Play each in a session of its own, several at the same time.
+    """Play each in a separate session, several at the same time.
 
     Args:
         seconds: What each may take; where none of as many as are played at once is answered, the rest is not
@@ -103,6 +103,7 @@ async def play_all(
     async def play_one(number: int) -> None:
         nonlocal slow
         async with limiter:
+            # A server that hangs would cost its time limit for each remaining play.
             if slow >= at_once:
                 results[number] = PlayResult(failure="the plays before it were not answered", blame="slow")
                 return
@@ -131,7 +132,7 @@ class Journal:
         self._write({"begun": number})
 
     def end(self, number: int, played: PlayResult) -> None:
-        """Note what came of a play."""
+        """Note the result of a play."""
         self._write({"ended": number, "played": to_json(played)})
 
     def _write(self, line: JSONObject) -> None:
@@ -140,25 +141,27 @@ class Journal:
 
     @staticmethod
     def read(file: Path) -> tuple[set[int], dict[int, PlayResult]]:
-        """Return the numbers of the plays that were begun, and what came of those that ended."""
+        """Return the numbers of the plays that were begun, and the results of those that ended."""
         begun: set[int] = set()
         ended: dict[int, PlayResult] = {}
+        # The last line is left out: the process may have been killed while it wrote it.
         for line in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
-            found = json.loads(line)
-            if "begun" in found:
-                begun.add(found["begun"])
+            entry = json.loads(line)
+            if "begun" in entry:
+                begun.add(entry["begun"])
             else:
-                ended[found["ended"]] = read_played(found["played"])
+                ended[entry["ended"]] = read_played(entry["played"])
         return begun, ended
 
 
 async def play(target: Target, plan: CallPlan, seconds: float = PLAY_SECONDS) -> PlayResult:
-    """Play one, and return what came of it; a failure is a result, and so is a play that takes too long."""
-    taken = _Taken([], [], [])
+    """Play one, and return its result; a failure and a play that takes too long are results, too."""
+    taken = _PartialResult([], [], [])
     failure: tuple[str, str] | None = None
     with anyio.move_on_after(seconds) as scope:
         try:
             await _play(target, plan, taken)
+        # A server that cannot be reached ends the audit; it says nothing about the environment.
         except UnreachableError:
             raise
         except OrsServerError as error:
@@ -172,12 +175,13 @@ async def play(target: Target, plan: CallPlan, seconds: float = PLAY_SECONDS) ->
         failure=None if failure is None else failure[0],
         blame=None if failure is None else failure[1],
         refused=tuple(taken.refused),
+        # Texts go through the journal and the worker's channel, both of which have limits.
         texts=tuple(text[:KEPT_CHARACTERS] for text in taken.texts),
     )
 
 
 @dataclass(slots=True)
-class _Taken:
+class _PartialResult:
     rewards: list[float | None]
     refused: list[int]
     texts: list[str]
@@ -185,7 +189,7 @@ class _Taken:
     finished: bool = False
 
 
-async def _play(target: Target, plan: CallPlan, taken: _Taken) -> None:
+async def _play(target: Target, plan: CallPlan, taken: _PartialResult) -> None:
     episode: AsyncEpisode | None = None
     try:
         async with _open(target, plan) as opened:
@@ -204,6 +208,7 @@ async def _play(target: Target, plan: CallPlan, taken: _Taken) -> None:
                 if result.finished:
                     taken.finished = True
                     break
+    # Also after a failure: the summary has the rewards of calls whose answers were lost.
     finally:
         if episode is not None:
             taken.total = await _total(episode)
@@ -213,6 +218,7 @@ def _open(target: Target, plan: CallPlan) -> AbstractAsyncContextManager[AsyncEp
     if plan.spec is not None:
         return target.client.episode(target.environment, task_spec=plan.spec)
     labels = {"audit": plan.label} if plan.label else {}
+    # Without overrides of the policy: an audit judges the environment as it is served.
     return target.episode(plan.split, plan.index, seed=plan.seed, labels=labels, policy={})
 
 
@@ -227,22 +233,22 @@ def _blame(error: OrsServerError) -> str:
     return error.blame.value
 
 
-def to_json(one: CallPlan | PlayResult) -> JSONObject:
-    """Return a play, or what came of it, as JSON."""
-    return asdict(one)
+def to_json(value: CallPlan | PlayResult) -> JSONObject:
+    """Return a play, or its result, as JSON."""
+    return asdict(value)
 
 
-def read_play(given: Mapping[str, Any]) -> CallPlan:
+def read_play(body: Mapping[str, Any]) -> CallPlan:
     """Read what `to_json` wrote."""
-    calls = tuple((tool, arguments) for tool, arguments in given["calls"])
-    fields: dict[str, Any] = {**given, "calls": calls}
+    calls = tuple((tool, arguments) for tool, arguments in body["calls"])
+    fields: dict[str, Any] = {**body, "calls": calls}
     return CallPlan(**fields)
 
 
-def read_played(given: Mapping[str, Any]) -> PlayResult:
+def read_played(body: Mapping[str, Any]) -> PlayResult:
     """Read what `to_json` wrote."""
     fields: dict[str, Any] = {
-        **given,
-        **{name: tuple(given[name]) for name in ("rewards", "refused", "texts")},
+        **body,
+        **{name: tuple(body[name]) for name in ("rewards", "refused", "texts")},
     }
     return PlayResult(**fields)

@@ -1,10 +1,10 @@
-"""What a policy of the audit is."""
+"""The base of the audit's policies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ors_server.audit.study import Measure, Study
+from ors_server.audit.audit_context import AuditContext, VariantResult
 
 GOLD = "gold_actions"
 FIELDS = "answer_fields"
@@ -42,34 +42,34 @@ class AuditPolicy(ABC):
     """Whether it cannot judge an environment in which no answer is given."""
 
     has_own_process: ClassVar[bool] = False
-    """Whether it plays an own environment in another process only, beside the other policies."""
+    """Whether it plays in a separate process, at the same time as the other policies."""
 
     needs_scale: ClassVar[bool] = True
     """Whether it cannot judge where the gold actions earn nothing."""
 
-    def check(self, study: Study) -> None:
+    def check(self, context: AuditContext) -> None:
         """Raise `NotJudgedError` if the environment lacks what the policy needs."""
-        if self.needs_gold and not study.has_gold:
+        if self.needs_gold and not context.has_gold:
             why = "there are no gold_actions, and no field of the tasks is paid as an answer"
             raise NotJudgedError(why, missing=GOLD)
-        if self.needs_answer and study.slot is None:
-            raise NotJudgedError("no tool takes an answer", missing="" if study.has_gold else GOLD)
-        self.check_grading(study)
+        if self.needs_answer and context.slot is None:
+            raise NotJudgedError("no tool takes an answer", missing="" if context.has_gold else GOLD)
+        self.check_grading(context)
 
-    def check_grading(self, study: Study) -> None:
-        """Raise `NotJudgedError` if the gold actions earn nothing with which a policy could be compared."""
-        if study.is_ungraded:
-            played = next(iter(study.oracle.values()))
+    def check_grading(self, context: AuditContext) -> None:
+        """Raise `NotJudgedError` if the gold actions earn nothing that a policy could be compared with."""
+        if context.is_ungraded:
+            played = next(iter(context.oracle.values()))
             why = f": {played.failure.splitlines()[0]:.200}" if played.failure else ""
-            missing = JUDGE if study.facts.mentions_judge else ""
+            missing = JUDGE if context.facts.mentions_judge else ""
             raise NotJudgedError(
                 f"the gold actions earn no number, so nothing is graded{why}", missing=missing
             )
-        if self.needs_scale and study.has_gold and not study.scale.is_usable:
+        if self.needs_scale and context.has_gold and not context.scale.is_usable:
             raise NotJudgedError("the gold actions earn nothing (see H18)", missing=GOLD)
 
     @abstractmethod
-    async def examine(self, study: Study) -> Sequence[Measure]:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
         """Play, and return what each variant earned; nothing if no variant fits the environment.
 
         Raises:

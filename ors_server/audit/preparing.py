@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ors_server.audit.answer_slot import AnswerSlot, find_slot, slot_of_schema
+from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlayer
 from ors_server.audit.audited_server import AuditedServer, AuditError
 from ors_server.audit.file_tools import find_file_tool
-from ors_server.audit.inferred_gold import AnswerField, infer_gold, with_gold
+from ors_server.audit.inferred_gold import infer_gold, with_gold
 from ors_server.audit.judgement import ASSUMED, Scale, mean
 from ors_server.audit.plays import Call, PlayResult
-from ors_server.audit.study import AuditedTask, AuditPlayer, Study
 from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
 
@@ -31,7 +31,7 @@ async def prepare(
     plays_all: bool,
     seed: int,
     uses_gold: bool = True,
-) -> Study:
+) -> AuditContext:
     """Return an environment ready for the policies.
 
     Args:
@@ -44,30 +44,31 @@ async def prepare(
         AuditError: If there is no task.
     """
     own = TASKS_IN_SANDBOX if server.facts.is_costly else TASKS
-    most = None if plays_all else (tasks or own)
-    rows, notes = await _read_tasks(server, most, uses_gold=uses_gold)
+    max_tasks = None if plays_all else (tasks or own)
+    rows, notes = await _read_tasks(server, max_tasks, uses_gold=uses_gold)
     target = await server.listing()
     tools = {tool.name: tool for tool in target.tools}
-    study = Study(server, player, rows, tools, seed=seed, notes=notes, is_thorough=plays_all)
+    context = AuditContext(server, player, rows, tools, seed=seed, notes=notes, is_thorough=plays_all)
     if not notes and not any(task.gold is not None for task in rows):
-        await _infer_gold(study)
-    study.slot = _find_slot(study)
-    golds = {at: task for at, task in enumerate(study.tasks) if task.gold is not None}
-    wrong = await _mean_wrong(study)  # before the gold actions, which another session might remember
-    found = await player.play([task.play(task.gold or (), seed=seed) for task in golds.values()])
-    study.oracle = dict(zip(golds, found, strict=True))
-    study.scale = _scale(study, wrong)
-    study.wrong = study.scale.zero if wrong is None else wrong
-    return study
+        await _infer_gold(context)
+    context.slot = _find_slot(context)
+    golds = {at: task for at, task in enumerate(context.tasks) if task.gold is not None}
+    # Wrong answers before the gold actions, which another session might remember.
+    wrong = _mean_return(await context.player.play(context.plays_of(context.answering_wrongly)))
+    results = await player.play([task.play(task.gold or (), seed=seed) for task in golds.values()])
+    context.oracle = dict(zip(golds, results, strict=True))
+    context.scale = _scale(context, wrong)
+    context.wrong = context.scale.zero if wrong is None else wrong
+    return context
 
 
 async def _read_tasks(
-    server: AuditedServer, most: int | None, *, uses_gold: bool
+    server: AuditedServer, max_tasks: int | None, *, uses_gold: bool
 ) -> tuple[list[AuditedTask], list[str]]:
     rows: list[AuditedTask] = []
     failures: list[str] = []
     for split, size in await server.splits():
-        indices = spread(size, size if most is None else most)
+        indices = spread(size, size if max_tasks is None else max_tasks)
         for index, row in zip(indices, await server.tasks(split, indices), strict=True):
             rows.append(AuditedTask(split, index, row.spec, row.gold if uses_gold else None))
             if row.error is not None:
@@ -78,33 +79,30 @@ async def _read_tasks(
     return rows, notes
 
 
-async def _infer_gold(study: Study) -> None:
+async def _infer_gold(context: AuditContext) -> None:
     """Find out which field of the tasks is the answer, where there are no gold actions."""
-    named = [tool for tool in study.tools.values() if not is_workshop_tool(study, tool)]
+    named = [tool for tool in context.tools.values() if not is_workshop_tool(context, tool)]
     ranked = sorted(named, key=lambda tool: (_rank(tool.name), tool.name))
-    field = await infer_gold(study, ranked)
+    field = await infer_gold(context, ranked)
     if field is None:
         return
-    study.is_inferred = True
-    study.tasks = with_gold(study.tasks, field)
-    study.notes = (*study.notes, _inferred_note(field))
-    if study.server.is_own:  # what it might remember of the right answers is none of the policies' making
-        await study.server.restart(study.server.starts)
-
-
-def _inferred_note(field: AnswerField) -> str:
-    return (
+    context.is_inferred = True
+    context.tasks = with_gold(context.tasks, field)
+    note = (
         f"there are no gold actions; the tasks' field {str(field)!r}, given to {field.slot.tool}, is paid "
         "like a right answer and was taken for it"
     )
+    context.notes = (*context.notes, note)
+    if context.server.is_own:  # what it might remember of the right answers would falsify the policies
+        await context.server.restart(context.server.starts)
 
 
-def _find_slot(study: Study) -> AnswerSlot | None:
-    schemas: dict[str, JSONObject | None] = {name: tool.input_schema for name, tool in study.tools.items()}
-    ignored = frozenset(name for name, tool in study.tools.items() if is_workshop_tool(study, tool))
-    golds = [task.gold for task in study.tasks if task.gold is not None]
+def _find_slot(context: AuditContext) -> AnswerSlot | None:
+    schemas: dict[str, JSONObject | None] = {name: tool.input_schema for name, tool in context.tools.items()}
+    ignored = frozenset(name for name, tool in context.tools.items() if is_workshop_tool(context, tool))
+    golds = [task.gold for task in context.tasks if task.gold is not None]
     if golds:
-        return find_slot(golds, schemas, ignored) or _find_file_slot(study, golds, schemas)
+        return find_slot(golds, schemas, ignored) or _find_file_slot(context, golds, schemas)
     slots = [
         slot_of_schema(name, schemas[name])
         for name in sorted(set(schemas) - ignored, key=_rank)
@@ -114,10 +112,10 @@ def _find_slot(study: Study) -> AnswerSlot | None:
 
 
 def _find_file_slot(
-    study: Study, golds: Sequence[Sequence[Call]], schemas: Mapping[str, JSONObject | None]
+    context: AuditContext, golds: Sequence[Sequence[Call]], schemas: Mapping[str, JSONObject | None]
 ) -> AnswerSlot | None:
     """Return the content that the gold actions write to a file, where they give no other answer."""
-    writer = find_file_tool(study.tools)
+    writer = find_file_tool(context.tools)
     if writer is None:
         return None
     slot = find_slot(golds, schemas, frozenset(schemas) - {writer.tool})
@@ -131,35 +129,35 @@ def _rank(name: str) -> int:
     return next((rank for rank, word in enumerate(_ANSWERING) if word in name), len(_ANSWERING))
 
 
-def is_workshop_tool(study: Study, tool: ToolSpec) -> bool:
+def is_workshop_tool(context: AuditContext, tool: ToolSpec) -> bool:
     """Return whether a tool runs programs or works on files, so that its arguments are no answers."""
-    if tool.name in study.facts.toolset_tools:
+    # A toolset's tools work on files and run programs, except `submit`, which takes the answer.
+    if tool.name in context.facts.toolset_tools:
         return tool.name != "submit"
-    if "submit" in tool.name or any(task.gold and task.gold[-1][0] == tool.name for task in study.tasks):
+    # The tool of the last gold call takes the answer even if its argument is called `code`.
+    if "submit" in tool.name or any(task.gold and task.gold[-1][0] == tool.name for task in context.tasks):
         return False
     return bool(COMMAND_ARGUMENTS & set((tool.input_schema or {}).get("properties", {})))
 
 
-async def _mean_wrong(study: Study) -> float | None:
-    """Return the mean return of other tasks' answers; `None` where there are none."""
-    return _mean_return(await study.player.play(study.plays_of(study.answering_wrongly)))
-
-
-def _scale(study: Study, wrong: float | None) -> Scale:
+def _scale(context: AuditContext, wrong: float | None) -> Scale:
     """Return the scale from nothing to the gold actions' mean return, or to what the class declares."""
-    declared = study.facts.return_range or study.facts.reward_range
+    declared = context.facts.return_range or context.facts.reward_range
     least = None if declared is None else declared[0]
-    full = _mean_return(list(study.oracle.values()))
-    most = ASSUMED if declared is None else declared[1]
+    full = _mean_return(list(context.oracle.values()))
+    top = ASSUMED if declared is None else declared[1]
     if full is None:
-        return Scale(max(0.0, least or 0.0), most)
-    if study.is_inferred:  # something else might earn more
-        full = max(full, most)
+        # Without gold actions, the declared or assumed maximum counts as full.
+        return Scale(max(0.0, least or 0.0), top)
+    if context.is_inferred:  # another answer might earn more
+        full = max(full, top)
     zero = max(0.0, least or 0.0)
+    # Where the gold actions earn no more than nothing, the zero point is the least known return, so that
+    # games with negative returns can be judged.
     if full <= zero:
         zero = min(value for value in (wrong, least, full) if value is not None)
     return Scale(zero, full)
 
 
 def _mean_return(played: Sequence[PlayResult]) -> float | None:
-    return mean([one.total for one in played]) if played else None
+    return mean([result.total for result in played]) if played else None

@@ -22,10 +22,12 @@ def sentences_of(prompt: str) -> list[str]:
 
 def formulas_of(prompt: str) -> list[str]:
     """Return formulas of a prompt, in order: those in LaTeX, else terms with a digit and an operator."""
+    # The patterns are bounded, so that no prompt can keep them busy.
     text = prompt[:_MAX_CHARACTERS]
     formulas = [
         next(group for group in match.groups() if group is not None) for match in _LATEX.finditer(text)
     ]
+    # Terms only where the prompt has no LaTeX: parts of its formulas would match as terms.
     if not formulas:
         formulas = [match[0] for match in _PLAIN.finditer(text) if any(sign.isdigit() for sign in match[0])]
     stripped = (formula.strip().rstrip(".=?").strip() for formula in formulas)

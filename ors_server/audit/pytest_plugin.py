@@ -57,7 +57,7 @@ def run_audit(
         only: Ids of the classes that are judged; empty for all.
         tasks: Tasks of each split that are played: 30 by default, 10 with a sandbox.
         seed: Of all sessions and of everything random.
-        waivers: A file of waivers; by default `audit.toml` beside the environment's source, if it is there.
+        waivers: A file of waivers; by default `audit.toml` next to the environment's source, if it exists.
 
     Raises:
         UnknownHackClassError: If there is no class with an id.

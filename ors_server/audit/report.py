@@ -121,9 +121,13 @@ class AuditReport(_Frozen):
     @property
     def failed(self) -> Sequence[ClassReport]:
         """The classes that failed and are not waived."""
-        return [one for one in self.classes if one.verdict is AuditVerdict.FAIL and not one.is_waived]
+        return [
+            report for report in self.classes if report.verdict is AuditVerdict.FAIL and not report.is_waived
+        ]
 
     @property
     def warned(self) -> Sequence[ClassReport]:
         """The classes with warnings that are not waived."""
-        return [one for one in self.classes if one.verdict is AuditVerdict.WARN and not one.is_waived]
+        return [
+            report for report in self.classes if report.verdict is AuditVerdict.WARN and not report.is_waived
+        ]

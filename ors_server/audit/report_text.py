@@ -45,8 +45,12 @@ class ReportRow:
 
 def rows_of(report: AuditReport) -> list[ReportRow]:
     """Return a row for each class: waived ones first, then in the order of their ids."""
-    ordered = sorted(report.classes, key=lambda one: (not one.is_waived, HACK_CLASSES[one.id].number))
-    return [ReportRow(one.id, one.title, _verdict(one), _why(one)) for one in ordered]
+    # Waivers first, so that a reader of the report cannot overlook what was accepted.
+    ordered = sorted(
+        report.classes,
+        key=lambda class_report: (not class_report.is_waived, HACK_CLASSES[class_report.id].number),
+    )
+    return [ReportRow(row.id, row.title, _verdict(row), _why(row)) for row in ordered]
 
 
 def _verdict(report: ClassReport) -> str:
@@ -54,14 +58,14 @@ def _verdict(report: ClassReport) -> str:
 
 
 def _why(report: ClassReport) -> str:
-    found = report.findings[0].message if report.findings else ""
-    return report.reason if report.is_waived or not found else found
+    message = report.findings[0].message if report.findings else ""
+    return report.reason if report.is_waived or not message else message
 
 
 def detailed(report: AuditReport) -> list[ClassReport]:
-    """Return the failures that are not waived, without those that the calls of another one of them show."""
-    ids = {one.id for one in report.failed}
-    return [one for one in report.failed if one.cause not in ids]
+    """Return the failures that are not waived, without those that the calls of another failure show."""
+    ids = {failure.id for failure in report.failed}
+    return [failure for failure in report.failed if failure.cause not in ids]
 
 
 def failure_lines(report: AuditReport, failure: ClassReport) -> list[str]:
@@ -100,7 +104,7 @@ def outcome_lines(report: AuditReport, failure: ClassReport) -> list[str]:
     names = {name for finding in failure.findings for name in finding.rewards}
     lines += [reward_line(reward) for reward in report.rewards if reward.name in names]
     lines.append(f"how to close it: {HACK_CLASSES[failure.id].remedy}")
-    also = [one.id for one in report.classes if one.cause == failure.id]
+    also = [class_report.id for class_report in report.classes if class_report.cause == failure.id]
     return [*lines, f"also: {', '.join(also)} (the same calls)"] if also else lines
 
 
@@ -140,9 +144,9 @@ def _earned(report: AuditReport, transcript: AuditTranscript) -> str:
 
 
 def counts_line(report: AuditReport) -> str:
-    """Return how many classes came to which verdict, on how many tasks."""
-    counts = Counter(one.verdict for one in report.classes if not one.is_waived)
-    waived = sum(one.is_waived for one in report.classes)
+    """Return how many classes have each verdict, and on how many tasks."""
+    counts = Counter(class_report.verdict for class_report in report.classes if not class_report.is_waived)
+    waived = sum(class_report.is_waived for class_report in report.classes)
     shown = [
         f"{counts[AuditVerdict.PASS]} passed",
         f"{counts[AuditVerdict.FAIL]} failed",
@@ -167,6 +171,6 @@ def _missing(report: AuditReport) -> str:
 
 def text_of(report: AuditReport) -> str:
     """Return the failures of a report with its counts, as a failed test shows them."""
-    failures: Sequence[list[str]] = [failure_lines(report, one) for one in detailed(report)]
-    head = f"the audit of {report.environment} failed: {', '.join(one.id for one in report.failed)}"
+    failures: Sequence[list[str]] = [failure_lines(report, failure) for failure in detailed(report)]
+    head = f"the audit of {report.environment} failed: {', '.join(failure.id for failure in report.failed)}"
     return "\n\n".join([head, *("\n".join(lines) for lines in failures), counts_line(report)])

@@ -1,4 +1,4 @@
-"""The report of an audit in SARIF 2.1.0, which code hosts show beside the lines of the source."""
+"""The report of an audit in SARIF 2.1.0, which code hosts show next to the lines of the source."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -14,7 +14,7 @@ from ors_server.audit.report import AuditFinding, AuditReport, ClassReport
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {AuditVerdict.FAIL: "error", AuditVerdict.WARN: "warning"}
 _ROOT = "ROOT"
-"""What paths are relative to, as SARIF names it."""
+"""The name of the base of relative paths, in SARIF's `uriBaseId`."""
 
 
 def sarif_of(report: AuditReport, root: Path | None = None) -> dict[str, Any]:
@@ -49,17 +49,17 @@ def sarif_of(report: AuditReport, root: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _rule(one: HackClass) -> dict[str, Any]:
-    help_uri = one.page
-    name = "".join(word.capitalize() for word in one.title.replace("-", " ").split())
+def _rule(hack_class: HackClass) -> dict[str, Any]:
+    help_uri = hack_class.page
+    name = "".join(word.capitalize() for word in hack_class.title.replace("-", " ").split())
     return {
-        "id": one.id,
+        "id": hack_class.id,
         "name": name,
-        "shortDescription": {"text": f"{one.title}."},
-        "fullDescription": {"text": one.question},
+        "shortDescription": {"text": f"{hack_class.title}."},
+        "fullDescription": {"text": hack_class.question},
         "help": {
-            "text": f"{one.question}\n\n{one.remedy}",
-            "markdown": f"{one.question}\n\n**How to close it:** {one.remedy}",
+            "text": f"{hack_class.question}\n\n{hack_class.remedy}",
+            "markdown": f"{hack_class.question}\n\n**How to close it:** {hack_class.remedy}",
         },
         "helpUri": help_uri,
         "defaultConfiguration": {"level": "error"},
@@ -67,12 +67,15 @@ def _rule(one: HackClass) -> dict[str, Any]:
 
 
 def _results(report: AuditReport, root: Path | None) -> Iterator[dict[str, Any]]:
-    for one in report.classes:
-        if one.verdict not in _LEVELS:
+    for class_report in report.classes:
+        if class_report.verdict not in _LEVELS:
             continue
         seen: dict[str, int] = {}
-        for finding in one.findings or (AuditFinding(verdict=one.verdict, variant="", message=one.title),):
-            result = _result(report, one, finding, root)
+        for finding in class_report.findings or (
+            AuditFinding(verdict=class_report.verdict, variant="", message=class_report.title),
+        ):
+            result = _result(report, class_report, finding, root)
+            # Results with the same fingerprint would be merged by the code host; a number tells them apart.
             mark = result["partialFingerprints"]["auditFinding/v1"]
             count = seen[mark] = seen.get(mark, 0) + 1
             if count > 1:
@@ -81,27 +84,27 @@ def _results(report: AuditReport, root: Path | None) -> Iterator[dict[str, Any]]
 
 
 def _result(
-    report: AuditReport, one: ClassReport, finding: AuditFinding, root: Path | None
+    report: AuditReport, class_report: ClassReport, finding: AuditFinding, root: Path | None
 ) -> dict[str, Any]:
     # A finding in the source is evidence for a failure, so it has the level of its class.
     result: dict[str, Any] = {
-        "ruleId": one.id,
-        "ruleIndex": HACK_CLASSES[one.id].number - 1,
-        "level": _LEVELS[one.verdict],
-        "message": {"text": _message(report, one, finding)},
-        "partialFingerprints": {"auditFinding/v1": _fingerprint(report, one, finding)},
+        "ruleId": class_report.id,
+        "ruleIndex": HACK_CLASSES[class_report.id].number - 1,
+        "level": _LEVELS[class_report.verdict],
+        "message": {"text": _message(report, class_report, finding)},
+        "partialFingerprints": {"auditFinding/v1": _fingerprint(report, class_report, finding)},
     }
     file, line = (finding.file, finding.line) if finding.file else (report.source_file, report.source_line)
     if file:
         result["locations"] = [_location(file, line or 1, root)]
-    if one.is_waived:
-        justification = one.reason or "waived without a reason"
+    if class_report.is_waived:
+        justification = class_report.reason or "waived without a reason"
         result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": justification}]
     return result
 
 
-def _message(report: AuditReport, one: ClassReport, finding: AuditFinding) -> str:
-    text = f"{report.environment}: {one.title}: {finding.message}."
+def _message(report: AuditReport, class_report: ClassReport, finding: AuditFinding) -> str:
+    text = f"{report.environment}: {class_report.title}: {finding.message}."
     script = finding.transcript
     if script is None:
         return text
@@ -112,18 +115,19 @@ def _message(report: AuditReport, one: ClassReport, finding: AuditFinding) -> st
     return text
 
 
-def _fingerprint(report: AuditReport, one: ClassReport, finding: AuditFinding) -> str:
+def _fingerprint(report: AuditReport, class_report: ClassReport, finding: AuditFinding) -> str:
     """Return what stays the same when lines move: the environment, the class and the kind of finding."""
     kind = finding.message if finding.file else finding.variant
-    parts = "\0".join((report.environment, one.id, "source" if finding.file else "play", kind))
+    # Without the line and the seed, so that an unrelated edit does not open the finding again.
+    parts = "\0".join((report.environment, class_report.id, "source" if finding.file else "play", kind))
     return sha256(parts.encode()).hexdigest()[:32]
 
 
 def _location(file: str, line: int, root: Path | None) -> dict[str, Any]:
     path = PurePath(file)
-    place: dict[str, Any] = {"uri": quote(path.as_posix())}
+    location: dict[str, Any] = {"uri": quote(path.as_posix())}
     if root is not None and path.is_relative_to(root):
-        place = {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT}
+        location = {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT}
     elif path.is_absolute():
-        place = {"uri": Path(file).as_uri()}
-    return {"physicalLocation": {"artifactLocation": place, "region": {"startLine": max(line, 1)}}}
+        location = {"uri": Path(file).as_uri()}
+    return {"physicalLocation": {"artifactLocation": location, "region": {"startLine": max(line, 1)}}}

@@ -112,4 +112,4 @@ grep -rIsFl -- {canary} / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr
   --exclude-dir=dev 2>/dev/null | head -20
 find . -type f -size -100k -exec cat {{}} + 2>/dev/null | head -c 15000
 """
-"""A script that prints whatever an agent can read, and names the files which hold `{canary}`."""
+"""A script that prints everything an agent can read, and names the files which hold `{canary}`."""

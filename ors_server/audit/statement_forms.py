@@ -5,7 +5,6 @@ alone is played with both. No form asserts the right answer at its end, so that 
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,11 +35,11 @@ class StatementForm:
 
     @property
     def is_of_two(self) -> bool:
-        """Whether it names another answer, too."""
+        """Whether it also names another answer."""
         return OTHER in self.text
 
     def fill(self, answer: str, other: str) -> str:
-        """Return the text with answers; what they contain is not replaced again."""
+        """Return the text with answers; placeholders in the answers are not replaced."""
         return _PLACEHOLDER.sub(lambda match: answer if match[0] == ANSWER else other, self.text)
 
 
@@ -93,13 +92,10 @@ ASIDE       After ANSWER, which is only a step on the way, the answer is OTHER.
 """
 
 
-def _read_table() -> Iterator[StatementForm]:
-    for line in _TABLE.strip().splitlines():
-        kind, text = line.split(maxsplit=1)
-        yield StatementForm(StatementKind[kind], text)
-
-
-STATEMENT_FORMS = tuple(_read_table())
+STATEMENT_FORMS = tuple(
+    StatementForm(StatementKind[kind], text)
+    for kind, text in (line.split(maxsplit=1) for line in _TABLE.strip().splitlines())
+)
 """All forms, by kind."""
 PROMPT_FORMS = (ANSWER, rf"\boxed{{{ANSWER}}}", f"<answer>{ANSWER}</answer>", f"The answer is {ANSWER}.")
-"""In what the prompt, a sentence or a formula of it is given as an answer."""
+"""Forms in which the prompt, a sentence or a formula of it is given as an answer."""

@@ -9,9 +9,9 @@ from ors_server.audit.report import AuditReport, ClassReport
 from ors_server.evaluation.number_format import count_of, number
 
 _LONGEST = 300
-"""Most characters of a cell."""
+"""Maximum number of characters of a cell."""
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!@&$])")
-"""Signs that Markdown, HTML or GitHub (`@name`) may read as their own."""
+"""Characters with a meaning in Markdown, HTML or GitHub (`@name`)."""
 
 
 def summary_of(report: AuditReport) -> str:
@@ -23,9 +23,11 @@ def summary_of(report: AuditReport) -> str:
         if class_report.verdict is AuditVerdict.NOT_JUDGED and not class_report.is_waived
     ]
     parts = [f"## Audit of {escape_markdown(report.environment)}", _counts(report)]
-    parts += _table(
-        "Waived", ("class", "verdict", "reason"), [_waiver(class_report) for class_report in waived]
-    )
+    waivers = [
+        (_title(class_report), class_report.verdict.value.replace("_", " "), class_report.reason or "-")
+        for class_report in waived
+    ]
+    parts += _table("Waived", ("class", "verdict", "reason"), waivers)
     columns = ("class", "what happened", "how to close it")
     parts += _table("Failures", columns, [_row(class_report) for class_report in report.failed])
     parts += _table("Warnings", columns, [_row(class_report) for class_report in report.warned])
@@ -46,13 +48,13 @@ def escape_markdown(text: str) -> str:
 
 
 def _counts(report: AuditReport) -> str:
-    others = [one.verdict for one in report.classes if not one.is_waived]
+    verdicts = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
     counts = [
         count_of(len(report.failed), "failure"),
         count_of(len(report.warned), "warning"),
-        f"{others.count(AuditVerdict.PASS)} passed",
-        f"{others.count(AuditVerdict.NOT_JUDGED)} not judged",
-        f"{sum(one.is_waived for one in report.classes)} waived",
+        f"{verdicts.count(AuditVerdict.PASS)} passed",
+        f"{verdicts.count(AuditVerdict.NOT_JUDGED)} not judged",
+        f"{sum(class_report.is_waived for class_report in report.classes)} waived",
     ]
     gold = "" if report.gold_return is None else f", gold return {number(report.gold_return)}"
     about = f"{count_of(report.tasks, 'task')}, seed {report.seed}{gold}"
@@ -69,10 +71,6 @@ def _table(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) 
 
 def _title(report: ClassReport) -> str:
     return f"[{report.id}]({HACK_CLASSES[report.id].page}) {escape_markdown(report.title)}"
-
-
-def _waiver(report: ClassReport) -> tuple[str, ...]:
-    return _title(report), report.verdict.value.replace("_", " "), report.reason or "-"
 
 
 def _row(report: ClassReport) -> tuple[str, ...]:

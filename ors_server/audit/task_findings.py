@@ -1,4 +1,4 @@
-"""Adds what comparing the tasks with each other found to the verdicts of the policies."""
+"""Adds the findings of comparing the tasks with each other to the verdicts of the policies."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ CLASSES = frozenset({LEAKS, CONTRADICTIONS})
 
 
 def task_texts(survey: TaskSurvey) -> dict[str, str]:
-    """Return what was found as text by class id, without the classes for which there is nothing.
+    """Return the findings as text by class id, without the classes that have no finding.
 
     Repeats within a split are no hole: their text has the key `""`.
     """
@@ -31,7 +31,7 @@ def with_task_findings(
     """Add the findings of a survey of the tasks, which are failures.
 
     Args:
-        texts: As of `task_texts`.
+        texts: Texts of `task_texts`.
         only: Ids of the classes that are judged; all by default.
     """
     by_id = {report.id: report for report in reports}

@@ -26,7 +26,7 @@ from ors_server.environments.loading import installed_environments
 from ors_server.model.errors import SettingsError
 
 FILE = "audit.toml"
-"""The name of the file, which is beside the environment's source or its declaration."""
+"""The name of the file, which is next to the environment's source or its declaration."""
 _TABLE = "waiver"
 _KEYS = ("class", "reason", "date")
 
@@ -49,10 +49,10 @@ class Waiver:
 
 
 def find_waivers(environment: str | type) -> Path | None:
-    """Return the `audit.toml` of an environment; `None` if there is none, as for a server.
+    """Return the `audit.toml` of an environment; `None` if there is no such file, as for a server.
 
-    It is beside the Python file of the class, in the package, or beside `environment.toml`. The environment's
-    module is not imported for that, but the packages around it are.
+    It is next to the Python file of the class, in the package, or next to `environment.toml`. The
+    environment's module is not imported for that, but the packages around it are.
 
     Args:
         environment: As for `audit`.
@@ -75,13 +75,14 @@ def _folder_of(reference: str) -> Path | None:
     if declaration is not None:
         return declaration.parent
     target = installed_environments().get(reference, reference)
-    place, colon, name = target.rpartition(":")
+    location, colon, name = target.rpartition(":")
+    # On Windows-like paths or URLs, a colon is no separator of a class.
     if not colon or not name.isidentifier():
-        place = target
-    path = Path(place)
+        location = target
+    path = Path(location)
     if path.is_dir():
         return path
-    return path.parent if path.suffix == ".py" else _folder_of_module(place)
+    return path.parent if path.suffix == ".py" else _folder_of_module(location)
 
 
 def _folder_of_module(name: str) -> Path | None:
@@ -103,63 +104,60 @@ def read_waivers(file: Path) -> tuple[Waiver, ...]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise WaiverError(f"{file}: expected a file of waivers, came: {error.strerror or error}") from error
+        raise WaiverError(f"{file}: cannot read the file of waivers: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise WaiverError(f"{file}: expected TOML, came: {error}; correct the file") from error
+        raise WaiverError(f"{file}: expected TOML, got: {error}; correct the file") from error
     rows: Any = table.get(_TABLE, [])
-    others = sorted(set(table) - {_TABLE})
-    if others or not isinstance(rows, list):
-        came = ", ".join(map(repr, others)) or f"{_TABLE!r} that is no list"
-        raise WaiverError(f"{file}: expected only [[{_TABLE}]] tables, came {came}; remove or rename it")
+    unknown = sorted(set(table) - {_TABLE})
+    if unknown or not isinstance(rows, list):
+        names = ", ".join(map(repr, unknown)) or f"{_TABLE!r} that is not a list"
+        raise WaiverError(f"{file}: expected only [[{_TABLE}]] tables, got {names}; remove or rename it")
     numbered = enumerate(table.get(_TABLE, ()), start=1)
     waivers = tuple(_read(f"{file}: waiver {number}", row) for number, row in numbered)
-    _refuse_repeated(file, waivers)
-    return waivers
-
-
-def _read(place: str, given: Any) -> Waiver:
-    if not isinstance(given, dict):
-        raise WaiverError(f"{place}: expected a table, came {given!r}; write it as [[{_TABLE}]]")
-    row = cast("dict[str, Any]", given)
-    others = sorted(set(row) - set(_KEYS))
-    if others:
-        came = ", ".join(map(repr, others))
-        raise WaiverError(f"{place}: expected the keys {', '.join(_KEYS)}, came {came}; remove it")
-    reason = row.get("reason")
-    if not isinstance(reason, str) or not reason.strip():
-        raise WaiverError(
-            f"{place}: expected a reason in words, came {_shown(reason)}; write why the class may fail here"
-        )
-    day = row.get("date")
-    if not isinstance(day, date) or isinstance(day, datetime):
-        raise WaiverError(
-            f"{place}: expected a date such as 2026-11-22 without quotation marks, came {_shown(day)}; write "
-            "the day on which the failure was accepted"
-        )
-    return Waiver(_read_class(place, row.get("class")), " ".join(reason.split()), day)
-
-
-def _read_class(place: str, given: Any) -> str:
-    if not isinstance(given, str):
-        raise WaiverError(
-            f"{place}: expected a class such as 'H2', came {_shown(given)}; write one id per entry"
-        )
-    try:
-        (found,) = read_class_ids([given])
-    except UnknownHackClassError as error:
-        raise WaiverError(f"{place}: {error}; correct the id") from error
-    return found
-
-
-def _shown(given: Any) -> str:
-    return "nothing" if given is None else repr(given)
-
-
-def _refuse_repeated(file: Path, waivers: Sequence[Waiver]) -> None:
     counts = Counter(waiver.hack_class for waiver in waivers)
     repeated = next((hack_class for hack_class, count in counts.items() if count > 1), None)
     if repeated is not None:
-        raise WaiverError(f"{file}: expected one waiver per class, came several for {repeated}; keep one")
+        raise WaiverError(f"{file}: expected one waiver per class, got several for {repeated}; keep one")
+    return waivers
+
+
+def _read(location: str, entry: Any) -> Waiver:
+    if not isinstance(entry, dict):
+        raise WaiverError(f"{location}: expected a table, got {entry!r}; write it as [[{_TABLE}]]")
+    row = cast("dict[str, Any]", entry)
+    unknown = sorted(set(row) - set(_KEYS))
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise WaiverError(f"{location}: expected the keys {', '.join(_KEYS)}, got {names}; remove it")
+    reason = row.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise WaiverError(
+            f"{location}: expected a reason in words, got {_shown(reason)}; write why the class may fail here"
+        )
+    day = row.get("date")
+    # A `datetime` is a `date` in Python, and TOML has both.
+    if not isinstance(day, date) or isinstance(day, datetime):
+        raise WaiverError(
+            f"{location}: expected a date such as 2026-11-22 without quotation marks, got {_shown(day)}; "
+            "write the day on which the failure was accepted"
+        )
+    return Waiver(_read_class(location, row.get("class")), " ".join(reason.split()), day)
+
+
+def _read_class(location: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise WaiverError(
+            f"{location}: expected a class such as 'H2', got {_shown(value)}; write one id per entry"
+        )
+    try:
+        (hack_class,) = read_class_ids([value])
+    except UnknownHackClassError as error:
+        raise WaiverError(f"{location}: {error}; correct the id") from error
+    return hack_class
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)
 
 
 def apply_waivers(report: AuditReport, waivers: Sequence[Waiver]) -> AuditReport:
@@ -170,11 +168,11 @@ def apply_waivers(report: AuditReport, waivers: Sequence[Waiver]) -> AuditReport
     """
     chosen = {waiver.hack_class: waiver for waiver in waivers}
     stale = [
-        f"the waiver for {one.id} of {chosen[one.id].date} is stale, because the class passes; remove it"
-        for one in report.classes
-        if one.id in chosen and one.verdict is AuditVerdict.PASS
+        f"the waiver for {row.id} of {chosen[row.id].date} is stale, because the class passes; remove it"
+        for row in report.classes
+        if row.id in chosen and row.verdict is AuditVerdict.PASS
     ]
-    classes = tuple(_waive(one, chosen.get(one.id)) for one in report.classes)
+    classes = tuple(_waive(class_report, chosen.get(class_report.id)) for class_report in report.classes)
     return report.model_copy(update={"classes": classes, "notes": (*report.notes, *stale)})
 
 

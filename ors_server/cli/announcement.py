@@ -87,6 +87,11 @@ def announce(announcement: Announcement, *, as_json: bool) -> None:
     say("\n".join(lines_of(announcement)))
 
 
+def announce_host(announcement: Announcement) -> None:
+    """Print the announcement of a host for the supervisor: with the text for people, which it may print."""
+    say_json({**announcement.as_json(), "text": lines_of(announcement)})
+
+
 def lines_of(announcement: Announcement) -> list[str]:
     """Render the announcement for a person; the lines to paste are never broken."""
     url = announcement.url
@@ -103,10 +108,11 @@ def lines_of(announcement: Announcement) -> list[str]:
         "Record",
         f"  {_place(announcement.record)}",
         "",
-        "One line to paste",
+        "To paste",
         f"  agent    {_mcp_line(announcement)}",
         f"  harness  {_client_variables(announcement)} python your_evaluation.py",
-        f'  trainer  OpenRewardSpec("{url}", num_tasks=64)',
+        f"  trainer  {_client_variables(announcement)} python your_training.py",
+        f'           with OpenRewardSpec("{url}", num_tasks=64) of trl.experimental.openreward',
         "  author   ors-server new my_environment",
         *([f"  shell    {announcement.activation}"] if announcement.activation else []),
         "",

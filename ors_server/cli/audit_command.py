@@ -117,6 +117,7 @@ def audit(options: AuditCommandOptions) -> None:
     target = options.target
     if target is None:
         raise MisuseError("expected an environment or a URL to audit, or --episodes")
+    _refuse_data(target)
     from ors_server.audit.auditing import audit as run_audit
     from ors_server.audit.waivers import apply_waivers
 
@@ -137,6 +138,22 @@ def audit(options: AuditCommandOptions) -> None:
         _show(options, found)
     if found.failed:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _refuse_data(target: str) -> None:
+    """Raise `MisuseError` for data without a declaration: the audit takes no options that declare it."""
+    from ors_server.environments.declared.references import declaration_of
+    from ors_server.environments.declared.rows.choose_source import is_data, is_data_folder
+    from ors_server.environments.declared.rows.hugging_face import PREFIX
+
+    if not (is_data(target) or (declaration_of(target) is None and is_data_folder(target))):
+        return
+    if not (target.startswith(PREFIX) or "*" in target or Path(target).exists()):
+        raise MisuseError(f"{target}: there is no such file; correct the path")
+    raise MisuseError(
+        f"{target}: expected an environment; write an environment.toml over the data and name its folder "
+        "(ors-server new NAME --declared makes an example)"
+    )
 
 
 def _read_options(options: AuditCommandOptions) -> "AuditOptions":

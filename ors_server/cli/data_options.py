@@ -8,6 +8,7 @@ import typer
 
 from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import MisuseError, complain
+from ors_server.model.errors import DeclarationError
 
 if TYPE_CHECKING:
     from ors_server.environments.definition import EnvironmentDefinition
@@ -90,7 +91,8 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
     Prints how many wrong rows were left out.
 
     Raises:
-        MisuseError: If there are options for data, and no reference is a data file.
+        MisuseError: If there are options for data, and no reference is a data file; or the options do not
+            declare an environment over a data file.
         EnvironmentDefinitionError: If a declaration or its data breaks a rule.
     """
     from ors_server.environments.declared.references import declaration_of, declare_data, declare_file
@@ -105,7 +107,10 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
             _refuse_other_keys(keys, reference)
             made = declare_file(file, keys)
         elif is_data(reference) or (keys and is_data_folder(reference)):
-            made = declare_data(reference, keys)
+            try:
+                made = declare_data(reference, keys)
+            except DeclarationError as error:  # the options are the declaration
+                raise MisuseError(str(error)) from error
         found.append(reference if made is None else made)
         if made is not None:
             _report_skipped(made)

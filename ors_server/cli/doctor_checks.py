@@ -56,6 +56,7 @@ _INSTALLERS = {
     "pacman": "pacman -S",
     "apk": "apk add",
 }
+_ABSENT = " not installed"
 _MIN_FREE_BYTES = 1 << 30
 
 
@@ -153,10 +154,19 @@ def environments(settings: "Settings") -> list[Finding]:
     return [Finding("environments", OK, names), *map(_describe_unusable, unusable)]
 
 
+def _absent(name: str, purpose: str, missing: str, remedy: str) -> Finding:
+    """Return the line of an optional part: its purpose, what is not installed, and the command."""
+    return Finding(name, MISSING, f"{purpose}: {missing}{_ABSENT}", remedy)
+
+
 def _describe_unusable(environment: "UnusableEnvironment") -> Finding:
     if not environment.is_missing_requirement:
         return Finding(environment.name, PROBLEM, environment.reason, "correct it, or uninstall its package")
-    return Finding(environment.name, MISSING, "an optional environment", environment.reason)
+    reason = environment.reason.removeprefix(f"{environment.name}: ")
+    missing, separator, remedy = reason.partition(f"{_ABSENT}: run ")
+    if not separator:  # something else is wrong with what it needs
+        return Finding(environment.name, MISSING, "an optional environment", reason)
+    return _absent(environment.name, "an optional environment", missing, remedy)
 
 
 async def sandbox(settings: "Settings") -> Finding:
@@ -195,7 +205,7 @@ def docker(settings: "Settings") -> Finding:
     from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
     if find_spec("docker") is None:
-        return Finding("docker", MISSING, "the Python package is not installed", _pip_command("docker"))
+        return _absent("docker", "sandboxes in Docker containers", "docker", install_hint("docker"))
     outcome = PROBLEM if settings.sandbox == "docker" else MISSING
     try:
         engine = Engine(settings.docker_host)
@@ -292,7 +302,7 @@ def _endpoint(name: str, variables: "EndpointVariables") -> Finding | None:
         missing = f"{variables.base_url} is set, and {variables.model} is not"
         return Finding(name, PROBLEM, missing, f"export {variables.model}=MODEL")
     if find_spec("openai") is None:
-        return Finding(name, PROBLEM, f"{model} at {shown} needs the package openai", install_hint("judges"))
+        return Finding(name, PROBLEM, f"{model} at {shown}: openai{_ABSENT}", install_hint("judges"))
     return Finding(name, OK, f"{model} at {shown}")
 
 
@@ -300,7 +310,7 @@ def extras() -> Iterator[Finding]:
     """Check the optional packages."""
     for extra, (package, purpose) in EXTRAS.items():
         if find_spec(package) is None:
-            yield Finding(f"[{extra}]", MISSING, purpose, _pip_command(extra))
+            yield _absent(f"[{extra}]", purpose, package, install_hint(extra))
         else:
             yield Finding(f"[{extra}]", OK, f"{package} {_version(package)}: {purpose}")
 
@@ -310,7 +320,7 @@ def test_programs() -> Iterator[Finding]:
     for name, (programs, package, purpose) in TEST_PROGRAMS.items():
         found = next(filter(None, map(shutil.which, programs.split())), None)
         if found is None:
-            yield Finding(name, MISSING, purpose, install_command(package))
+            yield _absent(name, purpose, name, install_command(package))
         else:
             yield Finding(name, OK, f"{found} ({purpose})")
 
@@ -322,10 +332,6 @@ def install_command(packages: str) -> str:
         return f"install {packages} with the package manager of this system"
     is_root = os.name == "posix" and os.geteuid() == 0
     return f"{'' if is_root else 'sudo '}{found} {packages}"
-
-
-def _pip_command(extra: str) -> str:
-    return install_hint(extra)
 
 
 def _version(package: str) -> Any:

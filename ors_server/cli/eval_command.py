@@ -66,7 +66,7 @@ def evaluate(options: EvalOptions) -> None:
 async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder, read_run
-    from ors_server.evaluation.planning import check_agent, check_same, plan_run, resume_options
+    from ors_server.evaluation.planning import check_agent, check_reward, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
     from ors_server.model.clock import SystemClock
     from ors_server.store.open import open_reader
@@ -80,6 +80,7 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
         agent = await choose_agent(requested.agent or "", requested.agent_options or {}, open_reader)
         stack.push_async_callback(agent.aclose)
         target = await stack.enter_async_context(_open_target(options, requested, agent))
+        check_reward(target)
         if begun is None:
             run = await plan_run(requested, target, agent.describe(), SystemClock().now())
             await check_agent(agent, target)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from ors_server.cli.announcement import announce, survey
+from ors_server.cli.announcement import announce, announce_host, survey
 from ors_server.cli.command_output import CommandError
 from ors_server.doors.http.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
 from ors_server.doors.http.connection_limits import ConnectionLimits
 from ors_server.model.errors import OrsServerError, SettingsError
 from ors_server.model.logs import get_logger
+from ors_server.supervisor.supervising import SHUTDOWN_STATUS
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -33,7 +34,11 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
         CommandError: If the address cannot be used, or the application does not start.
         SettingsError: If a setting keeps it from starting.
     """
-    listener = bind(app.settings.host, app.settings.port)
+    slot = app.settings.slot
+    if slot.descriptor is None:
+        listener = bind(app.settings.host, app.settings.port)
+    else:
+        listener = socket.socket(fileno=slot.descriptor)  # the supervisor's, which outlives this host
     with listener:
         server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
@@ -43,6 +48,8 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
             why = f": {app.failure}" if known else "; the log says why"
             kind = SettingsError if isinstance(app.failure, SettingsError) else CommandError
             raise kind(f"the server did not start{why}") from None
+        if server.was_asked_to_stop and not slot.is_alone:
+            raise SystemExit(SHUTDOWN_STATUS)  # the supervisor then ends the other hosts, too
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -89,7 +96,9 @@ class _AnnouncedServer(BoundedServer):
         self._as_json = as_json
         self._reloader = reloader
         self._was_hung_up = False
-        app.on_shutdown = self._stop
+        self.was_asked_to_stop = False
+        """Whether a request asked that the server stops."""
+        app.on_shutdown = self._stop_by_request
 
     @override
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -111,6 +120,10 @@ class _AnnouncedServer(BoundedServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.freeze()  # what exists now lives as long as the server
+        settings = self._served.settings
+        if not settings.slot.is_alone:  # behind the front, whose address the settings have
+            announce_host(await survey(self._served, settings.host, settings.port))
+            return
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)
 
@@ -145,9 +158,15 @@ class _AnnouncedServer(BoundedServer):
         except SettingsError as error:
             log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (as above)
 
+    def _stop_by_request(self) -> None:
+        self.was_asked_to_stop = True
+        self._stop()
+
     def _stop(self) -> None:
         self.should_exit = True
 
 
 def _tls_of(settings: "Settings") -> TlsFiles | None:
-    return None if settings.tls_cert is None else TlsFiles(settings.tls_cert, settings.tls_key)
+    if settings.tls_cert is None or not settings.slot.is_alone:  # the front speaks TLS for its hosts
+        return None
+    return TlsFiles(settings.tls_cert, settings.tls_key)

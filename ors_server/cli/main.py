@@ -33,11 +33,33 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.version_command import version
-from ors_server.model.errors import OrsServerError, SettingsError, first_of
+from ors_server.model.errors import (
+    AmbiguousEpisodeError,
+    EpisodeNotFoundError,
+    OrsServerError,
+    SettingsError,
+    UnknownEnvironmentError,
+    UnknownSplitError,
+    UnknownTaskError,
+    first_of,
+)
+from ors_server.rewards.reward_errors import UnknownRewardError
 
 DEBUG = "--debug"
 
 _UsageError = typer.BadParameter.__mro__[1]
+MISUSES = (
+    _UsageError,
+    MisuseError,
+    SettingsError,
+    UnknownEnvironmentError,
+    UnknownSplitError,
+    UnknownTaskError,
+    UnknownRewardError,
+    EpisodeNotFoundError,
+    AmbiguousEpisodeError,
+)
+"""Errors that mean that the command line names something that does not exist, or is wrong otherwise."""
 
 
 class Commands(CommandGroup):
@@ -150,8 +172,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         context = getattr(error, "ctx", None)
         path = "ors-server" if context is None else context.command_path
         complain(f"Try {path} --help")
-    is_misuse = isinstance(error, _UsageError | MisuseError | SettingsError)
-    return ExitStatus.MISUSED if is_misuse else ExitStatus.FAILED
+    return ExitStatus.MISUSED if isinstance(first_of(error), MISUSES) else ExitStatus.FAILED
 
 
 def _name_intruders() -> None:

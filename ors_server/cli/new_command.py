@@ -65,7 +65,18 @@ def new(options: NewOptions) -> None:
     for command in (f"ors-server check {place}", f"ors-server play {place}", f"ors-server serve {place}"):
         say(f"  {command}")
     if not options.declared:
-        say(f"  pytest {place}")
+        for command in _test_commands(place):
+            say(f"  {command}")
+
+
+def _test_commands(place: str) -> list[str]:
+    from importlib.util import find_spec
+
+    from ors_server.installation import package_hint
+
+    # Tests run in this Python, whose `pytest` a shell finds only where it finds this Python's programs.
+    is_missing = find_spec("pytest") is None
+    return [*([package_hint("pytest")] if is_missing else []), f"pytest {place}"]
 
 
 def _write_class(folder: Path, name: str) -> None:

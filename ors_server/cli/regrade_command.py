@@ -46,7 +46,8 @@ def regrade(options: RegradeOptions) -> None:
 
     The reward receives the same fields as the environment's own: the task's fields by name, the trajectory,
     the final response. The paid rewards are those of the tools, without penalties. The record is not changed.
-    The status is 0 if every episode was judged, 1 if some could not be, 2 if the command line is wrong.
+    The status is 0 if every episode was judged, 1 if some could not be, 2 if the command line is wrong or the
+    reward cannot judge anything here.
     """
     import anyio
 
@@ -73,13 +74,16 @@ def regrade(options: RegradeOptions) -> None:
 
 
 async def _regrade(options: RegradeOptions, report: "Callable[[Regraded], None]") -> None:
+    from anyio import to_thread
+
     from ors_server.replaying.regrading import RegradeRequest
     from ors_server.replaying.regrading import regrade as judge_again
 
     request = RegradeRequest(options.final_response_from, options.by_task)
-    scorer = make_scorer(options)
-    async with open_recorded(options) as episodes:
-        replaced = await judge_again(scorer, episodes, request, report)
+    with make_scorer(options) as scorer:
+        await to_thread.run_sync(scorer.start)
+        async with open_recorded(options) as episodes:
+            replaced = await judge_again(scorer, episodes, request, report)
     if replaced:
         complain(f"{replaced} workers were replaced: they died, or an episode took them too long")
 

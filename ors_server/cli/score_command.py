@@ -50,13 +50,14 @@ def score(options: ScoreOptions) -> None:
 
     Prints a summary or, with --json, one object per row: reward (a number or null), status, extras, and the
     reason if there is one. A row that could not be judged has no number. The status is 0 if every row was
-    judged, 1 if some could not be, 2 if the command line is wrong.
+    judged, 1 if some could not be, 2 if the command line is wrong or the reward cannot judge anything here.
     """
     from ors_server.rewards.reward_errors import BatchError
 
     summary = ScoreSummary()
     try:
         with _opened(options.file) as descriptor, make_scorer(options) as scorer:
+            scorer.start()
             results = scorer.score_lines(descriptor, group_by=options.group_by)
             _judge(results, descriptor, summary, as_json=options.json)
             if scorer.replaced:

@@ -31,6 +31,7 @@ COMMON: dict[str | None, dict[str, str]] = {
     "Server": {
         "host": "Address to bind to; 127.0.0.1 by default.",
         "port": "TCP port; 8080 by default, 0 for a free one.",
+        "workers": "Number of server processes behind one HAProxy; 1 by default.",
         "api_keys_file": "TOML file of API keys.",
         "sandbox": "What isolates agents' commands; the strongest by default.",
         "store": "Where episodes are recorded; a SQLite file by default.",

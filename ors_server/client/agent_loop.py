@@ -14,7 +14,7 @@ from ors_server.model.wire import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an agent knows before its next move."""
+    """The information that an agent has before its next move."""
 
     messages: Sequence[Message]
     """The prompt."""
@@ -48,7 +48,7 @@ class Played:
     episode_return: float | None
     """The sum of the rewards that this client received; `None` if a judgement of the episode failed."""
     finished: bool
-    """Whether the episode ended; else the agent gave up, or made the most calls."""
+    """Whether the episode ended; otherwise the agent gave up, or reached the limit on calls."""
     summary: Summary | None
     """The server's figures, which agree with the sum; `None` if they cannot be read."""
 

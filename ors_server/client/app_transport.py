@@ -122,7 +122,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     async def answer_apart(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], body: bytes | None
     ) -> WholeResponse:
-        """Make a request as `answer` does, in a task that goes on if the caller is cancelled."""
+        """Make a request as `answer` does, in a task that keeps running if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self.answer(method, target, headers, body))
         self._handlers.add(task)
         task.add_done_callback(self._forget)
@@ -152,6 +152,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     @override
     async def aclose(self) -> None:
         """Stop reading all answers, and wait for the application to end its handlers."""
+        # Collected first: closing an exchange may end its task and remove it from the table.
         running: set[asyncio.Task[Any]] = {*self._exchanges, *self._handlers}
         for exchange in tuple(self._exchanges.values()):
             await exchange.aclose()
@@ -170,6 +171,7 @@ class _Exchange(httpx2.AsyncByteStream):
         self._unread = [_request(body)]
         self._left = asyncio.Event()
         self._writer, self._reader = anyio.create_memory_object_stream[bytes](MAX_WAITING)
+        # Assumed until the last piece of the body arrives: an application may return before that.
         self._failure: Exception | None = RuntimeError("it ended before its answer did")
 
     async def run(self, app: Application, scope: Message) -> None:

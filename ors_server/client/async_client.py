@@ -8,7 +8,7 @@ from typing_extensions import Unpack
 
 from ors_server.client.async_episode import AsyncOrsEpisode, kept_open
 from ors_server.client.call_result import read_known
-from ors_server.client.client_options import ClientOptions, Reach, given_options, given_url
+from ors_server.client.client_options import ClientOptions, HttpPool, given_options, given_url
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.server import Server, SessionPlace
@@ -38,7 +38,7 @@ class AsyncClient:
         """
         self.options = given_options(options)
         self.url = given_url(url)
-        self.reach = Reach(self.url, api_key, self.options)
+        self.reach = HttpPool(self.url, api_key, self.options)
         self.server = Server(self.reach.connection)
 
     async def __aenter__(self) -> Self:
@@ -101,8 +101,8 @@ class AsyncClient:
     async def _episode(
         self, environment: str | None, requested: EpisodeRequest
     ) -> AsyncGenerator[AsyncOrsEpisode]:
-        place = await self.server.create(environment, requested)
-        episode = AsyncOrsEpisode(self.server, place, is_ours=await self.server.is_ours())
+        session = await self.server.create(environment, requested)
+        episode = AsyncOrsEpisode(self.server, session, is_ours=await self.server.is_ours())
         async with kept_open(episode, self.server.connection, [episode.aclose]):
             yield episode
 
@@ -112,18 +112,19 @@ class AsyncClient:
 
         The ledger starts from the session's figures, if the credential may read them.
         """
-        place, ledger = await self._find(session_id)
-        episode = AsyncOrsEpisode(self.server, place, is_ours=await self.server.is_ours(), ledger=ledger)
+        session, ledger = await self._find(session_id)
+        episode = AsyncOrsEpisode(self.server, session, is_ours=await self.server.is_ours(), ledger=ledger)
         async with kept_open(episode, self.server.connection, []):
             yield episode
 
     async def _find(self, session_id: str) -> tuple[SessionPlace, Ledger]:
         try:
-            place = await self.server.find(session_id)
+            session = await self.server.find(session_id)
         except ForbiddenError:
+            # An agent's token may play and not read the figures, so the ledger starts from nothing.
             return SessionPlace(session_id, await self.server.name_of(None)), Ledger()
         summary = await self.summary(session_id)
-        return place, Ledger(summary.episode_return, summary.steps)
+        return session, Ledger(summary.episode_return, summary.steps)
 
     @asynccontextmanager
     async def mcp_episode(

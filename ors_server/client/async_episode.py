@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -70,7 +70,7 @@ class AsyncEpisode(ABC):
 
     @abstractmethod
     async def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup; one user message if the server has none."""
+        """Return the prompt as a conversation, after setup; one user message if the server knows none."""
 
     @abstractmethod
     async def tools(self) -> ToolListing:
@@ -78,7 +78,7 @@ class AsyncEpisode(ABC):
 
     @abstractmethod
     async def summary(self) -> Summary:
-        """Return the server's figures, also after the end; `NotSupportedError` if it has none."""
+        """Return the server's figures, also after the end; `NotSupportedError` if it does not keep any."""
 
     @abstractmethod
     async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
@@ -106,10 +106,11 @@ class AsyncEpisode(ABC):
             OrsServerError: If the call failed, and the agent is not to blame.
         """
         own_id = check_call_id(call_id) or new_call_id()
-        given = check_arguments(tool, arguments)
+        checked = check_arguments(tool, arguments)
+        # Before the call is sent: if its answer is lost, the server may have counted the step.
         self.ledger.expect(own_id)
         try:
-            result = await self._send(own_id, tool, given)
+            result = await self._send(own_id, tool, checked)
         except OrsServerError as error:
             if error.blame is Blame.AUTHOR:
                 self.ledger.note(Receipt(own_id, is_failure=True))
@@ -136,16 +137,14 @@ class AsyncEpisode(ABC):
         try:
             self.ledger.check(summary)
         except SumMismatchError:
-            self.ledger.check(summary, await self._steps_of_others())
+            # Only now, because reading all steps costs a request per page; the second check raises with the
+            # names of the foreign steps.
+            foreign_steps: Sequence[str] | None = None
+            with suppress(OrsServerError):  # the record cannot be read from here
+                foreign_steps = self.ledger.name_strangers(await self.steps())
+            self.ledger.check(summary, foreign_steps)
             raise
         return summary
-
-    async def _steps_of_others(self) -> Sequence[str] | None:
-        """Name the steps of other clients; `None` if the record cannot be read."""
-        try:
-            return self.ledger.name_strangers(await self.steps())
-        except OrsServerError:
-            return None
 
     async def steps(self) -> Sequence[JSONObject]:
         """Return the server's record of every step, of any client, in order; also after the end.
@@ -257,6 +256,7 @@ async def kept_open(
                 yield
             except Exception as error:  # noqa: BLE001  (raised below, outside the group)
                 failure = error
+            # The pings end before the session is deleted, so none of them finds it missing.
             tasks.cancel_scope.cancel()
     finally:
         with anyio.move_on_after(connection.patience.closing_seconds, shield=True):

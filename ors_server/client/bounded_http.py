@@ -75,11 +75,12 @@ class AnswerBounds:
         if not is_problem and limit is not None and length.isdigit() and len(length) < 20:  # noqa: PLR2004
             _check_length(int(length), limit, source)
         if coding:
+            # Decoded here, in pieces and within the limit; the client would decode it again.
             del response.headers["content-encoding"]
             coding = coding.strip().lower()
             if coding not in _CODINGS:
-                said = coding.decode(errors="replace")[:MAX_SHOWN]
-                raise BrokenAnswerError(f"{source} is coded as {said!r}; expected gzip or deflate")
+                shown_coding = coding.decode(errors="replace")[:MAX_SHOWN]
+                raise BrokenAnswerError(f"{source} is coded as {shown_coding!r}; expected gzip or deflate")
         response.encoding = "utf-8"  # a stated charset may be unknown, or slow to decode
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101  (of async clients only)
         response.stream = _BoundedStream(response.stream, coding.decode(), limit, source, is_cut=is_problem)
@@ -158,6 +159,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             return
         while coded:
             try:
+                # At most this many bytes at once: a few kilobytes may unpack to gigabytes.
                 piece = decoder.decompress(coded, _PIECE)
             except zlib.error as error:
                 raise BrokenAnswerError(f"{self._source} cannot be decompressed: {error}") from error

@@ -24,16 +24,16 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
             f"expected the arguments of {tool!r} as a mapping such as "
             f'{{"answer": "7"}}, got {_kind(arguments)}'
         )
-    given: dict[Any, Any] = dict(cast("Any", arguments))
-    for name in given:
+    checked: dict[Any, Any] = dict(cast("Any", arguments))
+    for name in checked:
         check_name(f"a parameter of {tool!r}", name)
-    if all(map(_is_plain, given.values())):
-        return given
+    if all(map(_is_plain, checked.values())):
+        return checked
     try:
-        json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+        json.dumps(checked, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(f"the arguments of {tool!r} cannot be written as JSON: {error}") from error
-    return given
+    return checked
 
 
 def _is_plain(value: object) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError
+from ors_server.client.typed_answers import first_problem
 from ors_server.model.trajectory import is_unjudged
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
@@ -41,7 +42,7 @@ class CallResult:
 
     @property
     def reward(self) -> float | None:
-        """What was paid; `None` if nothing was judged."""
+        """The reward that was paid; `None` if nothing was judged."""
         return self.output.reward
 
     @property
@@ -87,21 +88,21 @@ def refused(call_id: str, tool: str, error: str, reason: str | None, step: int |
     return CallResult(call_id, tool, output, step=step, refusal=why, is_error=True)
 
 
-def read_output(given: Any) -> ToolOutput:
+def read_output(value: Any) -> ToolOutput:
     """Read a tool's output."""
-    if not isinstance(given, Mapping):
-        raise BrokenAnswerError(f"expected a tool's output as a JSON object, got {type(given).__name__}")
-    fields = dict(cast("Mapping[str, Any]", given))
+    if not isinstance(value, Mapping):
+        raise BrokenAnswerError(f"expected a tool's output as a JSON object, got {type(value).__name__}")
+    fields = dict(cast("Mapping[str, Any]", value))
     fields["blocks"] = read_blocks(fields.get("blocks", ()))
     return read_known(ToolOutput, fields)
 
 
-def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
+def read_blocks(value: Any) -> list[TextBlock | ImageBlock]:
     """Read a list of blocks."""
-    if not isinstance(given, list | tuple):
-        raise BrokenAnswerError(f"expected blocks as a JSON array, got {type(given).__name__}")
+    if not isinstance(value, list | tuple):
+        raise BrokenAnswerError(f"expected blocks as a JSON array, got {type(value).__name__}")
     kinds: dict[str, type[TextBlock | ImageBlock]] = {"text": TextBlock, "image": ImageBlock}
-    rows = cast("Sequence[Any]", given)
+    rows = cast("Sequence[Any]", value)
     return [
         block if isinstance(block, TextBlock | ImageBlock) else read_known(kinds[block["type"]], block)
         for block in rows
@@ -115,16 +116,17 @@ def _kind_of(block: Any) -> str:
     return str(cast("Mapping[str, Any]", block).get("type"))
 
 
-def read_known(model: type[_Model], given: Any) -> _Model:
+def read_known(model: type[_Model], value: Any) -> _Model:
     """Read a body of the standard."""
-    if not isinstance(given, Mapping):
-        raise BrokenAnswerError(f"expected a {model.__name__} as a JSON object, got {type(given).__name__}")
-    fields = cast("Mapping[str, Any]", given)
+    if not isinstance(value, Mapping):
+        raise BrokenAnswerError(f"expected a {model.__name__} as a JSON object, got {type(value).__name__}")
+    fields = cast("Mapping[str, Any]", value)
     try:
+        # The models forbid unknown names, which a newer server may send.
         return model.model_validate({name: fields[name] for name in model.model_fields if name in fields})
     except ValidationError as error:
         raise BrokenAnswerError(
-            f"the server's {model.__name__} does not have the standard's form: {error}"
+            f"the server's {model.__name__} does not have the standard's form: {first_problem(error)}"
         ) from error
 
 
@@ -141,5 +143,5 @@ def refusal_of(output: ToolOutput) -> str | None:
 
 
 def _episode_metadata(output: ToolOutput) -> Mapping[str, Any]:
-    found = (output.metadata or {}).get("episode")
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    episode = (output.metadata or {}).get("episode")
+    return cast("dict[str, Any]", episode) if isinstance(episode, dict) else {}

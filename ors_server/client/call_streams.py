@@ -50,7 +50,15 @@ from ors_server.client.typed_answers import (
 )
 from ors_server.model.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
 from ors_server.model.json_bounds import parse_json
-from ors_server.model.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
+from ors_server.model.wire import (
+    Block,
+    GroupCandidate,
+    GroupScore,
+    JSONObject,
+    Rows,
+    ToolOutput,
+    make_of_checked,
+)
 
 UNKNOWN_ID = "unknown task_id"
 """Error of a call that a server does not remember (both reference servers)."""
@@ -81,19 +89,19 @@ class _SentCall:
 
     @property
     def endpoint(self) -> str:
-        """Where it is sent, below the environment."""
+        """The last part of its path, below the environment."""
         return "call" if self.candidates is None else "score_group"
 
     @property
     def body(self) -> JSONObject:
         """The request's body."""
-        known = {} if self.server_id is None else {"task_id": self.server_id}
+        repeated_id = {} if self.server_id is None else {"task_id": self.server_id}
         if self.candidates is not None:
             return {
                 "candidates": [candidate.model_dump(mode="json") for candidate in self.candidates],
-                **known,
+                **repeated_id,
             }
-        return {"name": self.tool, "input": self.arguments, **known}
+        return {"name": self.tool, "input": self.arguments, **repeated_id}
 
 
 @dataclass(slots=True)
@@ -124,6 +132,7 @@ class ToolCaller:
 
     async def call(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
         """Call a tool and return its result."""
+        # An ors-server knows the call by the client's own id, so it can be repeated from the start.
         sent = _SentCall(call_id, tool, arguments, call_id if self._knows_call_ids else None)
         limit = self._connection.patience.call_seconds
         if limit is None:
@@ -166,6 +175,7 @@ class ToolCaller:
             except UnreachableError as error:
                 if self._connection.clock.monotonic() - began > WORKING_SECONDS:
                     attempts.renew()
+                # Without an id the server cannot recognise a repetition, and the call may have been accepted.
                 if sent.server_id is None and not was_not_sent(error):
                     raise CallLostError(
                         "the connection broke before the server sent the id of the call of "
@@ -181,7 +191,8 @@ class ToolCaller:
     ) -> _StreamContent | None:
         """Send the call once and read its stream; `None` if the server has not accepted it yet."""
         async with self._connection.opened(request) as response:
-            if response.status_code == HTTPStatus.OK and _is_stream(response):
+            is_stream = EVENT_STREAM in response.headers.get("content-type", "")
+            if response.status_code == HTTPStatus.OK and is_stream:
                 return await _read(response, sent)
             with self._connection.time_limit(request):
                 await response.aread()
@@ -191,6 +202,7 @@ class ToolCaller:
                     f"expected {EVENT_STREAM} in answer to a call, got {response.text[:200]!r}"
                 )
         error = error_from(content, response.status_code)
+        # A proxy's error leaves open whether the call began: repeating it needs an id that the server knows.
         may_repeat = NOT_ACCEPTED | PERHAPS_ACCEPTED if sent.server_id is not None else NOT_ACCEPTED
         if response.status_code not in may_repeat:
             raise error
@@ -232,10 +244,6 @@ class ToolCaller:
         return None
 
 
-def _is_stream(response: Response) -> bool:
-    return EVENT_STREAM in response.headers.get("content-type", "")
-
-
 async def _read(response: Response, sent: _SentCall) -> _StreamContent:
     content, reader = _StreamContent(), EventReader()
     try:
@@ -244,8 +252,10 @@ async def _read(response: Response, sent: _SentCall) -> _StreamContent:
                 for event in reader.feed(piece):
                     _take(event.name, event.data, content, sent)
                 if content.is_whole:
+                    # A server that keeps the stream open after the result must not hold the caller.
                     scope.deadline = min(scope.deadline, anyio.current_time() + END_SECONDS)
     except (httpx2.RequestError, BrokenAnswerError):
+        # After the result, a fault of the stream changes nothing.
         if not content.is_whole:
             raise
     if content.is_whole:
@@ -271,7 +281,7 @@ def _take(name: str, data: str, content: _StreamContent, sent: _SentCall) -> Non
 class _Output(TypedDict):
     """A `ToolOutput` with all its fields, which is read in less than half the time of the model."""
 
-    blocks: list[Block]
+    blocks: Rows[Block]
     metadata: JSONObject | None
     reward: float | None
     finished: bool
@@ -289,12 +299,14 @@ _RESULT = TypeAdapter(_Result)
 
 
 async def _read_result(sent: _SentCall, text: str) -> CallResult:
+    # A long text is counted first: the parser in C would hold the caller's event loop for millions of values.
     if len(text) > LONG:
         try:
             return _read_other_result(sent, text, await parse_json(text.encode(), BOUNDS.max_values))
         except ValueError as error:
             raise _broken_result(text) from error
     try:
+        # The usual answer is read by one strict validator; anything else takes the tolerant way below.
         values: Any = _RESULT.validate_json(text)["output"]
     except ValidationError:
         try:

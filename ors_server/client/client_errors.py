@@ -67,8 +67,8 @@ class UnjudgedError(AuthorError):
 
 
 def _classes() -> dict[str, type[OrsServerError]]:
-    found = [value for value in vars(errors).values() if isinstance(value, type)]
-    return {cls.code: cls for cls in found if issubclass(cls, OrsServerError)}
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    return {cls.code: cls for cls in classes if issubclass(cls, OrsServerError)}
 
 
 BY_CODE: Mapping[str, type[OrsServerError]] = MappingProxyType(_classes())
@@ -122,11 +122,12 @@ def named_error(code: Any, blame: Any, text: str) -> OrsServerError | None:
 
 def _loaded(code: str) -> type[OrsServerError] | None:
     """Return the class of a code that another loaded module defines, as for a server in this process."""
-    found = [OrsServerError]
-    for cls in found:
+    classes = [OrsServerError]
+    for cls in classes:
+        # A class with another constructor cannot be made of the text alone.
         if cls.__init__ is OrsServerError.__init__ and vars(cls).get("code") == code:
             return cls
-        found += cls.__subclasses__()
+        classes += cls.__subclasses__()
     return None
 
 

@@ -30,7 +30,7 @@ class ClientOptions:
     clock: Clock = field(default_factory=SystemClock)
 
 
-class Reach:
+class HttpPool:
     """The connections to one server.
 
     Attributes:
@@ -50,6 +50,7 @@ class Reach:
             transport=options.transport,
             event_hooks={"response": [BOUNDS.apply]},
         )
+        # Called directly, an application answers without the cost of an HTTP client.
         app = options.transport if isinstance(options.transport, AppTransport) else None
         self.connection = Connection(http, options.patience, options.clock, app, self.headers)
 

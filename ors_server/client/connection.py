@@ -90,8 +90,10 @@ class Attempts:
         wait = min(self.patience.longest_pause, 0.1 * 2 ** min(self.count, 10))
         wait *= _random.uniform(0.5, 1.0)  # so that many clients do not return at the same time
         if retry_after is not None:
+            # Never before the server allows it, and a little later, so that clients do not return together.
             wait = retry_after + wait / 10
         elapsed = self.clock.monotonic() - self.began
+        # Broken connections are counted; refusals of a full server are bounded by time alone.
         if self.broken >= self.patience.attempts or elapsed + wait > self.patience.seconds:
             raise error
         await self.clock.sleep(wait)
@@ -108,7 +110,7 @@ class HttpRequest(NamedTuple):
     is_repeatable: bool = True
     """Whether sending it twice has no further effect."""
     is_tool_call: bool = False
-    """Whether the server goes on with it when the request is cancelled."""
+    """Whether the server continues with it when the request is cancelled."""
     time_limit: float | None = None
     """Overrides `Patience.silence`, in seconds."""
 
@@ -166,6 +168,7 @@ class Connection:
             except UnreachableError as error:
                 if not (request.is_repeatable or was_not_sent(error)):
                     raise
+                # A later "already exists" may then be the effect of our own first attempt.
                 was_lost = was_lost or not was_not_sent(error)
                 await attempts.pause(error)
                 continue
@@ -188,6 +191,8 @@ class Connection:
         data = None if request.body is None else _encode(request)
         if self._app is not None:
             sent = [*self._headers, *_encode_headers(request.headers)]
+            # The application itself keeps a cancelled tool call running; any other request needs its own task
+            # for that.
             answer = self._app.answer if request.is_tool_call else self._app.answer_apart
             yield await answer(request.method, self._root + request.path, sent, data)
             return
@@ -200,6 +205,7 @@ class Connection:
             request.path,
             content=data,
             headers=headers,
+            # A host that does not accept connections is given up sooner than one that works on a request.
             timeout=httpx2.Timeout(limit, connect=min(limit, 30.0)),
         )
         try:
@@ -229,7 +235,7 @@ class Connection:
 
 
 class _TimeLimit:
-    """`anyio.fail_after` with an error of ours; a generator would cost a tenth of a call more."""
+    """`anyio.fail_after` with our error. Hot path: a generator would cost a tenth of a call more."""
 
     __slots__ = ("_connection", "_request", "_scope")
 
@@ -271,10 +277,10 @@ def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise error_from(answer.content, answer.status)
     if isinstance(answer.content, str):
+        reason = f" ({answer.fault})" if answer.fault else ""
         raise BrokenAnswerError(
             f"expected JSON in answer to {request.method} {request.path}, got "
-            f"{answer.content[:200]!r}{'' if answer.fault is None else f' ({answer.fault})'}; "
-            "is the URL that of an ORS server?"
+            f"{answer.content[:200]!r}{reason}; is the URL that of an ORS server?"
         )
     return answer.content
 

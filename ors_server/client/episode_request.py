@@ -29,7 +29,7 @@ class EpisodeRequest(TypedDict, total=False):
     labels: Mapping[str, str] | None
     """Names of the episode: its run, attempt, group (ors-server only)."""
     visibility: str | None
-    """What an agent sees of rewards: `meta`, `visible` or `hidden` (ors-server only)."""
+    """The agent's view of rewards: `meta`, `visible` or `hidden` (ors-server only)."""
 
 
 _ORS_SERVER_ONLY = ("seed", "policy", "labels", "visibility")

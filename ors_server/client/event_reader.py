@@ -39,6 +39,7 @@ class EventReader:
         Raises:
             BrokenAnswerError: If a line is too long.
         """
+        # A piece may end in the middle of a line, which is joined once, at its end.
         *lines, rest = piece.split(b"\n")
         if lines:
             lines[0] = b"".join([*self._pieces, lines[0]])

@@ -2,6 +2,13 @@
 
 Pure: no I/O and no clock. The rewards are added as the server adds them, from 0.0 in the order of the steps,
 so that both sums are the same float.
+
+Invariants:
+
+- A call id is counted once, also if its answer arrives again; a failure may be replaced by a later answer.
+- The sums must be equal, not close. A tolerance would hide a small reward that was lost or paid twice.
+- The numbers of steps may differ by the calls that failed or were never answered: the server may have counted
+  them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,26 +60,27 @@ class Ledger:
     def note(self, receipt: Receipt) -> None:
         """Record the result of a call; `SumMismatchError` if an earlier one had another reward."""
         self._open.pop(receipt.call_id, None)
-        known = self._receipts.get(receipt.call_id)
-        if known is None or known.is_failure:
+        earlier = self._receipts.get(receipt.call_id)
+        if earlier is None or earlier.is_failure:
             self._receipts[receipt.call_id] = receipt
             self._counted += receipt.is_step and not receipt.is_failure
             self._finished = self._finished or receipt.finished
-        elif known.reward != receipt.reward and not receipt.is_failure:
+        elif earlier.reward != receipt.reward and not receipt.is_failure:
             raise SumMismatchError(
-                f"the call {receipt.call_id!r} was first answered with the reward {known.reward} and then "
+                f"the call {receipt.call_id!r} was first answered with the reward {earlier.reward} and then "
                 f"with {receipt.reward}; one call is paid once",
                 received=receipt.reward,
-                stated=known.reward,
+                stated=earlier.reward,
             )
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         """The receipts: in the order of steps if the server numbers them, else of arrival."""
-        found = tuple(self._receipts.values())
-        if any(receipt.step is None and receipt.reward is not None for receipt in found):
-            return found
-        return tuple(sorted(found, key=lambda receipt: (receipt.step is None, receipt.step or 0)))
+        receipts = tuple(self._receipts.values())
+        # A reward without a step's number has no place among the others, so all stay in the order of arrival.
+        if any(receipt.step is None and receipt.reward is not None for receipt in receipts):
+            return receipts
+        return tuple(sorted(receipts, key=lambda receipt: (receipt.step is None, receipt.step or 0)))
 
     @property
     def rewards(self) -> tuple[float, ...]:
@@ -83,6 +91,7 @@ class Ledger:
     def total(self) -> float:
         """The sum of the rewards: the episode's return, for this client."""
         total = self.opening
+        # One by one from the opening: `sum` or `math.fsum` may round differently.
         for reward in self.rewards:
             total += reward
         return total
@@ -129,6 +138,7 @@ class Ledger:
         failures = sum(receipt.is_failure for receipt in self._receipts.values())
         if not self.steps <= summary.steps <= self.steps + failures + len(self._open):
             raise self._mismatch("count of steps", self.steps, summary.steps, strangers)
+        # The reverse is possible: another client or a time limit may have ended the episode.
         if self.finished and not summary.is_over:
             raise self._mismatch("end", "finished", summary.phase, strangers)
 
@@ -148,12 +158,12 @@ class Ledger:
 def _suspects(strangers: Sequence[str] | None) -> str:
     if strangers is not None and not strangers:
         return "Every recorded step is one of this client's calls, so no other client has played"
-    others = (
+    players = (
         "an agent at its agent_url or with its token, another client that attached to it or has the "
         "same session_id, or an earlier run with the same session_id"
     )
     if strangers is None:
-        return f"Possible other players of the session: {others}"
+        return f"Possible other players of the session: {players}"
     more = f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
     shown = ", ".join(strangers[:SHOWN])
-    return f"Calls of other clients made {shown}{more}. Possible players: {others}"
+    return f"Calls of other clients made {shown}{more}. Possible players: {players}"

@@ -62,6 +62,7 @@ class LoopThread:
         self._thread = Thread(target=_serve, args=(started, aclose), name="ors-client", daemon=True)
         self._thread.start()
         self._running = started.result()
+        # It refers to the parts and not to this object, which could not be collected otherwise.
         self._finalizer = weakref.finalize(self, _end, self._thread, self._running, EXIT_SECONDS)
 
     def run(self, function: Callable[..., Coroutine[Any, Any, _Value]], *arguments: Any) -> _Value:
@@ -135,6 +136,7 @@ def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[N
                 running = _Running(portal, asyncio.get_running_loop(), stop, set())
                 started.set_result(running)
                 await stop.wait()
+                # Contexts are left before the loop's tasks are cancelled, so that their sessions are deleted.
                 await _leave_all(running)
                 await portal.stop(cancel_remaining=True)
         finally:
@@ -182,5 +184,6 @@ async def _leave_all(running: _Running) -> None:
 def _end(thread: Thread, running: _Running, seconds: float) -> None:
     with suppress(RuntimeError):  # the loop has ended by itself
         running.loop.call_soon_threadsafe(running.stop.set)
+    # The finalizer may run on the loop's own thread, which cannot wait for its own end.
     if thread is not current_thread():
         thread.join(seconds)

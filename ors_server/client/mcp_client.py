@@ -9,12 +9,13 @@ from uuid import uuid4
 from typing_extensions import Unpack
 
 from ors_server.client.async_episode import kept_open
-from ors_server.client.client_options import ClientOptions, Reach, given_options, given_url
+from ors_server.client.client_options import ClientOptions, HttpPool, given_options, given_url
 from ors_server.client.episode_request import EpisodeRequest, check_request, control_body
 from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
 from ors_server.client.mcp_episode import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.server import SessionPlace
+from ors_server.client.typed_answers import McpAccessFields, PlayedFields, read_answer
 from ors_server.model.errors import SessionExistsError
 from ors_server.model.wire import JSONObject
 
@@ -42,7 +43,7 @@ class AsyncMcpClient:
         path = urlsplit(address).path.rstrip("/")
         self.endpoint = address if path.endswith("/mcp") else f"{address}/mcp"
         self._root = self.endpoint.removesuffix("/mcp")
-        self._reach = Reach(self._root, api_key, given_options(options))
+        self._pool = HttpPool(self._root, api_key, given_options(options))
         self._era = era
 
     async def __aenter__(self) -> Self:
@@ -53,7 +54,7 @@ class AsyncMcpClient:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._reach.connection.http.aclose()
+        await self._pool.connection.http.aclose()
 
     @asynccontextmanager
     async def episode(
@@ -69,31 +70,33 @@ class AsyncMcpClient:
             NotSupportedError: If the server does not offer the extension.
         """
         check_request(requested)
-        place = await self._create(environment, requested)
-        async with connect(f"{self._root}/sessions/{place.session_id}/mcp", self._reach, self._era) as mcp:
-            episode = AsyncMcpEpisode(mcp, place)
+        session = await self._create(environment, requested)
+        async with connect(f"{self._root}/sessions/{session.session_id}/mcp", self._pool, self._era) as mcp:
+            episode = AsyncMcpEpisode(mcp, session)
             async with kept_open(episode, mcp.connection, [episode.aclose]):
                 yield episode
 
     async def _create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
         session_id = requested.get("session_id") or str(uuid4())
         answer: JSONObject = {}
-        async with connect(self.endpoint, self._reach, self._era) as lobby:
+        async with connect(self.endpoint, self._pool, self._era) as lobby:
             try:
                 answer = await lobby.method("create", control_body(environment, requested, session_id))
             except SessionExistsError:
                 if requested.get("session_id") is not None:
                     raise  # a random id exists only if an answer was lost
             status = await lobby.method("episode", {"session_id": session_id})
-        return SessionPlace(session_id, status["environment"], self._access(answer))
+        environment = read_answer(PlayedFields, status, "the answer of the method episode")["environment"]
+        return SessionPlace(session_id, environment, self._access(answer))
 
     def _access(self, answer: JSONObject) -> dict[str, str]:
         if "agent_path" not in answer:
             return {}
+        access = read_answer(McpAccessFields, answer, "the answer of the method create")
         return {
-            "agent_token": str(answer["agent_token"]),
-            "agent_url": f"{self._root}{answer['agent_path']}",
-            "mcp_url": f"{self._root}{answer['path']}",
+            "agent_token": access["agent_token"],
+            "agent_url": f"{self._root}{access['agent_path']}",
+            "mcp_url": f"{self._root}{access['path']}",
         }
 
     @asynccontextmanager
@@ -106,7 +109,7 @@ class AsyncMcpClient:
             InvalidRequestError: If the lobby refuses.
         """
         requested: dict[str, Any] = {"environment": environment, "split": split, "index": index}
-        async with connect(self.endpoint, self._reach, self._era) as lobby:
+        async with connect(self.endpoint, self._pool, self._era) as lobby:
             answer = await lobby.ask(lambda: lobby.client.call_tool(START_EPISODE, requested))
             yield AsyncLobbyEpisode(lobby, SessionPlace(start_of(answer), environment), answer)
 
@@ -116,12 +119,9 @@ class AsyncMcpClient:
 
         `summary` and `check` need an `mcp_url` and a trainer's key.
         """
-        async with connect(self.endpoint, self._reach, self._era) as mcp:
-            episode = AsyncMcpEpisode(mcp, SessionPlace(_session_of(self.endpoint), ""))
+        async with connect(self.endpoint, self._pool, self._era) as mcp:
+            segments = urlsplit(self.endpoint).path.split("/")
+            session_id = segments[segments.index("sessions") + 1] if "sessions" in segments else ""
+            episode = AsyncMcpEpisode(mcp, SessionPlace(session_id, ""))
             async with kept_open(episode, mcp.connection, []):
                 yield episode
-
-
-def _session_of(endpoint: str) -> str:
-    segments = urlsplit(endpoint).path.split("/")
-    return segments[segments.index("sessions") + 1] if "sessions" in segments else ""

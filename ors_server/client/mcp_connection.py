@@ -8,12 +8,13 @@ import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 
-from ors_server.client.client_errors import UnreachableError, named_error
-from ors_server.client.client_options import Reach
+from ors_server.client.client_errors import MAX_SHOWN, BrokenAnswerError, UnreachableError, named_error
+from ors_server.client.client_options import HttpPool
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
+from ors_server.client.typed_answers import first_problem
 from ors_server.model.errors import (
     Blame,
     ClientError,
@@ -59,7 +60,12 @@ class McpConnection:
         self.connection = connection
 
     async def ask(self, request: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Make a repeatable request, again if its answer was lost."""
+        """Make a repeatable request, again if its answer was lost.
+
+        Raises:
+            BrokenAnswerError: If the answer does not have the protocol's form.
+            OrsServerError: If the server answered with an error, or too often with none.
+        """
         attempts = Attempts(self.connection.patience, self.connection.clock)
         while True:
             try:
@@ -69,6 +75,8 @@ class McpConnection:
                 if error.blame is not Blame.MACHINERY or self._carrier.last_error is not None:
                     raise error from failure
                 await attempts.pause(error)
+            except (ValidationError, RuntimeError) as failure:
+                raise broken(failure) from failure
 
     async def method(self, name: str, fields: JSONObject) -> JSONObject:
         """Call a method of the extension, by its name without the prefix."""
@@ -78,35 +86,53 @@ class McpConnection:
 
 
 @asynccontextmanager
-async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnection]:
+async def connect(url: str, pool: HttpPool, era: str) -> AsyncGenerator[McpConnection]:
     """Connect to an MCP endpoint."""
-    reach.connection.check_open()
+    pool.connection.check_open()
     if era not in ERAS:
         raise InvalidRequestError(f"expected an era of {', '.join(ERAS)}, got {era!r}")
-    options, patience = reach.options, reach.options.patience
+    options, patience = pool.options, pool.options.patience
     carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
     failure: Exception | None = None
     try:
-        headers = {**reach.headers, **FIGURES_HEADER}
+        headers = {**pool.headers, **FIGURES_HEADER}
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=carrier) as http:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport, mode=era, cache=None) as client:
+                client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]  # see there
                 try:
-                    yield McpConnection(client, carrier, reach.connection)
+                    yield McpConnection(client, carrier, pool.connection)
                 except Exception as error:  # noqa: BLE001  (raised below, outside the group)
                     failure = error
-    except* (MCPError, OrsServerError) as group:
+    # The SDK's task groups wrap errors of the connection; one of the body was kept and is raised unwrapped.
+    except* (MCPError, OrsServerError, ValidationError) as group:
         if failure is None:
             failure = _why(group, carrier)
     if failure is not None:
         raise failure
 
 
+async def _accept_result(name: str, result: types.CallToolResult) -> None:
+    """Leave structured content unchecked, which the SDK checks by jsonschema and a schema of the server.
+
+    Nothing reads it here, and such a check has no bound: a hostile schema would hold this program.
+    """
+    del name, result
+
+
+def broken(failure: Exception) -> BrokenAnswerError:
+    """Return the error for an answer that the SDK cannot read."""
+    problem = first_problem(failure) if isinstance(failure, ValidationError) else str(failure)[:MAX_SHOWN]
+    return BrokenAnswerError(f"the answer over MCP does not have the protocol's form: {problem}")
+
+
 def _why(group: BaseExceptionGroup[Any], carrier: PatientTransport) -> Exception:
     leaf = first_of(group)
     if isinstance(leaf, MCPError):
         return translate(leaf, carrier)
+    if isinstance(leaf, ValidationError):
+        return carrier.last_error or broken(leaf)
     return leaf if isinstance(leaf, Exception) else UnreachableError(str(leaf))
 
 
@@ -115,8 +141,8 @@ def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
     if carrier.last_error is not None:
         return carrier.last_error
     problem = failure.error
-    given: Any = problem.data
-    data = cast("JSONObject", given) if isinstance(given, dict) else {}
+    details: Any = problem.data
+    data = cast("JSONObject", details) if isinstance(details, dict) else {}
     text = str(data.get("detail") or problem.message)
     named = named_error(data.get("code"), data.get("blame"), text)
     if named is not None:

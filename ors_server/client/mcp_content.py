@@ -1,12 +1,13 @@
 """Converts MCP's content to the standard's blocks, and a result's `_meta` to a reward."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import mcp_types as types
 
-from ors_server.client.call_result import CallResult, refusal_of
+from ors_server.client.call_result import CallResult, read_known, refusal_of
 from ors_server.client.client_errors import BrokenAnswerError, named_error
+from ors_server.client.typed_answers import McpFigures, read_answer
 from ors_server.model.errors import InvalidRequestError, OrsServerError, ToolFailedError
 from ors_server.model.wire import (
     Block,
@@ -39,7 +40,7 @@ def _block(part: Any) -> Block:
         case types.TextContent():
             return TextBlock(text=part.text)
         case types.ImageContent():
-            return ImageBlock(data=part.data, mimeType=part.mime_type)
+            return read_known(ImageBlock, {"data": part.data, "mimeType": part.mime_type})
         case _:
             return TextBlock(text=part.model_dump_json(by_alias=True, exclude_none=True))
 
@@ -61,6 +62,7 @@ def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
 
 def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
     """Remove the sentence about the end of the episode, and return whether it was there."""
+    # Only the last text can hold it; images may follow.
     for position in reversed(range(len(blocks))):
         block = blocks[position]
         if not isinstance(block, TextBlock):
@@ -74,10 +76,9 @@ def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
     return blocks, False
 
 
-def _failure(result: Any, text: str) -> OrsServerError:
-    if not isinstance(result, dict):
+def _failure(failed: JSONObject | None, text: str) -> OrsServerError:
+    if failed is None:
         return ToolFailedError(text)
-    failed = cast("JSONObject", result)
     named = named_error(failed.get("code"), failed.get("blame"), str(failed.get("detail")))
     return ToolFailedError(text) if named is None else named
 
@@ -87,13 +88,13 @@ def result_of(call_id: str, tool: str, result: types.CallToolResult) -> CallResu
     figures = _figures(result)
     blocks, is_last = _without_closing_words(blocks_of(result.content))
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-    known = figures or {}
+    fields: McpFigures = figures or {}
     if result.is_error and text.startswith(NO_FAULT):
-        raise _failure(known.get("failed"), text)
-    is_over = is_last if figures is None else bool(known.get("finished"))
+        raise _failure(fields.get("failed"), text)
+    is_over = is_last if figures is None else bool(fields.get("finished"))
     try:
         output = ToolOutput(
-            blocks=blocks, metadata=known.get("metadata"), reward=known.get("reward"), finished=is_over
+            blocks=blocks, metadata=fields.get("metadata"), reward=fields.get("reward"), finished=is_over
         )
     except ValueError as error:
         raise BrokenAnswerError(f"the figures of a call do not have the extension's form: {error}") from error
@@ -101,15 +102,15 @@ def result_of(call_id: str, tool: str, result: types.CallToolResult) -> CallResu
         call_id,
         tool,
         output,
-        step=known.get("step"),
-        refusal=known.get("refused") or refusal_of(output),
+        step=fields.get("step"),
+        refusal=fields.get("refused") or refusal_of(output),
         is_error=bool(result.is_error),
     )
 
 
-def _figures(result: types.CallToolResult) -> JSONObject | None:
-    figures = (result.meta or {}).get(RESULT_KEY)
-    return cast("JSONObject", figures) if isinstance(figures, dict) else None
+def _figures(result: types.CallToolResult) -> McpFigures | None:
+    figures: object = (result.meta or {}).get(RESULT_KEY)
+    return None if figures is None else read_answer(McpFigures, figures, "the figures of a call")
 
 
 def start_of(result: types.CallToolResult) -> str:

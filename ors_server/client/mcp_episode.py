@@ -6,7 +6,7 @@ so that a call whose answer was lost can be repeated without running twice.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -15,7 +15,7 @@ from typing_extensions import override
 from ors_server.client.async_episode import AsyncEpisode, AsyncOrsEpisode
 from ors_server.client.call_result import CallResult
 from ors_server.client.client_errors import CallTimeoutError
-from ors_server.client.client_options import Reach
+from ors_server.client.client_options import HttpPool
 from ors_server.client.mcp_connection import McpConnection, connect
 from ors_server.client.mcp_content import blocks_of, listing_of, message_of, result_of
 from ors_server.client.server import SessionPlace
@@ -49,8 +49,8 @@ class AsyncMcpEpisode(AsyncEpisode):
 
     @override
     async def blocks(self) -> list[Block]:
-        found = [block for message in await self.messages() for block in message.blocks]
-        return [block for block in found if isinstance(block, TextBlock | ImageBlock)]
+        blocks = [block for message in await self.messages() for block in message.blocks]
+        return [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
 
     @override
     async def messages(self) -> list[Message]:
@@ -71,11 +71,11 @@ class AsyncMcpEpisode(AsyncEpisode):
 
     @override
     async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
-        given = await self._address(tool, arguments)
+        addressed = await self._address(tool, arguments)
         meta: Any = {CALL_ID_KEY: call_id}
         limit = self.mcp.connection.patience.call_seconds
         with anyio.move_on_after(limit):
-            answer = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, given, meta=meta))
+            answer = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, addressed, meta=meta))
             return result_of(call_id, tool, answer)
         raise CallTimeoutError(
             f"the call {call_id!r} of {tool!r} was not answered within {limit} seconds; it may still run"
@@ -129,21 +129,23 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
     @override
     async def _address(self, tool: str, arguments: JSONObject) -> JSONObject:
+        # Once: which parameter takes the session's id does not change while the lobby is connected.
         if self._handles is None:
-            self._handles = {one.name: _handle_of(one) for one in await self._announced()}
+            self._handles = {tool.name: _handle_of(tool) for tool in await self._announced()}
         return {**arguments, self._handles.get(tool, "session_id"): self.session_id}
 
 
 def _handle_of(tool: types.Tool) -> str:
-    properties = tool.input_schema.get("properties", {})
-    return next((name for name in HANDLES if name in properties), "session_id")
+    properties: object = tool.input_schema.get("properties")
+    names = cast("JSONObject", properties) if isinstance(properties, dict) else {}
+    return next((name for name in HANDLES if name in names), "session_id")
 
 
 @asynccontextmanager
-async def play_agent_url(owned: AsyncOrsEpisode, reach: Reach, era: str) -> AsyncGenerator[AsyncMcpEpisode]:
+async def play_agent_url(owned: AsyncOrsEpisode, pool: HttpPool, era: str) -> AsyncGenerator[AsyncMcpEpisode]:
     """Play a session at its agent's URL."""
     url = owned.access.get("agent_url")
     if url is None:
         raise NotSupportedError("only an ors-server has sessions that can be played over MCP")
-    async with connect(url, reach, era) as mcp:
+    async with connect(url, pool, era) as mcp:
         yield AsyncMcpEpisode(mcp, owned.place, owned=owned)

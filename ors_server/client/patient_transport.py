@@ -4,6 +4,10 @@ Requests to an ors-server may be repeated, because a call's id is in its `_meta`
 connection when a request fails, so a failed request is answered with status 503.
 """
 
+import re
+from collections.abc import AsyncGenerator
+from typing import cast
+
 import anyio
 import httpx2
 from typing_extensions import override
@@ -19,13 +23,18 @@ from ors_server.client.connection import (
 )
 from ors_server.model.clock import Clock
 from ors_server.model.errors import OrsServerError
+from ors_server.model.json_bounds import MAX_VALUES
 
-BOUNDS = AnswerBounds(max_stream_bytes=None)
-"""Of the answers over MCP. A stream of notifications has no end; the SDK bounds each of its events."""
+BOUNDS = AnswerBounds(max_stream_bytes=None, max_values=MAX_VALUES)
+"""Of an answer over MCP, and of one event of a stream, which has no end.
 
-
+There are fewer values than of other answers: the SDK reads them on the event loop, and more than once.
+"""
 LONG = 1 << 16
-"""Bytes of an answer above which its JSON is counted before the SDK reads it."""
+"""Bytes of an answer, or of an event, above which its JSON is counted before the SDK reads it."""
+MAX_EVENT_BYTES = 2 << 20
+"""Bytes of an event that are kept until its end; the SDK takes up to half as many."""
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
 class PatientTransport(httpx2.AsyncBaseTransport):
@@ -46,6 +55,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         attempts = Attempts(self._patience, self._clock)
+        # The body must be in memory to be sent again.
         await request.aread()
         try:
             while True:
@@ -64,9 +74,15 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                 response.request = request
                 await BOUNDS.apply(response)
                 if EVENT_STREAM in response.headers.get("content-type", ""):
+                    inner = cast("httpx2.AsyncByteStream", response.stream)  # of async clients only
+                    response.stream = _CheckedEvents(inner, f"an event of {request.url}")
                     return response
                 await response.aread()
-                await _check_json(response)
+                # Refuses JSON that would hold the event loop when the SDK reads it.
+                if response.is_success and len(response.content) > LONG:
+                    content_type = response.headers.get("content-type", "")
+                    source = f"the answer of {response.request.url}"
+                    await BOUNDS.parse(response.content, content_type, source)
         except TimeoutError as error:
             raise BrokenAnswerError(
                 f"the answer of {request.method} {request.url} was not complete within "
@@ -87,8 +103,36 @@ class PatientTransport(httpx2.AsyncBaseTransport):
             await self._inner.aclose()
 
 
-async def _check_json(response: httpx2.Response) -> None:
-    """Refuse JSON that would hold the event loop when the SDK reads it."""
-    content_type = response.headers.get("content-type", "")
-    if response.is_success and response.content and len(response.content) > LONG:
-        await BOUNDS.parse(response.content, content_type, f"the answer of {response.request.url}")
+class _CheckedEvents(httpx2.AsyncByteStream):
+    """An event stream whose long events are passed on once their values were counted."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, source: str) -> None:
+        self._inner, self._source = inner, source
+
+    @override
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        held = bytearray()
+        async for piece in self._inner:
+            searched = max(0, len(held) - 3)  # the end of an event may come in two pieces
+            held += piece
+            while (end := _EVENT_END.search(held, searched)) is not None:
+                event = bytes(held[: end.end()])
+                del held[: end.end()]
+                searched = 0
+                await self._check(event)
+                yield event
+            if len(held) > MAX_EVENT_BYTES:
+                raise BrokenAnswerError(f"{self._source} has more than {MAX_EVENT_BYTES} bytes")
+        if held:
+            await self._check(bytes(held))
+            yield bytes(held)
+
+    async def _check(self, event: bytes) -> None:
+        """Refuse an event whose JSON would hold the event loop when the SDK reads it."""
+        if len(event) > LONG:
+            data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+            await BOUNDS.parse(data, "", self._source)
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,4 +1,4 @@
-"""A client's requests beside calls: environments, tasks, sessions and their figures.
+"""A client's requests other than calls: environments, tasks, sessions and their figures.
 
 They use the standard's endpoints where it has them. Sessions of an ors-server ("ours") are created and read
 through its control API. Every request may raise `OrsServerError`.
@@ -72,7 +72,8 @@ class Server:
     async def environments(self) -> list[str]:
         """Return the names of the environments, the default one first."""
         names = await self.connection.ask(HttpRequest("GET", "/list_environments"))
-        return read_answer(list[str], names, "the answer of GET /list_environments")
+        source = "the answer of GET /list_environments"
+        return [read_answer(str, name, source) for name in read_answer(list[Any], names, source)]
 
     async def name_of(self, environment: str | None) -> str:
         """Return an environment's name; for `None`, that of the default environment."""
@@ -88,7 +89,7 @@ class Server:
     async def about(
         self, environment: str | None, what: str, body: Any = None, session_id: str | None = None
     ) -> Any:
-        """HttpRequest `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
+        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
         name = await self.name_of(environment)
         request = HttpRequest(
             "GET" if body is None else "POST",
@@ -103,7 +104,7 @@ class Server:
         return value_of(request, answer)
 
     async def create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
-        """Create a session in an environment, by default the default one; setup goes on in the background."""
+        """Create a session in an environment, by default the default one; setup runs in the background."""
         check_request(requested)
         if await self.is_ours():
             return await self._create_on_ors_server(environment, requested)
@@ -114,6 +115,7 @@ class Server:
         body = control_body(environment, requested, session_id)
         request = HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER)
         answer = await self.connection.answer(request)
+        # The first attempt created it, and its answer was lost.
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
         created = read_answer(CreatedFields, value_of(request, answer), "the answer of POST /_ors/sessions")
@@ -130,6 +132,7 @@ class Server:
 
     async def _create_by_standard(self, environment: str, requested: EpisodeRequest) -> SessionPlace:
         version = await self.connection.answer(HttpRequest("GET", "/version"))
+        # Only one of the two reference servers has this path, and that one reads secrets from a header.
         by_header = version.status == HTTPStatus.OK
         body = standard_body(environment, requested, with_secrets=not by_header)
         session_id = requested.get("session_id") or await self._new_id()
@@ -138,6 +141,7 @@ class Server:
         )
         request = HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
         answer = await self.connection.answer(request)
+        # The reference servers refuse an id in use with this status and these words.
         is_taken = answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(answer.content)
         if not (answer.was_repeated and is_taken):
             value_of(request, answer)

@@ -45,7 +45,7 @@ class Summary(EpisodeSummary):
 
     @property
     def why_unjudged(self) -> str | None:
-        """Why the episode has no return, in words; `None` if it has one, or still goes on."""
+        """The reason why the episode has no return; `None` if it has one, or is not over."""
         if self.unjudged_steps:
             return (
                 f"a judgement failed in {self.unjudged_steps} of {self.steps} steps, so that the episode has "

@@ -5,16 +5,25 @@ the code that uses it.
 """
 
 from functools import cache
+from itertools import islice
 from reprlib import Repr
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, Rows
 
-_shown = Repr()
+
+class _ShownRepr(Repr):
+    @override
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        # All names would be sorted first, which takes long for 250,000.
+        return super().repr_dict(dict(islice(x.items(), self.maxdict + 1)), level)
+
+
+_shown = _ShownRepr()
 _shown.maxstring = MAX_SHOWN
 shown_value = _shown.repr
 """Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
@@ -22,9 +31,13 @@ MAX_COUNT = 10**9
 """Most tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
+MAX_PROBLEMS = 1_000
+"""Mistakes in an answer up to which the first one is named."""
+
 _Kind = TypeVar("_Kind")
 
 
+# Strict throughout: otherwise pydantic would take the text "7" for the number.
 @with_config(strict=True)
 class VersionFields(TypedDict):
     """`GET /_ors/version`."""
@@ -35,7 +48,7 @@ class VersionFields(TypedDict):
 
 @with_config(strict=True)
 class StatusFields(TypedDict):
-    """What is read of a session's status."""
+    """The fields of a session's status that are read."""
 
     environment: str
     episode_id: str
@@ -44,7 +57,7 @@ class StatusFields(TypedDict):
 
 @with_config(strict=True)
 class AccessFields(TypedDict):
-    """How an agent reaches a session."""
+    """The URLs and the token with which an agent reaches a session."""
 
     agent_token: NotRequired[str]
     agent_url: NotRequired[str]
@@ -60,17 +73,45 @@ class CreatedFields(AccessFields):
 
 
 @with_config(strict=True)
+class PlayedFields(TypedDict):
+    """What is read of the extension's method `episode`, besides the figures."""
+
+    environment: str
+
+
+@with_config(strict=True)
+class McpAccessFields(TypedDict):
+    """The extension's method `create`, where the server has tokens of agents."""
+
+    agent_token: str
+    agent_path: str
+    path: str
+
+
+@with_config(strict=True)
+class McpFigures(TypedDict, total=False):
+    """The figures of a step in the `_meta` of its result."""
+
+    step: Count | None
+    refused: str | None
+    finished: bool
+    reward: float | None
+    metadata: JSONObject | None
+    failed: JSONObject | None
+
+
+@with_config(strict=True)
 class ForkFields(TypedDict):
     """`POST /_ors/sessions/{id}/fork`."""
 
-    sessions: list[CreatedFields]
+    sessions: Rows[CreatedFields]
 
 
 @with_config(strict=True)
 class StepsFields(TypedDict):
     """`GET /_ors/sessions/{id}/steps`."""
 
-    steps: list[JSONObject]
+    steps: Rows[JSONObject]
     total: Count
 
 
@@ -101,7 +142,7 @@ class RefusedFields(TypedDict):
 
 @with_config(strict=True)
 class DetailFields(TypedDict):
-    """What a refused and a failed call have."""
+    """The field that a refused and a failed call share."""
 
     detail: str
 
@@ -117,7 +158,7 @@ class FailedFields(TypedDict):
 
 @with_config(strict=True)
 class SessionIdFields(TypedDict):
-    """What every creation of a session answers."""
+    """The field that every answer to a session's creation has."""
 
     session_id: str
 
@@ -129,16 +170,16 @@ class _NameFields(TypedDict):
 
 @with_config(strict=True)
 class EnvironmentNameFields(TypedDict):
-    """What is read of `GET /_ors/environments`."""
+    """The fields of `GET /_ors/environments` that are read."""
 
-    environments: Annotated[list[_NameFields], Field(min_length=1)]
+    environments: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
 class SplitNameFields(TypedDict):
-    """What is read of the splits of `GET /_ors/environments/{name}`."""
+    """The splits in `GET /_ors/environments/{name}`."""
 
-    splits: Annotated[list[_NameFields], Field(min_length=1)]
+    splits: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
@@ -159,12 +200,12 @@ class TaskFields(TypedDict):
 class TaskRangeFields(TypedDict):
     """The standard's `task_range`."""
 
-    tasks: list[JSONObject]
+    tasks: Rows[JSONObject]
 
 
 @with_config(strict=True)
 class PolicyFields(TypedDict):
-    """What is read of an environment's policy."""
+    """The fields of an environment's policy that are read."""
 
     step_limit: NotRequired[Count | None]
     reward_range: NotRequired[Annotated[list[float], Field(min_length=2, max_length=2)] | None]
@@ -172,7 +213,7 @@ class PolicyFields(TypedDict):
 
 @with_config(strict=True)
 class EnvironmentFields(TypedDict):
-    """What is read of `GET /_ors/environments/{name}`."""
+    """The fields of `GET /_ors/environments/{name}` that are read."""
 
     version: str
     policy: PolicyFields
@@ -191,11 +232,18 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         adapter: TypeAdapter[_Kind] = _adapter(kind)  # type: ignore[arg-type]
         return adapter.validate_python(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = "".join(f"{part!s:.40}: " for part in first["loc"])
         raise BrokenAnswerError(
-            f"{source} does not have its form: {place}{first['msg']}; got {shown_value(value)}"
+            f"{source} does not have its form: {first_problem(error)}; got {shown_value(value)}"
         ) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the place of the first mistake and what is wrong; of very many, only how many they are."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:  # pydantic makes an object of each before the first can be looked at
+        return f"{count} values are missing or of another type"
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return "".join(f"{part!s:.40}: " for part in first["loc"]) + first["msg"]
 
 
 @cache

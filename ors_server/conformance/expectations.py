@@ -2,7 +2,7 @@
 
 
 class NotMetError(Exception):
-    """The requirement is not met; the message is what was expected and what came."""
+    """The requirement is not met; the message is what was expected and what was received."""
 
 
 class NotApplicableError(Exception):

@@ -1,4 +1,4 @@
-"""The checks of the MCP suite; each raises where the server behaves otherwise or cannot be judged."""
+"""The checks of the MCP suite; each raises where the server behaves differently or cannot be judged."""
 
 import json
 import re
@@ -106,6 +106,7 @@ async def unknown_method(host: Host) -> None:
     meta: dict[str, Any] = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta}}
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "no/such"}
+    # With the headers and metadata of the later era, so that servers of either era reach the method.
     answer = await host.post(json.dumps(body).encode(), **headers)
     error: Any = answer.json().get("error", {})
     expect(error.get("code") == METHOD_NOT_FOUND, f"expected error {METHOD_NOT_FOUND}, got {answer}")
@@ -172,6 +173,7 @@ async def unknown_tool(host: Host) -> None:
 
 @_judges("M13", Level.SHOULD, f"{_OLD} server/tools", "invalid arguments are an error that the agent sees")
 async def invalid_arguments(host: Host) -> None:
+    # Only a call without required arguments is certainly invalid, and changes nothing.
     tool = next((tool for tool in await host.tools() if tool.input_schema.get("required")), None)
     if tool is None:
         raise NotApplicableError("no tool has a required parameter")

@@ -46,6 +46,6 @@ async def _judge(requirement: Requirement, check: Check, host: Host) -> Requirem
     try:
         with anyio.fail_after(TIME_LIMIT):
             await check(host)
-    except Exception as error:  # noqa: BLE001  (whatever it is, the server caused it)
+    except Exception as error:  # noqa: BLE001  (any failure is caused by the server)
         return verdict_of(requirement, error, unexpected="")
     return RequirementVerdict(requirement, "pass")

@@ -17,9 +17,9 @@ CHECKS = OrsChecks()
 
 
 @CHECKS.of("E1")
-async def tells_its_health(server: OrsSubject) -> None:
+async def reports_its_health(server: OrsSubject) -> None:
     answer = await server.wire.send(get("/health"))
-    expect_status(answer, 200, asked="GET /health")
+    expect_status(answer, 200, what="GET /health")
     expect(answer.json().get("status") == "ok", f"expected status ok, got {answer}")
 
 
@@ -50,7 +50,7 @@ async def describes_its_tools(server: OrsSubject) -> None:
 @CHECKS.of("E4")
 async def ignores_the_case_of_a_name(server: OrsSubject) -> None:
     answer = await server.wire.send(get(f"/{server.environment.upper()}/splits"))
-    expect_status(answer, 200, asked=f"GET /{server.environment.upper()}/splits")
+    expect_status(answer, 200, what=f"GET /{server.environment.upper()}/splits")
     expect(answer.json() == server.splits, f"expected the same splits, got {answer}")
 
 
@@ -66,7 +66,7 @@ async def _list(server: OrsSubject, split: str) -> list[Any]:
     answer = await server.ask("/tasks", {"split": split})
     if answer.status == HTTPStatus.BAD_REQUEST:
         raise NotApplicableError(f"{server.environment!r} does not list its tasks")
-    expect_status(answer, 200, asked="POST /tasks")
+    expect_status(answer, 200, what="POST /tasks")
     body = answer.json()
     expect(
         body.get("env_name") == server.environment, f"expected env_name {server.environment!r}, got {answer}"
@@ -82,15 +82,16 @@ async def lists_tasks(server: OrsSubject) -> None:
 
 
 @CHECKS.of("E7")
-async def says_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
+async def reports_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
     seen = 0
     for name in server.environments:
+        # Any environment of the server may be one that cannot list its tasks.
         splits = (await server.wire.send(get(f"/{name}/splits"))).json()
         answer = await server.wire.send(post(f"/{name}/tasks", {"split": splits[0]["name"]}))
         if answer.status == HTTPStatus.OK:
             continue
         seen += 1
-        detail = expect_detail(answer, 400, asked=f"POST /{name}/tasks")
+        detail = expect_detail(answer, 400, what=f"POST /{name}/tasks")
         expect("not supported" in detail, f"expected the words 'not supported', got {detail!r}")
     if not seen:
         raise NotApplicableError("every environment here lists its tasks")
@@ -105,9 +106,9 @@ async def counts_tasks(server: OrsSubject) -> None:
 
 
 @CHECKS.of("E9")
-async def tells_one_task(server: OrsSubject) -> None:
+async def returns_one_task(server: OrsSubject) -> None:
     answer = await server.ask("/task", {"split": server.split, "index": 0})
-    expect_status(answer, 200, asked="POST /task")
+    expect_status(answer, 200, what="POST /task")
     body = answer.json()
     expect(isinstance(body.get("task"), dict), f"expected a task, got {answer}")
     expect(
@@ -118,7 +119,7 @@ async def tells_one_task(server: OrsSubject) -> None:
 @CHECKS.of("E10")
 async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
     answer = await server.ask("/task", {"split": server.split, "index": server.sizes[server.split]})
-    detail = expect_detail(answer, 400, asked="POST /task past the end")
+    detail = expect_detail(answer, 400, what="POST /task past the end")
     expect(isinstance(detail, str), f"expected a message, got {detail!r}")
 
 
@@ -126,7 +127,7 @@ async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
 async def counts_a_negative_index_from_the_end(server: OrsSubject) -> None:
     last = (await _list(server, server.split))[-1]
     answer = await server.ask("/task", {"split": server.split, "index": -1})
-    expect_status(answer, 200, asked="POST /task with index -1")
+    expect_status(answer, 200, what="POST /task with index -1")
     expect(answer.json()["task"] == last, f"expected the last task, got {answer}")
 
 
@@ -138,6 +139,7 @@ async def slices_tasks(server: OrsSubject) -> None:
     expect(whole.json().get("env_name") == server.environment, "expected env_name in the answer")
     expect(len(tasks) == min(size, 12), f"expected {min(size, 12)} tasks, got {len(tasks)}")
     start = max(size - 2, 0)
+    # Python's slices decide: negative and missing bounds, and bounds past the end.
     for bounds, first, last in (
         ({"start": 1, "stop": 3}, 1, min(3, size)),
         ({"start": start}, start, size),
@@ -148,11 +150,11 @@ async def slices_tasks(server: OrsSubject) -> None:
         ({"start": size + 5}, 0, 0),
     ):
         answer = await server.ask("/task_range", {"split": server.split, **bounds})
-        expect_status(answer, 200, asked=f"POST /task_range {bounds}")
+        expect_status(answer, 200, what=f"POST /task_range {bounds}")
         got = answer.json()["tasks"]
         expect(len(got) == max(last - first, 0), f"{bounds} of {size} gave {len(got)} tasks")
-        known = tasks[first:last]
-        expect(got[: len(known)] == known, f"{bounds} gave other tasks")
+        expected = tasks[first:last]
+        expect(got[: len(expected)] == expected, f"{bounds} gave other tasks")
 
 
 @CHECKS.of("E12")
@@ -165,10 +167,10 @@ async def refuses_an_unknown_split(server: OrsSubject) -> None:
     }
     for path, body in bodies.items():
         expect_detail(
-            await server.ask(path, {"split": NOWHERE, **body}), 400, asked=f"{path} with an unknown split"
+            await server.ask(path, {"split": NOWHERE, **body}), 400, what=f"{path} with an unknown split"
         )
     _, answer = await server.create({"split": NOWHERE, "index": 0})
-    expect_detail(answer, 400, asked="/create with an unknown split")
+    expect_detail(answer, 400, what="/create with an unknown split")
 
 
 async def _bare(server: OrsSubject) -> list[WireAnswer]:
@@ -183,7 +185,7 @@ async def _bare(server: OrsSubject) -> list[WireAnswer]:
 @CHECKS.of("E13")
 async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> None:
     for answer in await _bare(server):
-        expect_status(answer, 200, *REDIRECTS, asked="a bare path")
+        expect_status(answer, 200, *REDIRECTS, what="a bare path")
         if answer.status in REDIRECTS:
             target = answer.headers.get("location", "")
             expect(f"/{server.environment}/" in target, f"expected the default environment, got {target!r}")
@@ -192,7 +194,7 @@ async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> N
 @CHECKS.of("E13b")
 async def answers_bare_paths_directly(server: OrsSubject) -> None:
     for answer in await _bare(server):
-        expect_status(answer, 200, asked="a bare path")
+        expect_status(answer, 200, what="a bare path")
 
 
 @CHECKS.of("E13c")
@@ -204,10 +206,10 @@ async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
             expect(bare.json() == named.json(), f"X-Deployment: {value} with /tools answered {bare}")
     body = {"split": server.split, "index": 0}
     for request in (get("/tools", X_Deployment=NOWHERE), post("/task", body, X_Deployment=NOWHERE)):
-        detail = expect_detail(await server.wire.send(request), 404, asked="X-Deployment without such a name")
+        detail = expect_detail(await server.wire.send(request), 404, what="X-Deployment without such a name")
         expect(server.environment in str(detail), f"expected the names that are served, got {detail!r}")
     _, answer = await server.create(body, X_Deployment=NOWHERE)
-    expect_detail(answer, 404, asked="/create with an X-Deployment that is not served")
+    expect_detail(answer, 404, what="/create with an X-Deployment that is not served")
 
 
 @CHECKS.of("E14")
@@ -216,16 +218,16 @@ async def refuses_malformed_bodies(server: OrsSubject) -> None:
     for body in bodies:
         answer = await server.ask("/num_tasks", body)
         expect(answer.is_refusal, f"/num_tasks with {body!r}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, asked=f"/num_tasks with {body!r}")
+        expect_detail(answer, answer.status, what=f"/num_tasks with {body!r}")
     for raw in (b"", b"not json", b'{"split":', b"\xff\xfe"):
         request = post(f"/{server.environment}/num_tasks", {}, Content_Length=str(len(raw)))
         answer = await server.wire.send(type(request)(request.method, request.path, raw, request.headers))
         expect(answer.is_refusal, f"/num_tasks with {raw!r}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, asked=f"/num_tasks with {raw!r}")
+        expect_detail(answer, answer.status, what=f"/num_tasks with {raw!r}")
 
 
 @CHECKS.of("E15")
-async def says_application_json(server: OrsSubject) -> None:
+async def answers_application_json(server: OrsSubject) -> None:
     name = server.environment
     requests = [
         get("/health"),
@@ -251,20 +253,20 @@ async def says_application_json(server: OrsSubject) -> None:
 
 @CHECKS.of("E16")
 async def has_the_names_of_the_specification(server: OrsSubject) -> None:
-    for ours, theirs, body in (
+    for path, alias, body in (
         ("/task", "/get_task", {"index": 0}),
         ("/task_range", "/get_task_range", {"start": 0, "stop": 1}),
     ):
         question = {"split": server.split, **body}
-        answer = await server.ask(theirs, question)
-        expect_status(answer, 200, asked=theirs)
-        expect(answer.json() == (await server.ask(ours, question)).json(), f"{theirs} differs from {ours}")
+        answer = await server.ask(alias, question)
+        expect_status(answer, 200, what=alias)
+        expect(answer.json() == (await server.ask(path, question)).json(), f"{alias} differs from {path}")
 
 
 @CHECKS.of("E17")
 async def does_not_know_an_unknown_environment(server: OrsSubject) -> None:
     for request in (get("/no-such-env/tools"), post("/no-such-env/num_tasks", {"split": server.split})):
-        expect_detail(await server.wire.send(request), 404, asked=request.path)
+        expect_detail(await server.wire.send(request), 404, what=request.path)
 
 
 @CHECKS.of("E18")
@@ -277,7 +279,7 @@ async def ignores_a_session_in_discovery(server: OrsSubject) -> None:
             post(f"/{server.environment}/task", {"split": server.split, "index": 0}, X_Session_ID=sid),
         ):
             expect_status(
-                await server.wire.send(request), 200, asked=f"{request.path} with a fresh session id"
+                await server.wire.send(request), 200, what=f"{request.path} with a fresh session id"
             )
 
 

@@ -45,9 +45,9 @@ async def creates_a_session_id(server: OrsSubject) -> None:
 
 
 @CHECKS.of("E21")
-async def answers_json_to_those_who_accept_json_alone(server: OrsSubject) -> None:
+async def answers_json_if_only_json_is_accepted(server: OrsSubject) -> None:
     answer = await server.wire.send(post("/create_session", {}, Accept="application/json"))
-    expect_status(answer, 200, asked="/create_session for JSON alone")
+    expect_status(answer, 200, what="/create_session for JSON alone")
     sid = answer.json().get("sid")
     expect(isinstance(sid, str) and sid, f"expected a session id, got {answer}")
     for accept in ("*/*", "text/event-stream", "application/json, text/event-stream"):
@@ -56,27 +56,30 @@ async def answers_json_to_those_who_accept_json_alone(server: OrsSubject) -> Non
 
 
 @CHECKS.of("E22")
-async def takes_an_id_that_the_client_made(server: OrsSubject) -> None:
-    for made in (str(uuid.uuid4()), f"my session {uuid.uuid4().hex}", f"r\u00e9-{uuid.uuid4().hex}"[3:]):
-        sid, answer = await server.create(server.task(), sid=made)
-        expect_status(answer, 200, asked=f"/create for {made!r}")
+async def accepts_an_id_of_the_client(server: OrsSubject) -> None:
+    for client_id in (str(uuid.uuid4()), f"my session {uuid.uuid4().hex}", f"r\u00e9-{uuid.uuid4().hex}"[3:]):
+        sid, answer = await server.create(server.task(), sid=client_id)
+        expect_status(answer, 200, what=f"/create for {client_id!r}")
         expect(answer.json() == {"sid": sid}, f"expected the id back, got {answer}")
         await server.wire.send(post("/delete", X_Session_ID=sid))
 
 
 @CHECKS.of("E23")
-async def takes_the_default_environment_for_granted(server: OrsSubject) -> None:
+async def uses_the_default_environment_by_default(server: OrsSubject) -> None:
     task = {"split": server.split, "index": 0}
-    async with server.session(task) as one, server.session({**task, "env_name": server.environment}) as two:
-        tools = [(await session.get("/task_tools")).json() for session in (one, two)]
-        prompts = [(await session.get("/prompt")).json() for session in (one, two)]
+    async with (
+        server.session(task) as implicit,
+        server.session({**task, "env_name": server.environment}) as named,
+    ):
+        tools = [(await session.get("/task_tools")).json() for session in (implicit, named)]
+        prompts = [(await session.get("/prompt")).json() for session in (implicit, named)]
     expect(tools[0] == tools[1], "the tools differ from the default environment's")
     if server.is_acceptance:
         expect(prompts[0] == prompts[1], "the prompt differs from the default environment's")
 
 
 @CHECKS.of("E24")
-async def wants_a_session_id(server: OrsSubject) -> None:
+async def requires_a_session_id(server: OrsSubject) -> None:
     name = server.environment
     call: dict[str, Any] = {"name": "x", "input": {}}
     for request in (
@@ -88,11 +91,11 @@ async def wants_a_session_id(server: OrsSubject) -> None:
         get(f"/{name}/task_tools"),
         post(f"/{name}/call", call),
     ):
-        expect_detail(await server.wire.send(request), 400, asked=f"{request.path} without X-Session-ID")
+        expect_detail(await server.wire.send(request), 400, what=f"{request.path} without X-Session-ID")
 
 
 @CHECKS.of("E25")
-async def wants_one_source_of_the_task(server: OrsSubject) -> None:
+async def requires_one_source_of_the_task(server: OrsSubject) -> None:
     spec: dict[str, Any] = {"id": "both"}
     bodies: tuple[dict[str, Any], ...] = (
         {},
@@ -104,22 +107,22 @@ async def wants_one_source_of_the_task(server: OrsSubject) -> None:
     for body in bodies:
         _, answer = await server.create(body)
         expect(answer.is_refusal, f"/create with {body}: expected 4xx, got {answer}")
-        expect_detail(answer, answer.status, asked=f"/create with {body}")
+        expect_detail(answer, answer.status, what=f"/create with {body}")
 
 
 @CHECKS.of("E26")
 async def does_not_create_in_an_unknown_environment(server: OrsSubject) -> None:
     _, answer = await server.create({**server.task(), "env_name": "no-such-env"})
-    expect_detail(answer, 404, asked="/create with an unknown env_name")
+    expect_detail(answer, 404, what="/create with an unknown env_name")
 
 
 @CHECKS.of("E27")
 async def creates_a_session_once(server: OrsSubject) -> None:
     async with server.session() as session:
-        expect_status(await session.post("/ping"), 200, asked="/ping")
+        expect_status(await session.post("/ping"), 200, what="/ping")
         _, again = await server.create(server.task(), sid=session.sid)
-        expect_detail(again, 400, asked="a second /create")
-        expect_status(await session.get("/prompt"), 200, asked="/prompt after a second /create")
+        expect_detail(again, 400, what="a second /create")
+        expect_status(await session.get("/prompt"), 200, what="/prompt after a second /create")
 
 
 @CHECKS.of("E27b")
@@ -132,6 +135,7 @@ async def lets_one_of_many_creations_win(server: OrsSubject) -> None:
 
     async with anyio.create_task_group() as creations:
         for body in marks:
+            # Other environments get the same task eight times: nothing tells then which creation won.
             creations.start_soon(create, body if server.is_acceptance else {**body, "index": 0})
     await server.wire.send(post("/delete", X_Session_ID=sid))
     won = sum(answer.status == HTTPStatus.OK for answer in answers)
@@ -149,8 +153,8 @@ def _secrets_header(secrets: dict[str, Any]) -> str:
 async def _whoami(server: OrsSubject, header: str | None = None, **body: Any) -> dict[str, str]:
     headers = {"X_Secrets": header} if header is not None else {}
     async with server.session({**server.task(), **body}, **headers) as session:
-        found: dict[str, str] = json.loads((await session.call("whoami")).text)
-        return found
+        seen: dict[str, str] = json.loads((await session.call("whoami")).text)
+        return seen
 
 
 @CHECKS.of("E28", "whoami")
@@ -166,7 +170,7 @@ async def refuses_malformed_secrets(server: OrsSubject) -> None:
     for header in ("%%%", base64.b64encode(b"not json").decode(), _secrets_header({"K": "v"}), "W10="):
         sid, answer = await server.create(server.task(), X_Secrets=header)
         await server.wire.send(post("/delete", X_Session_ID=sid))
-        expect_detail(answer, 400, asked=f"/create with X-Secrets {header!r}")
+        expect_detail(answer, 400, what=f"/create with X-Secrets {header!r}")
 
 
 @CHECKS.of("E29", "whoami")
@@ -198,14 +202,15 @@ async def answers_during_setup(server: OrsSubject) -> None:
             prompts.append(await session.get("/prompt"))
 
         waiting.start_soon(prompt)
-        expect_status(await session.post("/ping"), 200, asked="/ping during setup")
+        # The setup of 5 seconds is still running when the ping is answered.
+        expect_status(await session.post("/ping"), 200, what="/ping during setup")
         expect(not prompts, "/ping was answered only after /prompt")
         expect(
             await server.wait_for(session.task_id, "setup") == ["setup"], "expected one setup to have begun"
         )
         expect(not prompts, "/prompt did not wait for setup")
     for answer in prompts:
-        expect_status(answer, 200, asked="/prompt, which waited for setup")
+        expect_status(answer, 200, what="/prompt, which waited for setup")
 
 
 @CHECKS.of("E33")
@@ -213,20 +218,20 @@ async def prompts_with_blocks(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.get("/prompt")
         again = await session.get("/prompt")
-    expect_status(answer, 200, asked="/prompt")
+    expect_status(answer, 200, what="/prompt")
     blocks = as_list(answer.json(), "/prompt")
     expect(blocks, "/prompt: expected at least one block")
     for block in blocks:
         keys = {"text": {"text", "detail", "type"}, "image": {"data", "mimeType", "detail", "type"}}
         expect(set(block) == keys.get(block.get("type")), f"unexpected block {block}")
-    expect_status(again, 200, asked="a second /prompt")
+    expect_status(again, 200, what="a second /prompt")
 
 
 @CHECKS.of("E34")
 async def adds_the_tools_of_the_task(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.get("/task_tools")
-    expect_status(answer, 200, asked="/task_tools")
+    expect_status(answer, 200, what="/task_tools")
     names = [tool["name"] for tool in answer.json()["tools"]]
     expect(set(names) >= set(server.tools), f"expected all of {sorted(server.tools)}, got {names}")
     expect(
@@ -247,30 +252,30 @@ async def _expect_gone(server: OrsSubject, sid: str, what: str) -> None:
         get(f"/{name}/task_tools", X_Session_ID=sid),
         post(f"/{name}/call", {"name": "x", "input": {}}, X_Session_ID=sid),
     ):
-        expect_detail(await server.wire.send(request), *GONE, asked=f"{request.path} for {what} session")
+        expect_detail(await server.wire.send(request), *GONE, what=f"{request.path} for {what} session")
 
 
 @CHECKS.of("E36")
-async def knows_no_deleted_session(server: OrsSubject) -> None:
+async def does_not_know_a_deleted_session(server: OrsSubject) -> None:
     await _expect_gone(server, str(uuid.uuid4()), "an unknown")
     async with server.session() as session:
-        expect_status(await session.post("/ping"), 200, asked="/ping")
-        expect_status(await session.post("/delete"), 200, asked="/delete")
+        expect_status(await session.post("/ping"), 200, what="/ping")
+        expect_status(await session.post("/delete"), 200, what="/delete")
         await _expect_gone(server, session.sid, "a deleted")
         _, again = await server.create(server.task(), sid=session.sid)
         expect(again.status in {200, 400, *GONE}, f"/create for a deleted session: got {again}")
 
 
 @CHECKS.of("E37", *LEDGER_TOOLS)
-async def says_why_setup_failed(server: OrsSubject) -> None:
+async def reports_why_setup_failed(server: OrsSubject) -> None:
     async with server.session(server.task(setup_fail=True)) as session:
         for answer in (await session.get("/prompt"), await _call_answer(session)):
-            detail = expect_detail(answer, 500, asked="a session whose setup failed")
+            detail = expect_detail(answer, 500, what="a session whose setup failed")
             expect("setup failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
     sid, created = await server.create(server.task(init_fail=True))
     if created.status == HTTPStatus.OK:
         created = await server.wire.send(get(f"/{server.environment}/prompt", X_Session_ID=sid))
-    detail = expect_detail(created, 500, asked="a session whose constructor failed")
+    detail = expect_detail(created, 500, what="a session whose constructor failed")
     expect("init failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
 
 
@@ -289,17 +294,17 @@ async def deletes_twice(server: OrsSubject) -> None:
     async with server.session() as session:
         for _ in range(2):
             answer = await session.post("/delete")
-            expect_status(answer, 200, asked="/delete")
+            expect_status(answer, 200, what="/delete")
             expect(answer.json() == {"sid": session.sid}, f"expected the id, got {answer}")
     answer = await server.wire.send(post("/delete", X_Session_ID="never created"))
-    expect_status(answer, 200, asked="/delete for an unknown session")
+    expect_status(answer, 200, what="/delete for an unknown session")
 
 
 @CHECKS.of("E39")
 async def answers_delete_session(server: OrsSubject) -> None:
     async with server.session() as session:
         answer = await session.post("/delete_session")
-        expect_status(answer, 200, asked="/delete_session")
+        expect_status(answer, 200, what="/delete_session")
         expect(answer.json() == {"sid": session.sid}, f"expected the id, got {answer}")
 
 
@@ -307,7 +312,7 @@ async def answers_delete_session(server: OrsSubject) -> None:
 async def ends_the_session_in_delete_session(server: OrsSubject) -> None:
     async with server.session() as session:
         await session.post("/delete_session")
-        expect_detail(await session.post("/ping"), *GONE, asked="/ping after /delete_session")
+        expect_detail(await session.post("/ping"), *GONE, what="/ping after /delete_session")
 
 
 @CHECKS.of("E41", *LEDGER_TOOLS)
@@ -325,10 +330,12 @@ async def tears_down_once(server: OrsSubject) -> None:
 @CHECKS.of("E42", *LEDGER_TOOLS)
 async def does_not_tear_down_under_a_call(server: OrsSubject) -> None:
     async with server.session() as session:
+        # Deleting while a call runs: teardown must wait for the tool, or it would pull the state away from
+        # under it.
         async with session.open("slow_count", {"seconds": 1.5}) as stream:
             await stream.next()
             await server.wait_for(session.task_id, "slow_count started")
-            expect_status(await session.post("/delete"), 200, asked="/delete during a call")
+            expect_status(await session.post("/delete"), 200, what="/delete during a call")
             await stream.rest()
         events = await server.ledger(session.task_id)
     expect(events.count("teardown") == 1, f"expected one teardown, got {events}")
@@ -336,7 +343,7 @@ async def does_not_tear_down_under_a_call(server: OrsSubject) -> None:
 
 
 @CHECKS.of("A14")
-async def tells_a_conversation(server: OrsSubject) -> None:
+async def returns_a_conversation(server: OrsSubject) -> None:
     for name in server.environments:
         task = server.task() if name == server.environment else {"split": "train", "index": 0}
         if name != server.environment and not server.is_acceptance:
@@ -345,7 +352,7 @@ async def tells_a_conversation(server: OrsSubject) -> None:
             answer = await session.get("/messages")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise NotApplicableError("the server has no /messages")
-        expect_status(answer, 200, asked=f"/{name}/messages")
+        expect_status(answer, 200, what=f"/{name}/messages")
         for message in answer.json():
             expect(set(message) == {"role", "blocks", "detail"}, f"unexpected message {message}")
             expect(message["role"] in {"system", "user", "assistant"}, f"unexpected role in {message}")

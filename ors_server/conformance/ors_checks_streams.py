@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 
 from ors_server.conformance.expectations import expect
-from ors_server.conformance.ors_subject import Called, OrsChecks, OrsSubject, expect_status
+from ors_server.conformance.ors_subject import CallEvents, OrsChecks, OrsSubject, expect_status
 
 LINE_LIMIT = 64 * 1024
 """Bytes of a line that every client reads; some give up beyond."""
@@ -25,28 +25,28 @@ async def begins_with_the_task_id(server: OrsSubject) -> None:
 
 
 @CHECKS.of("E51", "slow_count")
-async def tells_the_task_id_at_once(server: OrsSubject) -> None:
+async def sends_the_task_id_at_once(server: OrsSubject) -> None:
     async with server.session() as session, session.open("slow_count", {"seconds": 2.0}) as stream:
         first, told = await stream.next(), anyio.current_time()
         await stream.rest()
         waited = anyio.current_time() - told
     expect(first is not None and first.name == "task_id", f"expected task_id first, got {first}")
-    expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a call of 2 s")
+    expect(waited > 1.0, f"task_id arrived {waited:.2f} s before the end of a call of 2 s")
 
 
 @CHECKS.of("E51b", "count", "ledger")
-async def tells_the_task_id_during_setup(server: OrsSubject) -> None:
+async def sends_the_task_id_during_setup(server: OrsSubject) -> None:
     async with server.session(server.task(setup_s=2.0)) as session, session.open("count", {}) as stream:
         await stream.next()
         told = anyio.current_time()
-        called = Called(stream, await stream.rest())
+        called = CallEvents(stream, await stream.rest())
         waited = anyio.current_time() - told
     expect(called.text == "1", f"expected the call to run, got {called.events}")
-    expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a setup of 2 s")
+    expect(waited > 1.0, f"task_id arrived {waited:.2f} s before the end of a setup of 2 s")
 
 
-async def _calls(server: OrsSubject) -> list[Called]:
-    """Makes calls that are answered in every way that this server's environment offers."""
+async def _calls(server: OrsSubject) -> list[CallEvents]:
+    """Make calls that are answered in every way that this server's environment offers."""
     calls: list[tuple[str, dict[str, Any]]] = [("no_such_tool", {})]
     if server.is_acceptance:
         calls += [
@@ -61,11 +61,11 @@ async def _calls(server: OrsSubject) -> list[Called]:
             ("count", {}),
         ]
     async with server.session() as session:
-        return [await session.call(tool, **arguments) for tool, arguments in calls if _offered(server, tool)]
-
-
-def _offered(server: OrsSubject, tool: str) -> bool:
-    return tool in server.tools or tool == "no_such_tool"
+        return [
+            await session.call(tool, **arguments)
+            for tool, arguments in calls
+            if tool in server.tools or tool == "no_such_tool"
+        ]
 
 
 @CHECKS.of("E52")
@@ -113,35 +113,36 @@ async def writes_whole_lines(server: OrsSubject) -> None:
 @CHECKS.of("E56", "spaces")
 async def begins_no_piece_with_white_space(server: OrsSubject) -> None:
     async with server.session() as session:
+        # Clients strip a leading space of each data line, and some all white space: a piece that begins with
+        # one loses it.
         for lead, fill in ((0, " "), (1, " "), (7, "\u3000"), (3, "\u00a0"), (0, "\u2003")):
             if fill != " " and "fill" not in json.dumps(server.tools["spaces"]["input_schema"]):
                 continue
             called = await session.call("spaces", n=20_000, lead=lead, fill=fill)
             lost = [piece[:20] for piece in called.pieces if piece != piece.lstrip()]
             expect(not lost, f"a piece begins with {lost[0][:1]!r}" if lost else "")
-            expect(
-                called.text == "x" * lead + fill * 20_000 + "end", f"the text of {fill!r} came back changed"
-            )
+            expect(called.text == "x" * lead + fill * 20_000 + "end", f"the text of {fill!r} was changed")
 
 
 @CHECKS.of("E57", "slow_count")
-async def breaks_the_silence(server: OrsSubject) -> None:
+async def sends_comments_while_a_call_runs(server: OrsSubject) -> None:
     async with server.session() as session:
+        # Longer than proxies and clients wait: 25 seconds are the limit.
         called = await session.call("slow_count", seconds=27.0)
     silence = called.stream.longest_silence
     expect(called.text == "1", f"expected the result, got {called.events}")
-    expect(called.stream.comments, "no comment came during a call of 27 s")
+    expect(called.stream.comments, "no comment was sent during a call of 27 s")
     expect(silence < SILENCE_LIMIT, f"{silence:.1f} s without a byte")
 
 
 @CHECKS.of("E58")
-async def never_just_stops(server: OrsSubject) -> None:
+async def ends_every_stream_properly(server: OrsSubject) -> None:
     streams = [called.stream for called in await _calls(server)]
     if server.is_acceptance:
         async with server.session() as session, session.open("slow_count", {"seconds": 1.0}) as stream:
             await stream.next()
-            expect_status(await session.post("/delete"), 200, asked="/delete during a call")
-            deleted = Called(stream, await stream.rest())
+            expect_status(await session.post("/delete"), 200, what="/delete during a call")
+            deleted = CallEvents(stream, await stream.rest())
         expect(
             deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}"
         )

@@ -32,22 +32,22 @@ def as_object(value: Any, message: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def expect_status(answer: WireAnswer, *statuses: int, asked: str) -> None:
+def expect_status(answer: WireAnswer, *statuses: int, what: str) -> None:
     """Raise `NotMetError` unless an answer has one of the statuses."""
     expected = " or ".join(map(str, statuses))
-    expect(answer.status in statuses, f"{asked}: expected {expected}, got {answer}")
+    expect(answer.status in statuses, f"{what}: expected {expected}, got {answer}")
 
 
-def expect_detail(answer: WireAnswer, *statuses: int, asked: str) -> Any:
+def expect_detail(answer: WireAnswer, *statuses: int, what: str) -> Any:
     """Return the detail of an error with one of the statuses, or raise `NotMetError`."""
-    expect_status(answer, *statuses, asked=asked)
-    body = as_object(answer.json(), asked)
-    expect("detail" in body, f"{asked}: expected a detail, got {answer}")
+    expect_status(answer, *statuses, what=what)
+    body = as_object(answer.json(), what)
+    expect("detail" in body, f"{what}: expected a detail, got {answer}")
     return body["detail"]
 
 
 @dataclass(slots=True)
-class Called:
+class CallEvents:
     """The events of a call's stream, and their content."""
 
     stream: EventStream
@@ -96,6 +96,7 @@ class Called:
     @property
     def mistake(self) -> tuple[str, str | None]:
         """The text and the reason of a refusal, or of an answer that charges for the agent's mistake."""
+        # A server may answer a mistake with `ok` true and a penalty instead of a refusal.
         if self.was_refused:
             return self.result["error"], self.result.get("reason")
         metadata = cast("dict[str, Any]", self.output.get("metadata") or {})
@@ -135,18 +136,18 @@ class OrsSession:
         async with self.wire.stream(request, CALL_LIMIT) as stream:
             yield stream
 
-    async def call(self, tool: str, resume: str | None = None, **arguments: Any) -> Called:
+    async def call(self, tool: str, resume: str | None = None, **arguments: Any) -> CallEvents:
         """Make a call, or resume one by its id, and read its whole stream."""
         async with self.open(tool, arguments, resume) as stream:
             if not stream.is_stream:
                 raise NotMetError(f"calling {tool!r}: expected a stream, got {await stream.answer()}")
-            return Called(stream, await stream.rest())
+            return CallEvents(stream, await stream.rest())
 
     async def drop(self, tool: str, **arguments: Any) -> str:
         """Make a call, drop the connection when its id has arrived, and return the id."""
         async with self.open(tool, arguments) as stream:
             await stream.next()
-            return Called(stream, stream.events).task_id
+            return CallEvents(stream, stream.events).task_id
 
 
 @dataclass(slots=True)
@@ -212,11 +213,12 @@ class OrsSubject:
         """Open a session, and delete it at the end; raises `NotMetError` if the server refuses."""
         body = self.task() if body is None else body
         sid, answer = await self.create(body, **headers)
-        expect_status(answer, 200, asked="POST /create")
+        expect_status(answer, 200, what="POST /create")
         name = body.get("env_name") or self.environment
         session = OrsSession(
             self.wire, sid, name, str(as_object(body.get("task_spec", {}), "task_spec").get("id", ""))
         )
+        # Also after a failed check, so that a check leaves no session on the server.
         try:
             yield session
         finally:
@@ -245,6 +247,7 @@ class OrsChecks(dict[str, Check]):
         """Add the check of a requirement, which calls these tools of the acceptance environment."""
 
         def add(check: Check) -> Check:
+            # The needed tools decide first: without them the check would fail for a reason that is no fault.
             async def run(server: OrsSubject) -> None:
                 server.needs(*tools)
                 await check(server)

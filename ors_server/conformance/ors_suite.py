@@ -7,7 +7,7 @@ for verdict in report.verdicts:
 ```
 
 The deep checks call the tools of an acceptance environment, and are skipped if the default environment has
-none of them. The suite opens and closes some hundred sessions: do not check a server that is used for
+no such tools. The suite opens and closes some hundred sessions: do not check a server that is used for
 training.
 """
 
@@ -56,9 +56,9 @@ class Choice:
     """Whether to run the checks that a bad server does not survive."""
 
     def objection(self, requirement: Requirement) -> str | None:
-        """Return why a requirement is not checked; `None` if it is."""
+        """Return why a requirement is not checked; `None` if it is checked."""
         if requirement.checked == "process":
-            return "needs power over the server's process: its clock, its settings or its logs"
+            return "needs control of the server's process: its clock, its settings or its logs"
         if requirement.id in SLOW and not self.slow:
             return "takes half a minute; ask for the slow checks"
         if requirement.id in RISKY and not self.risky:
@@ -76,7 +76,7 @@ async def check_server(
     """Check the server at a URL such as `http://127.0.0.1:8080`; an unreachable one fails every check.
 
     Args:
-        on_verdict: Called with each verdict, in no particular order.
+        on_verdict: CallEvents with each verdict, in no particular order.
     """
     chosen = [r for r in read_requirements() if not choice.only or r.id in choice.only]
     verdicts: dict[str, RequirementVerdict] = {}
@@ -91,7 +91,7 @@ async def check_server(
     due = [r for r in chosen if r.id not in verdicts]
     try:
         subject = await find(url, choice.api_key)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the server caused it)
+    except Exception as error:  # noqa: BLE001 (any failure is caused by the server)
         for requirement in due:
             add(replace(verdict_of(requirement, error), outcome="fail"))
     else:
@@ -102,16 +102,18 @@ async def check_server(
 async def _check_all(
     subject: OrsSubject, due: list[Requirement], add: Callable[[RequirementVerdict], None]
 ) -> None:
-    places = anyio.Semaphore(AT_ONCE)
+    slots = anyio.Semaphore(AT_ONCE)
 
     async def check(requirement: Requirement) -> None:
-        async with places:
+        async with slots:
             add(await _check(subject, requirement))
 
     async with anyio.create_task_group() as checks:
+        # The slow checks first: they would otherwise run alone at the end.
         for requirement in sorted(due, key=lambda r: r.id not in SLOW):
             if requirement.id not in RISKY:
                 checks.start_soon(check, requirement)
+    # One after another, since the server may not survive the first.
     for requirement in due:
         if requirement.id in RISKY:
             await check(requirement)

@@ -1,7 +1,7 @@
 """A small client of HTTP and server-sent events for the conformance suites.
 
 Every request has its own connection. Nothing is repaired, retried or redirected, and a malformed answer
-raises `BrokenWireError`. The module knows nothing of the Open Reward Standard.
+raises `BrokenWireError`. The module knows nothing about the Open Reward Standard.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ MAX_BYTES = 64 * 1024 * 1024
 FLOOD_PIECE = 64 * 1024
 """Bytes that a flood sends at a time."""
 TIME_LIMIT = 30.0
-"""Seconds that one exchange may take unless the caller says otherwise."""
+"""Seconds that one exchange may take by default."""
 
 
 class BrokenWireError(Exception):
@@ -125,6 +125,7 @@ class Body:
         total = 0
         try:
             async for piece in self._chunks() if self._chunked else self._plain():
+                # Counted here and not trusted to the headers: a chunked body states no length.
                 total += len(piece)
                 if total > MAX_BYTES:
                     raise BrokenWireError(f"the body has more than {MAX_BYTES:,} bytes")
@@ -141,11 +142,14 @@ class Body:
                 piece = await self._stream.receive(min(size, 65536))
                 size -= len(piece)
                 yield piece
+            # The line end after a chunk.
             await self._stream.receive_exactly(2)
+        # Trailers, up to the blank line.
         while await self._stream.receive_until(b"\r\n", HEAD_LIMIT):
             pass
 
     async def _plain(self) -> AsyncIterator[bytes]:
+        # Without a length the end of the connection ends the body.
         if self._left < 0:
             with contextlib.suppress(anyio.EndOfStream):
                 while True:
@@ -208,6 +212,7 @@ class EventStream:
             self.longest_silence, last = max(self.longest_silence, now - last), now
             *whole, rest = piece.split(b"\n")
             if whole:
+                # A line may be spread over many pieces; only whole lines are given on.
                 whole[0] = b"".join([*pending, whole[0]])
                 pending = []
             pending.append(rest)
@@ -221,6 +226,7 @@ class EventStream:
         async for line in self._read_lines():
             self.lines.append(line)
             label, _, value = line.decode(errors="replace").partition(":")
+            # A blank line ends an event; without a name and data there is no event.
             if not line:
                 if name or data:
                     self.events.append(Event(name, "\n".join(data)))
@@ -288,28 +294,29 @@ class OrsWire:
         async with self.stream(request, time_limit) as stream:
             return await stream.answer()
 
-    async def flood(self, request: WireRequest, most: int, time_limit: float = TIME_LIMIT) -> int:
+    async def flood(self, request: WireRequest, max_bytes: int, time_limit: float = TIME_LIMIT) -> int:
         """Send a request with a body of spaces until the server answers, and return the status.
 
         Args:
-            most: Bytes of the body after which sending stops; the headers state its length.
+            max_bytes: Bytes of the body after which sending stops; the headers state its length.
             time_limit: Seconds until a silent server is given up.
         """
         head = self.encode(request)
         with anyio.fail_after(time_limit * 2):
-            head_of_answer = await anyio.to_thread.run_sync(self._flood, head, most, time_limit)
+            head_of_answer = await anyio.to_thread.run_sync(self._flood, head, max_bytes, time_limit)
         first = re.match(rb"HTTP/1\.\d (\d{3}) ", head_of_answer)
         if first is None:
             raise BrokenWireError(f"expected an HTTP/1.x status line, got {head_of_answer[:100]!r}")
         return int(first[1])
 
-    def _flood(self, head: bytes, most: int, time_limit: float) -> bytes:
-        """Write until there is something to read; a plain socket can read after a refused write."""
+    def _flood(self, head: bytes, max_bytes: int, time_limit: float) -> bytes:
+        """Write until an answer can be read; a plain socket can still read after a refused write."""
         with socket.create_connection((self._host, self._port), time_limit) as plain:
             stream = self._tls.wrap_socket(plain, server_hostname=self._host) if self._tls else plain
-            left = [head, *[b" " * FLOOD_PIECE] * (most // FLOOD_PIECE)]
+            left = [head, *[b" " * FLOOD_PIECE] * (max_bytes // FLOOD_PIECE)]
             try:
                 while left and not select.select([stream], [], [], 0)[0]:
+                    # Both directions at once: a server may answer before it has read the body.
                     if select.select([stream], [stream], [], time_limit)[1]:
                         sent = stream.send(left[0])
                         left[0] = left[0][sent:]

@@ -19,7 +19,7 @@ class RequirementVerdict:
     requirement: Requirement
     outcome: CheckResult
     reason: str = ""
-    """What was expected and what came, or why the requirement was not judged; empty for a pass."""
+    """What was expected and what was received, or why the requirement was not judged; empty for a pass."""
 
 
 @dataclass(frozen=True, slots=True)

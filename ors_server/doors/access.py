@@ -173,7 +173,8 @@ class Keyring:
             return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:
-            raise UnauthenticatedError("send a known API key as X-API-Key or Authorization: Bearer")
+            what = "no API key was sent" if credential is None else "the API key is unknown"
+            raise UnauthenticatedError(f"{what}: send a known API key as X-API-Key or Authorization: Bearer")
         if key.expires is not None and key.expires <= self._clock.now():
             raise UnauthenticatedError(
                 f"the API key {key.id!r} expired at {key.expires.isoformat()}; ask the server's operator for "

@@ -1,1 +1,1 @@
-"""What an environment's author writes against, and what the server makes of it when it is loaded."""
+"""The interface for authors of environments, and the definitions that the server makes when it loads them."""

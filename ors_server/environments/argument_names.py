@@ -30,10 +30,10 @@ Meaning: TypeAlias = str | tuple[str, Callable[[Any], Any]]
 class ArgumentNames(dict[str, Meaning]):
     """Maps names that a model may write to the parameters that they mean."""
 
-    def meaning(self, given: str) -> tuple[str, Callable[[Any], Any] | None]:
+    def meaning(self, argument: str) -> tuple[str, Callable[[Any], Any] | None]:
         """Return the parameter that a name means, and how its value is read."""
-        found = self.get(given, given)
-        return (found, None) if isinstance(found, str) else found
+        meaning = self.get(argument, argument)
+        return (meaning, None) if isinstance(meaning, str) else meaning
 
 
 def only_these_arguments(**aliases: Meaning) -> Callable[[_Function], _Function]:
@@ -62,28 +62,30 @@ def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> C
 
     def read(arguments: JSONObject) -> Any:
         renamed: JSONObject = {}
-        for given, value in arguments.items():
-            name, convert = names.meaning(given)
+        for argument, value in arguments.items():
+            name, convert = names.meaning(argument)
             if name not in model.model_fields:
-                _refuse(tool, given, f"{tool} has no parameter {given!r}{_hint(model, names, given)}")
-            if name in renamed or (name != given and name in arguments):
-                _refuse(tool, given, f"{given!r} is another name of {name!r}; give one of them")
+                _refuse(
+                    tool, argument, f"{tool} has no parameter {argument!r}{_hint(model, names, argument)}"
+                )
+            if name in renamed or (name != argument and name in arguments):
+                _refuse(tool, argument, f"{argument!r} is another name of {name!r}; give one of them")
             renamed[name] = convert(value) if convert else value
         return validate(renamed)
 
     return read
 
 
-def _hint(model: type[BaseModel], names: ArgumentNames, given: str) -> str:
-    close = get_close_matches(given, [*model.model_fields, *names], n=1)
+def _hint(model: type[BaseModel], names: ArgumentNames, argument: str) -> str:
+    close = get_close_matches(argument, [*model.model_fields, *names], n=1)
     meant = f"; did you mean {names.meaning(close[0])[0]!r}?" if close else ""
     return f"{meant or ';'} it takes {', '.join(model.model_fields)}"
 
 
-def _refuse(tool: str, given: str, text: str) -> NoReturn:
+def _refuse(tool: str, argument: str, text: str) -> NoReturn:
     problem = PydanticCustomError("argument_name", "{text}", {"text": text})
     raise ValidationError.from_exception_data(
-        tool, [{"type": problem, "loc": (given,), "input": None}], hide_input=True
+        tool, [{"type": problem, "loc": (argument,), "input": None}], hide_input=True
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, cast
 
 from ors_server.environments.environment import Environment
 from ors_server.environments.marked_members import read_mark
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.environments.tool import MARK, ToolMarks, Toolset
 from ors_server.environments.toolsets.milestones import Milestone
 from ors_server.model.errors import EnvironmentDefinitionError
@@ -23,7 +23,7 @@ _NEAR = 0.82
 
 def check_attributes(cls: type[Environment]) -> None:
     """Raise `EnvironmentDefinitionError` for an attribute or method of a wrong type, form or spelling."""
-    where = name_place(cls.__name__, cls)
+    where = name_with_location(cls.__name__, cls)
     for name, (accepts, expected) in _ATTRIBUTES.items():
         value: object = inspect.getattr_static(cls, name)
         if not accepts(value):
@@ -116,19 +116,19 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     raw: Any = inspect.getattr_static(cls, name, None)
     if raw is None or raw is inspect.getattr_static(Environment, name, None):
         return
-    where = name_place(f"{cls.__name__}.{name}", raw)
+    where = name_with_location(f"{cls.__name__}.{name}", raw)
     is_function = isinstance(cast("object", raw), FunctionType)
     if not (callable(raw) or isinstance(raw, classmethod)):
-        place = name_place(f"{cls.__name__}.{name}", cls)
-        raise EnvironmentDefinitionError(f"{place} is a method, not {_show(raw)}")
+        location = name_with_location(f"{cls.__name__}.{name}", cls)
+        raise EnvironmentDefinitionError(f"{location} is a method, not {_show(raw)}")
     if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))
         msg = f"{where} needs @classmethod above it: def {name}({needed}) is called without an instance"
         raise EnvironmentDefinitionError(msg)
-    given = parameters if isinstance(raw, classmethod | staticmethod) else ("self", *parameters)
+    arguments = parameters if isinstance(raw, classmethod | staticmethod) else ("self", *parameters)
     function: Any = getattr(cls, name)
     try:
-        inspect.signature(function).bind(*given)
+        inspect.signature(function).bind(*arguments)
     except TypeError as error:
         own = "" if isinstance(raw, staticmethod) else "cls" if is_of_class else "self"
         form = ", ".join(filter(None, (own, *parameters)))
@@ -138,15 +138,16 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
 
 
 def _check_spelling(cls: type, where: str) -> None:
-    known = {*_ATTRIBUTES, *_CLASS_METHODS, *_METHODS, "reward", "volatile", "answer_fields"}
-    known -= {"__init__", "name"}
+    known_names = {*_ATTRIBUTES, *_CLASS_METHODS, *_METHODS, "reward", "volatile", "answer_fields"}
+    known_names -= {"__init__", "name"}
     for base in cls.__mro__:
+        # Names of the package's own base classes cannot be misspelt by an author.
         if base.__module__.startswith("ors_server.") or base is object:
             continue
         for name, value in vars(base).items():
-            if name in known or name.startswith("_") or read_mark(value, MARK, ToolMarks) is not None:
+            if name in known_names or name.startswith("_") or read_mark(value, MARK, ToolMarks) is not None:
                 continue
-            meant = next((other for other in sorted(known) if _is_near(name, other)), None)
+            meant = next((other for other in sorted(known_names) if _is_near(name, other)), None)
             if meant is not None and not _defines(cls, meant):
                 msg = f"{where}: {name!r} looks like {meant!r} misspelt; correct it, or choose another name"
                 raise EnvironmentDefinitionError(msg)
@@ -154,16 +155,16 @@ def _check_spelling(cls: type, where: str) -> None:
 
 def _defines(cls: type, name: str) -> bool:
     absent = object()
-    found: object = inspect.getattr_static(cls, name, absent)
-    return found is not absent and found is not inspect.getattr_static(Environment, name, absent)
+    attribute: object = inspect.getattr_static(cls, name, absent)
+    return attribute is not absent and attribute is not inspect.getattr_static(Environment, name, absent)
 
 
-def _is_near(name: str, known: str) -> bool:
+def _is_near(name: str, known_name: str) -> bool:
     """Whether a name is a known one in other letters or misspelt; its plural is another word."""
-    if name in {f"{known}s", re.sub("y$", "ies", known)}:
+    if name in {f"{known_name}s", re.sub("y$", "ies", known_name)}:
         return False
-    is_same = name.replace("_", "").lower() == known.replace("_", "")
-    return is_same or SequenceMatcher(None, name, known).ratio() >= _NEAR
+    is_same = name.replace("_", "").lower() == known_name.replace("_", "")
+    return is_same or SequenceMatcher(None, name, known_name).ratio() >= _NEAR
 
 
 def _show(value: object) -> str:

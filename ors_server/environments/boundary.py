@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from ors_server.environments.source_places import place_of_error
+from ors_server.environments.source_places import location_of_error
 from ors_server.model.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.model.logs import secret_values
 from ors_server.timing.call_clock import call_clock
@@ -33,7 +33,7 @@ MAX_ERROR_TEXT = 8_192
 
 
 def is_async(function: Function) -> bool:
-    """Return whether calling the function gives an awaitable at once."""
+    """Return whether calling the function returns an awaitable at once."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(inspect.unwrap(function))
@@ -61,6 +61,8 @@ async def call_author(
             clock = call_clock.get()
             if clock is not None:
                 clock.arm()
+            # In a thread even if the function is quick: only its author knows, and a slow one would stop
+            # every session.
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
         if inspect.isawaitable(result):
@@ -72,6 +74,7 @@ async def call_author(
             raise
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
+    # The function cancelled the task and then returned: the request was not the server's.
     if pending_cancellations(task) > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
@@ -105,9 +108,9 @@ def describe(error: BaseException) -> str:
 
 
 def describe_authors(error: BaseException) -> str:
-    """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs."""
-    place = place_of_error(error)
-    return f"{describe(error)} ({place})" if place else describe(error)
+    """Render an error of an author's code as `Type: message (file.py:12)`, with the line in that code."""
+    location = location_of_error(error)
+    return f"{describe(error)} ({location})" if location else describe(error)
 
 
 def text_of(error: BaseException) -> str:

@@ -72,13 +72,13 @@ class CallContext:
             self.charged.append(cause)
 
     def note_unjudged(self, status: str, reason: str) -> None:
-        """Note that a judgement gave no number; the call is then neither paid nor charged."""
+        """Record that a judgement produced no number; the call is then neither paid nor charged."""
         if self._unjudged is None:
             self._unjudged = status, reason
 
     @property
     def unjudged(self) -> tuple[str, str] | None:
-        """Status and reason of the first judgement without a number; one still under way has none either."""
+        """Status and reason of the first judgement without a number, which one still under way also lacks."""
         if self._unjudged is None and self.judging:
             return "error", INTERRUPTED
         return self._unjudged
@@ -86,7 +86,7 @@ class CallContext:
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Send the progress, in the tool's own unit and only growing, to the clients that asked for it."""
+        """Send the progress, in the tool's own unit and only growing, to the clients that requested it."""
         for listener in list(self.listeners):
             try:
                 await listener(progress, total, message)

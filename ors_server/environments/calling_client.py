@@ -40,7 +40,9 @@ class AbilityError(AskError):
 
     def __init__(self, missing: frozenset[Ability]) -> None:
         names = ", ".join(sorted(missing))
-        super().__init__(f"the calling program does not offer {names}; catch this error to go on without it")
+        super().__init__(
+            f"the calling program does not offer {names}; catch this error to continue without it"
+        )
         self.missing = missing
 
 

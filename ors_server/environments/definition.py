@@ -59,7 +59,7 @@ class ToolDefinition:
     terminal_arg: str | None = None
     arguments_model: type[BaseModel] | None = None
     where: str = ""
-    """How errors name it: `Class.method (file.py:12)`."""
+    """Its name in errors: `Class.method (file.py:12)`."""
 
     @property
     def name(self) -> str:
@@ -89,7 +89,10 @@ class TaskSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the server calls on an instance; each is awaited and raises `EnvironmentFailedError`."""
+    """The functions that the server calls on an instance.
+
+    Each is awaited, and may raise `EnvironmentFailedError`.
+    """
 
     make: Callable[[JSONObject, Mapping[str, str]], Awaitable[Instance]]
     setup: Lifecycle | None
@@ -141,7 +144,7 @@ class EnvironmentDefinition:
     offers: Offers = field(default_factory=Offers)
     """Prompts and resources besides the tools."""
     sandbox: Limits | None = None
-    """What the sandbox of every session may use; `None` for sessions without one."""
+    """Limits of every session's sandbox; `None` for sessions without one."""
     reward: Reward | None = None
     """The class's own reward; one object for all sessions."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -154,7 +157,7 @@ class EnvironmentDefinition:
     """Whether the calls of a session may be played again to rebuild it."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
-        """Return what the sandbox of a session may use; `None` if it needs none."""
+        """Return the limits of a session's sandbox; `None` if the session does not need one."""
         if self.sandbox is None and toolset is not None and toolset.needs_sandbox:
             return Limits()
         return self.sandbox

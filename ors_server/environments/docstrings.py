@@ -58,20 +58,17 @@ def _is_underlined(lines: list[str], position: int) -> bool:
 def _read_section(lines: list[str]) -> Iterator[tuple[str, str]]:
     field = _FIELD.match(lines[0])
     if field is not None:
-        yield from _read_field(field, lines[1:])
+        names = field[2].split()
+        if field[1] in {"param", "parameter", "arg", "argument", "key", "keyword"} and names:
+            rest = lines[1:]
+            end = next((at for at, line in enumerate(rest) if not line.strip()), len(rest))
+            yield names[-1].lstrip("*\\"), " ".join([field[3], *rest[:end]])
     elif not re.match(rf"^({_PARAMETERS}):?\s*$", lines[0]):
         return
     elif _is_underlined(lines, 0):
         yield from _read_entries(lines[2:], _NUMPY_ENTRY)
     else:
         yield from _read_entries(lines[1:], _GOOGLE_ENTRY)
-
-
-def _read_field(field: re.Match[str], rest: list[str]) -> Iterator[tuple[str, str]]:
-    names = field[2].split()
-    if field[1] in {"param", "parameter", "arg", "argument", "key", "keyword"} and names:
-        end = next((at for at, line in enumerate(rest) if not line.strip()), len(rest))
-        yield names[-1].lstrip("*\\"), " ".join([field[3], *rest[:end]])
 
 
 def _read_entries(lines: list[str], entry: re.Pattern[str]) -> Iterator[tuple[str, str]]:

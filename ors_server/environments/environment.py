@@ -97,7 +97,7 @@ class Environment:
 
     reward: ClassVar[Reward | type[Reward] | Callable[..., Any] | None] = None
     """Computes the reward of the whole episode: for `grade`, for the `submit` toolset, and for an output that
-    finishes the episode without a reward of its own. One that takes `rollouts` scores groups."""
+    finishes the episode without a reward. One that takes `rollouts` scores groups."""
 
     volatile: ClassVar[Sequence[str]] = ()
     """Regular expressions of text that may differ between two plays of the same calls: a time, an address, a
@@ -108,7 +108,7 @@ class Environment:
     again. `False` for an environment whose calls change something outside of the session."""
 
     user_budget: ClassVar[UserBudget] = UserBudget()
-    """What an episode may use of the user that `make_user` returns."""
+    """Limits on an episode's use of the user that `make_user` returns."""
 
     user = _UserSlot()
     """The conversation with the episode's simulated user: async tools call `await self.user.send(text)`."""
@@ -126,7 +126,7 @@ class Environment:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The session's sandbox, from `setup` to the end of `teardown`; RuntimeError if it has none."""
+        """The session's sandbox, from `setup` to the end of `teardown`; RuntimeError without one."""
         if self._sandbox is None:
             raise RuntimeError(
                 f"{type(self).__name__} has no sandbox here: take a toolset that needs one (such as 'bash') "
@@ -151,13 +151,13 @@ class Environment:
             makes a tool's output of either.
 
         Raises:
-            RewardDefinitionError: If it is not a reward, or is left out and the class has none.
+            RewardDefinitionError: If it is not a reward, or is left out and the class does not set one.
         """
         return await ask_reward(self, reward, fields)
 
     @property
     def context(self) -> Context:
-        """What the session's tools and rewards share, from `setup` to the end of `teardown`.
+        """The resources that the session's tools and rewards share, from `setup` to the end of `teardown`.
 
         A reward that takes `context` gets the same one. The server releases its resources after `teardown`.
         """
@@ -224,7 +224,7 @@ class Environment:
         """Release what the session holds; runs exactly once for every instance, also after a failed setup."""
 
     def save_state(self) -> JSONObject | Awaitable[JSONObject]:
-        """Return the instance's state beyond its task and its sandbox's files, as JSON; `{}` if it has none.
+        """Return the instance's state beyond its task and its sandbox's files, as JSON; `{}` without any.
 
         With it and `load_state`, a trainer can take snapshots of a session, restore them, and fork a live
         session into several.

@@ -20,8 +20,9 @@ from ors_server.model.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.reward_errors import MissingPackageError, RewardDefinitionError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import PROMPT, evaluate, failure, gather_fields
 from ors_server.timing.loop_watch import author_code, running_code
@@ -85,7 +86,7 @@ def own_episode(instance: Any) -> OwnEpisode | None:
 
 def give_episode(instance: Any, episode: OwnEpisode) -> None:
     """Set the episode of an environment's session."""
-    vars(instance)[_ATTRIBUTE] = episode  # whatever the author's class does with its attributes
+    vars(instance)[_ATTRIBUTE] = episode  # even if the author's class intercepts attributes
 
 
 def take_episode(instance: Any) -> None:
@@ -96,12 +97,12 @@ def take_episode(instance: Any) -> None:
 
 def read_reward(cls: Any) -> Reward | None:
     """Return the reward of a class, or raise EnvironmentDefinitionError if it is not one."""
-    found = getattr(cls, "reward", None)
-    if found is None:
+    attribute = getattr(cls, "reward", None)
+    if attribute is None:
         return None
     where = f"{cls.__name__}.reward"
     try:
-        reward = as_reward(found)
+        reward = as_reward(attribute)
         required = reward.signature.required
     except Exception as error:
         raise EnvironmentDefinitionError(
@@ -112,6 +113,10 @@ def read_reward(cls: Any) -> Reward | None:
             f"{where} is a method; a reward is a function of fields: write it outside the class and name it, "
             "or compute it in a tool with grade"
         )
+    try:
+        refuse_missing_packages(reward, {})
+    except MissingPackageError as error:
+        raise EnvironmentDefinitionError(f"{where}: {error}") from error
     return reward
 
 
@@ -124,7 +129,7 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
         fields: Further fields; they win.
 
     Raises:
-        RewardDefinitionError: If it is not a reward, or is `None` and the class has none.
+        RewardDefinitionError: If it is not a reward, or is `None` and the class does not set one.
     """
     with noting_judgement(instance) as note:
         return note(await _ask(instance, reward, fields))
@@ -144,6 +149,7 @@ def noting_judgement(
         A function that notes a result without a number, and returns it; its reason has no secrets.
     """
     episode = own_episode(instance)
+    # A reward may be computed outside of a call, in a task that serves another session's call.
     call = running_call.get() if episode is None or episode.step is not None else None
 
     def note(result: RewardResult) -> RewardResult:
@@ -159,6 +165,7 @@ def noting_judgement(
         yield note
     except mistakes:
         raise
+    # Also a cancellation: a call that is stopped during a judgement must not be paid as if it had none.
     except BaseException as error:
         reason = describe(error) if isinstance(error, Exception) else INTERRUPTED
         note(RewardResult.without(RewardStatus.ERROR, reason))
@@ -170,22 +177,22 @@ def noting_judgement(
 
 async def _ask(instance: Any, reward: object, fields: Mapping[str, Any]) -> RewardResult:
     episode = own_episode(instance)
-    asked = _choose(instance, reward, episode)
+    chosen = _choose(instance, reward, episode)
     try:
-        given = await _gather(asked, instance, episode, fields)
-        with _named(asked, instance):
+        reward_fields = await _gather(chosen, instance, episode, fields)
+        with _named(chosen, instance):
             result = await call_author(
-                partial(evaluate, asked, given, time_limit=_time_limit()), on_loop=True
+                partial(evaluate, chosen, reward_fields, time_limit=_time_limit()), on_loop=True
             )
     except AuthorRaisedError as raised:
         return RewardResult.without(RewardStatus.ERROR, describe(raised.error))
     except Exception as error:  # noqa: BLE001  (a store that is away, a prompt that fails: nothing was judged)
         return failure(error)
-    return _recordable(asked, result)
+    return _recordable(chosen, result)
 
 
 async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, Any]) -> RewardResult | None:
-    """Compute the class's own reward at the end of an episode; `None` if it has none, or one of groups.
+    """Compute the class's own reward at the end of an episode; `None` without one, or for one of groups.
 
     A number that the episode's policy would refuse is an error.
     """
@@ -197,6 +204,7 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
     try:
         if episode is not None:
             episode.policy.admit(result.reward)
+    # The agent is not to blame for it: the judgement failed, and nothing is paid.
     except RewardRangeError as error:
         with noting_judgement(instance) as note:
             return note(RewardResult.without(RewardStatus.ERROR, str(error), result.extras))
@@ -210,9 +218,9 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
         fields = _task_fields(instance)
         if episode is not None:
             fields |= await _episode_fields(reward, instance, episode)
-        asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
+        judgement = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
         with _named(reward, instance):
-            results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
+            results: tuple[RewardResult, ...] = await call_author(judgement, on_loop=True)
     except AuthorRaisedError as raised:
         return (RewardResult.without(RewardStatus.ERROR, describe(raised.error)),) * len(rollouts)
     return tuple(_recordable(reward, result) for result in results)
@@ -252,18 +260,18 @@ def _choose(instance: Any, reward: object, episode: OwnEpisode | None) -> Reward
 async def _gather(
     reward: Reward, instance: Any, episode: OwnEpisode | None, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    given = _task_fields(instance)
+    reward_fields = _task_fields(instance)
     if episode is None:
-        return gather_fields(reward, None, {**given, **fields})
-    given |= await _episode_fields(reward, instance, episode, fields)
+        return gather_fields(reward, None, {**reward_fields, **fields})
+    reward_fields |= await _episode_fields(reward, instance, episode, fields)
     read = await _read(reward, episode, fields)
     if read is None:
-        return {**given, **fields}
-    if "context" in given:
+        return {**reward_fields, **fields}
+    if "context" in reward_fields:
         episode.context.trajectory = read.messages
     if "trajectory" in fields:
-        given["final_response"] = read.final_response
-    return {**given, **fields, "trajectory": read}
+        reward_fields["final_response"] = read.final_response
+    return {**reward_fields, **fields, "trajectory": read}
 
 
 async def _read(reward: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -> Trajectory | None:
@@ -271,6 +279,7 @@ async def _read(reward: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) 
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
         return read
+    # Only a reward that takes the trajectory pays for reading the record.
     if not _parameters(reward) & {"trajectory", "context"} and not reward.signature.takes_rest:
         return None
     response = fields.get("final_response", fields.get("outcome"))
@@ -283,13 +292,16 @@ async def _read(reward: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) 
 
 
 async def _episode_fields(
-    reward: Reward, instance: Any, episode: OwnEpisode, given: Mapping[str, Any] = MappingProxyType({})
+    reward: Reward,
+    instance: Any,
+    episode: OwnEpisode,
+    chosen_fields: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
     if "context" in _parameters(reward):
         fields["context"] = episode.context
     own: Collection[str] = getattr(instance, FIELDS_MARK, instance.task_spec)
-    if PROMPT in _parameters(reward) and PROMPT not in given and PROMPT not in own:
+    if PROMPT in _parameters(reward) and PROMPT not in chosen_fields and PROMPT not in own:
         try:
             fields[PROMPT] = await episode.prompt_text()
         except OrsServerError:  # the agent has not read it either
@@ -310,6 +322,7 @@ def _task_fields(instance: Any) -> dict[str, Any]:
 
 def _recordable(reward: Reward, result: RewardResult) -> RewardResult:
     try:
+        # The extras are recorded with the step, as JSON.
         from_json(encodable(json.dumps(dict(result.extras), ensure_ascii=False, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         return RewardResult.without(

@@ -39,6 +39,7 @@ _HOMES = ("openreward.environments", "ors.environment")
 
 def foreign_base(cls: type) -> type | None:
     """Return the foreign `Environment` class that a class derives from, or `None`."""
+    # Not the class itself, which may be called `Environment`, too.
     for base in cls.__mro__[1:]:
         if base.__name__ == "Environment" and any(base.__module__.startswith(home) for home in _HOMES):
             return base
@@ -82,15 +83,15 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
 
 
 def _read_tools(cls: type) -> dict[str, ToolDefinition]:
-    found: dict[str, ToolDefinition] = {}
+    definitions: dict[str, ToolDefinition] = {}
     for name in dir(cls):
         function = getattr(cls, name, None)
         if not callable(function) or not getattr(function, "_env_tool", False):
             continue
         definition = _define_tool(function, name, f"{cls.__name__}.{name}")
         if definition is not None:
-            found[name] = definition
-    return found
+            definitions[name] = definition
+    return definitions
 
 
 def _define_tool(function: Any, name: str, where: str) -> ToolDefinition | None:

@@ -48,7 +48,7 @@ def read_json_texts(
 
 
 def _takes_any_text(schema: JSONObject) -> bool:
-    """Whether every argument may be a string, so that no text stands for something else."""
+    """Whether every argument may be a string, so that no text has to be read as JSON."""
     if schema.keys() & {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"}:
         return False
     parts: list[Any] = [*schema.get("properties", {}).values(), schema.get("additionalProperties", True)]
@@ -71,7 +71,8 @@ def admitted_types(part: Any, schema: JSONObject) -> frozenset[str]:
 
 
 def _admitted_types(part: Any, schema: JSONObject, by_reference: dict[str, frozenset[str]]) -> frozenset[str]:
-    # A reference is followed once: while that goes on, it is taken to admit all, which is never too little.
+    # A reference is followed once. Until its types are known it counts as admitting all types: then a text
+    # stays a text, which is the safe side.
     if part is False:
         return frozenset()
     if not isinstance(part, dict):
@@ -142,6 +143,7 @@ class _TextReader:
         except ValueError:
             return text
         self._remaining_values -= count
+        # A value that the schema does not admit either stays text, so that the error shows what was sent.
         return value if types & _types_of(value) else text
 
     def _part_of(self, part: Any, kind: str, key: str | int) -> Any:
@@ -164,6 +166,7 @@ class _TextReader:
         if isinstance(reference, str) and reference not in references:
             references.add(reference)
             nested.append(_find(self._schema, reference))
+        # A part that only refers to others describes no members itself.
         if not nested or "properties" in keywords or "items" in keywords:
             yield keywords
         for choice in nested:

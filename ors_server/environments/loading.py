@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -25,13 +26,19 @@ from ors_server.environments.environment import Environment
 from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 from ors_server.environments.foreign_environments import define_foreign, foreign_base
 from ors_server.environments.native import define_native, is_incomplete
-from ors_server.environments.source_places import name_place
-from ors_server.environments.sources import find_sourced, source_names
+from ors_server.environments.source_places import name_with_location
+from ors_server.environments.sources import find_sourced, load_source, source_names
 from ors_server.files.importing import NotAPythonFileError, import_file
 from ors_server.installation import DISTRIBUTION, openreward_hint
-from ors_server.model.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.model.errors import (
+    AuthorError,
+    EnvironmentDefinitionError,
+    OrsServerError,
+    UnknownEnvironmentError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.resources.resource_errors import MissingRequirementError
+from ors_server.rewards.reward_errors import MissingPackageError
 from ors_server.timing.loop_watch import AuthorCode, running
 
 P = ParamSpec("P")
@@ -91,7 +98,7 @@ def define(cls: type) -> EnvironmentDefinition:
     """Compute the definition of an environment class, native or foreign.
 
     Raises:
-        EnvironmentDefinitionError: If it is none of these, its name is reserved, or it breaks a rule.
+        EnvironmentDefinitionError: If it is of another kind, its name is reserved, or it breaks a rule.
     """
     base = foreign_base(cls)
     if base is not None:
@@ -102,9 +109,11 @@ def define(cls: type) -> EnvironmentDefinition:
         raise EnvironmentDefinitionError(f"{cls.__module__}:{cls.__qualname__} is not an Environment class")
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
-        raise EnvironmentDefinitionError(f"{name_place(cls.__qualname__, cls)} is abstract: define {missing}")
+        raise EnvironmentDefinitionError(
+            f"{name_with_location(cls.__qualname__, cls)} is abstract: define {missing}"
+        )
     if not ENVIRONMENT_NAME.fullmatch(definition.name) or definition.name in RESERVED_NAMES:
-        where = name_place(cls.__qualname__, cls)
+        where = name_with_location(cls.__qualname__, cls)
         raise EnvironmentDefinitionError(
             f"{where}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} and not be "
             "a path of the server's own; set the class attribute `name`, or `name` in environment.toml"
@@ -142,7 +151,11 @@ def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     counts = Counter(definition.name for definition in definitions)
     for name, count in counts.items():
         if count > 1:
-            places = (name_place(one.source.__name__, one.source) for one in definitions if one.name == name)
+            places = (
+                name_with_location(definition.source.__name__, definition.source)
+                for definition in definitions
+                if definition.name == name
+            )
             raise EnvironmentDefinitionError(
                 f"two environments are named {name!r}: {' and '.join(places)}; "
                 "serve one of them, or give one another `name`"
@@ -155,18 +168,18 @@ def installed_environments() -> dict[str, str]:
     If several packages offer one name, a bundled environment keeps it, or else the package whose name sorts
     first. The log names the one that is left out.
     """
-    found: dict[str, tuple[str, EntryPoint]] = {}
+    by_name: dict[str, tuple[str, EntryPoint]] = {}
     for package, point in _offers():
-        keeper, kept = found.setdefault(point.name, (package, point))
-        if kept.value != point.value:
+        keeper, keeper_point = by_name.setdefault(point.name, (package, point))
+        if keeper_point.value != point.value:
             log.warning(
                 "environment_left_out",
                 name=point.name,
-                kept=f"{kept.value} of {keeper}",
+                kept=f"{keeper_point.value} of {keeper}",
                 left_out=f"{point.value} of {package}",
                 advice="serve it by module:Class",
             )
-    return {name: found[name][1].value for name in sorted(found)}
+    return {name: by_name[name][1].value for name in sorted(by_name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +188,7 @@ class UnusableEnvironment:
 
     name: str
     """The name of its entry point."""
-    place: str
+    location: str
     """Its class, and the distribution that offers it."""
     reason: str
     is_missing_requirement: bool = False
@@ -183,7 +196,7 @@ class UnusableEnvironment:
 
     def __str__(self) -> str:
         """Render it as one sentence."""
-        return f"left out {self.name} ({self.place}): {self.reason}"
+        return f"left out {self.name} ({self.location}): {self.reason}"
 
 
 def usable_environments(
@@ -192,7 +205,7 @@ def usable_environments(
     """Return the installed environments that load and whose names are unique, by their entry points' names.
 
     Args:
-        on_unusable: Called for each that is left out.
+        on_unusable: Called for each environment that is left out.
     """
     offered, taken = installed_environments(), dict[str, str]()
     usable: dict[str, EnvironmentDefinition] = {}
@@ -204,9 +217,10 @@ def usable_environments(
             on_unusable(unusable(f"{offered[point.name]} has the name; serve it by {point.value}"))
             continue
         try:
+            # One import at a time, each with its own error: a broken package must not hide the others.
             (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
-            is_missing = isinstance(error.__cause__, MissingRequirementError)
+            is_missing = isinstance(error.__cause__, MissingRequirementError | MissingPackageError)
             on_unusable(unusable(str(error), is_missing_requirement=is_missing))
             continue
         if taken.setdefault(definition.name, point.name) == point.name:
@@ -237,41 +251,38 @@ def find_classes(reference: str) -> list[type]:
 
 def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if reference not in installed:
-        made = find_declared(reference) or (None if Path(reference).exists() else find_sourced(reference))
-        if made is not None:
-            return [made]
+        adapted = find_declared(reference) or (None if Path(reference).exists() else find_sourced(reference))
+        if adapted is not None:
+            return [adapted]
     target = installed.get(reference, reference)
-    place, _, class_name = _split_reference(target)
-    module = _import(place, reference, sorted(installed))
+    module_name, colon, class_name = target.rpartition(":")
+    if not (colon and class_name.isidentifier()):  # no class is named: the colon is part of a path
+        module_name, class_name = target, ""
+    # Declarations and sources were tried first: their references may look like a path or a module's name.
+    module = _import(module_name, reference, sorted(installed))
     if class_name:
-        found = getattr(module, class_name, None)
-        if not inspect.isclass(found):
+        named_class = getattr(module, class_name, None)
+        if not inspect.isclass(named_class):
             names = ", ".join(cls.__name__ for cls in _environment_classes(module)) or "none"
-            msg = f"{reference}: {place} has no class {class_name!r}; it has {names}"
+            msg = f"{reference}: {module_name} has no class {class_name!r}; it has {names}"
             raise UnknownEnvironmentError(msg)
-        return [found]
+        return [named_class]
     classes = _environment_classes(module)
     if not classes:
         raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
 
 
-def _split_reference(reference: str) -> tuple[str, str, str]:
-    place, colon, name = reference.rpartition(":")
-    if colon and name.isidentifier():
-        return place, colon, name
-    return reference, "", ""
-
-
-def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
-    path = Path(place)
-    _check_place(path, place, reference, installed)
+def _import(module_name: str, reference: str, installed: list[str]) -> ModuleType:
+    path = Path(module_name)
+    _check_place(path, module_name, reference, installed)
     try:
-        if path.suffix == ".py" or "/" in place or path.is_dir():
+        if path.suffix == ".py" or "/" in module_name or path.is_dir():
             return _import_path(path, reference)
-        return importlib.import_module(place)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is not None and place.startswith(error.name):
+        # The reference itself is missing, not something that an existing module imports.
+        if error.name is not None and module_name.startswith(error.name):
             raise UnknownEnvironmentError(_unknown(reference, installed)) from error
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
@@ -282,17 +293,17 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
 
 
-def _check_place(path: Path, place: str, reference: str, installed: list[str]) -> None:
+def _check_place(path: Path, module_name: str, reference: str, installed: list[str]) -> None:
     """Refuse a place that cannot be an environment's, before anything is imported.
 
     Raises:
         UnknownEnvironmentError: If it is a path to nothing, a file of another kind, or the name of a module
             of Python's own without a class.
     """
-    if path.suffix == ".py" or "/" in place:
+    if path.suffix == ".py" or "/" in module_name:
         if path.exists():
             return
-        if path.suffix == ".py" or place.startswith((".", "/", "~")) or path.parent.is_dir():
+        if path.suffix == ".py" or module_name.startswith((".", "/", "~")) or path.parent.is_dir():
             raise UnknownEnvironmentError(f"{reference}: there is no such file or folder{_neighbour(path)}")
         raise UnknownEnvironmentError(_unknown(reference, installed))
     if path.is_file():
@@ -300,12 +311,16 @@ def _check_place(path: Path, place: str, reference: str, installed: list[str]) -
             f"{reference}: expected a .py file, a folder, a declaration (.toml) or a data file "
             f"({', '.join(ENDINGS)})"
         )
-    if place == reference and place.partition(".")[0] in sys.stdlib_module_names and not path.is_dir():
+    if (
+        module_name == reference
+        and module_name.partition(".")[0] in sys.stdlib_module_names
+        and not path.is_dir()
+    ):
         raise UnknownEnvironmentError(_unknown(reference, installed))
 
 
 def _neighbour(path: Path) -> str:
-    """Name the file or folder beside a missing one whose name is most like it."""
+    """Suggest the file or folder in the same folder whose name is most like a missing one's."""
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
@@ -315,14 +330,36 @@ def _neighbour(path: Path) -> str:
 
 
 def _unknown(reference: str, installed: list[str]) -> str:
+    """Say that nothing has a name; name only what can be used here, and the nearest name of all."""
+    if reference.startswith(("http://", "https://")):
+        return f"{reference} is a URL: expected an environment of this machine; call, check, eval take URLs"
+    # An entry point whose own module does not exist asks this too, and must not look at itself again.
+    usable = [] if reference in installed else list(usable_environments(lambda _: None))
     longer = [name for name in installed if name.startswith(reference) or reference.startswith(name)]
-    near = longer or difflib.get_close_matches(reference, installed, n=1)
-    hint = f"; did you mean {near[0]!r}? Expected" if near else ": expected"
+    near = longer or _nearest(reference, usable) or _nearest(reference, installed)
+    absent = "" if not near or near[0] in usable else " (not installed: ors-server doctor shows how)"
+    hint = f"; did you mean {near[0]!r}{absent}? Expected" if near else ": expected"
+    sources = _usable_sources()
+    sourced = f", or SOURCE/NAME of the sources {', '.join(sources)}" if sources else ""
     return (
         f"there is no environment {reference!r}{hint} an installed one "
-        f"({', '.join(installed) or 'none'}), module:Class, the path of a .py file, a folder or a data file, "
-        f"or SOURCE/NAME of the sources {', '.join(source_names()) or '(none)'}"
+        f"({', '.join(usable) or 'none'}), module:Class, the path of a .py file, a folder or a data file"
+        f"{sourced} (ors-server list --available shows the sources)"
     )
+
+
+def _nearest(name: str, names: list[str]) -> list[str]:
+    return difflib.get_close_matches(name, names, n=1)
+
+
+def _usable_sources() -> list[str]:
+    """Return the names of the sources whose packages are installed."""
+    usable: list[str] = []
+    for name in source_names():
+        with suppress(OrsServerError):  # its own package is broken
+            if not load_source(name).missing():
+                usable.append(name)
+    return usable
 
 
 def _why(error: BaseException) -> str:
@@ -359,6 +396,8 @@ def _belongs(cls: type, module: ModuleType) -> bool:
     """Return whether a class was written in a module, or made in it by another module's function."""
     if cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}."):
         return True
+    # A class that a function of another module made has no attribute there, so it belongs to the module that
+    # holds it; an imported one does.
     home: object = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         home = getattr(home, part, None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.model.errors import EnvironmentDefinitionError
 
 _Mark = TypeVar("_Mark")
@@ -23,15 +23,15 @@ class Member(Generic[_Mark]):
     """Whether its first parameter is the object or the class."""
     mark: _Mark
     where: str
-    """How errors name it."""
+    """Its name in errors."""
 
 
 def read_mark(member: object, attribute: str, kind: type[_Mark]) -> _Mark | None:
     """Return the mark of a member; `staticmethod` may be above or below the decorator."""
     for holder in (member, getattr(member, "__func__", None)):
-        found = getattr(holder, attribute, None)
-        if isinstance(found, kind):
-            return found
+        mark = getattr(holder, attribute, None)
+        if isinstance(mark, kind):
+            return mark
     return None
 
 
@@ -42,13 +42,14 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
     """
     for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
         marks = (read_mark(vars(base).get(name), attribute, kind) for base in cls.__mro__)
-        mark = next((found for found in marks if found is not None), None)
+        mark = next((candidate for candidate in marks if candidate is not None), None)
         member = inspect.getattr_static(cls, name)
         if mark is None or member is None:
             continue
         function = getattr(member, "__func__", member)
         if not callable(function):
-            msg = f"{name_place(cls.__name__, cls)}: {name} hides a tool of a base class and is not a method"
+            where = name_with_location(cls.__name__, cls)
+            msg = f"{where}: {name} hides a tool of a base class and is not a method"
             raise EnvironmentDefinitionError(msg)
-        where = name_place(f"{cls.__name__}.{name}", function)
+        where = name_with_location(f"{cls.__name__}.{name}", function)
         yield Member(name, function, not isinstance(member, staticmethod), mark, where)

@@ -27,7 +27,7 @@ from ors_server.environments.native_tools import define_task_tool, define_toolse
 from ors_server.environments.offers import read_offers
 from ors_server.environments.package_versions import packages_of
 from ors_server.environments.prompt_blocks import flatten_messages
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.environments.tasks import ClassTasks
 from ors_server.environments.tool import MARK, ToolMarks, Toolset
 from ors_server.environments.toolset_names import find_toolset
@@ -59,7 +59,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     """Compute the definition of an `Environment` class."""
     check_attributes(cls)
     tools = read_tools(cls)
-    where = name_place(cls.__name__, cls)
+    where = name_with_location(cls.__name__, cls)
     toolsets = tuple(_take_toolset(cls, item) for item in cls.toolsets)
     session_toolsets = {name: _take_toolset(cls, item) for name, item in cls.session_toolsets.items()}
     everything = merge_tools(cls.__name__, tools, toolsets)
@@ -104,7 +104,7 @@ def is_incomplete(cls: type[Environment]) -> bool:
 
 
 def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetDefinition:
-    toolset = find_toolset(item, name_place(cls.__name__, cls))
+    toolset = find_toolset(item, name_with_location(cls.__name__, cls))
     toolset.check_environment(cls)
     return define_toolset(toolset)
 
@@ -121,11 +121,11 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
     Raises:
         EnvironmentDefinitionError: If there are none, two share a name, or the method fails.
     """
-    where = name_place(f"{cls.__name__}.list_splits", cls.list_splits)
+    where = name_with_location(f"{cls.__name__}.list_splits", cls.list_splits)
     try:
         raw = cls.list_splits()
     except NotImplementedError as error:
-        where = name_place(cls.__name__, cls)
+        where = name_with_location(cls.__name__, cls)
         raise EnvironmentDefinitionError(
             f'{where} must define list_splits, for instance as a class method that returns ["train", "test"]'
         ) from error
@@ -135,6 +135,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
         raise EnvironmentDefinitionError(f"{where} failed: {describe_authors(error)}") from error
     if inspect.isawaitable(raw):
         if inspect.iscoroutine(raw):
+            # Otherwise Python warns of a coroutine that was never awaited.
             raw.close()
         msg = f"{where} must not be async: it is read once, when the class is loaded"
         raise EnvironmentDefinitionError(msg)
@@ -170,6 +171,7 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
         _prepare(reward, task_spec)
+        # The base class's constructor is quick and cannot fail, so it needs no thread.
         if not has_init:
             return cls(task_spec, secrets)
         return await call_hook(cls, task_spec, secrets)
@@ -177,7 +179,10 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
             return [Message(role="user", blocks=list(await prompt(instance)))]
-        return _check_messages(await call_hook(instance.get_messages), cls.__name__)
+        items = listed(await call_hook(instance.get_messages))
+        if items is None or not all(isinstance(item, Message) for item in items):
+            raise EnvironmentFailedError(f"{cls.__name__}.get_messages must return Message objects")
+        return items
 
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
@@ -253,6 +258,7 @@ def copy_state(state: Any) -> JSONObject:
         TypeError: If it is not a JSON object.
         ValueError: If it holds NaN or an infinity.
     """
+    # Through text, so that the copy shares no object with the instance.
     copied = json.loads(json.dumps(state, allow_nan=False))
     if not isinstance(copied, dict):
         raise TypeError(f"it returned a {type(state).__name__}")
@@ -272,10 +278,10 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     named = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
 
     async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
-        given = await call_hook(instance.list_task_tools)
-        items = listed(given)
+        task_tools = await call_hook(instance.list_task_tools)
+        items = listed(task_tools)
         if items is None:
-            kind = type(given).__name__
+            kind = type(task_tools).__name__
             msg = f"{cls.__name__}.list_task_tools must return a list of tool names, not {kind}"
             raise EnvironmentFailedError(msg)
         unknown = [item for item in items if isinstance(item, str) and item not in named]
@@ -294,13 +300,6 @@ def _check_prompt(result: Any, where: str) -> Blocks:
         msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
-
-
-def _check_messages(result: Any, where: str) -> list[Message]:
-    items = listed(result)
-    if items is None or not all(isinstance(item, Message) for item in items):
-        raise EnvironmentFailedError(f"{where}.get_messages must return Message objects")
-    return items
 
 
 def check_group_scores(result: Any, expected: int, where: str) -> list[GroupScore]:

@@ -26,17 +26,17 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 def read_tools(cls: type) -> dict[str, ToolDefinition]:
     """Find the methods of a class that are marked as tools, in order of definition, base classes first."""
-    found: dict[str, ToolDefinition] = {}
+    definitions: dict[str, ToolDefinition] = {}
     for member in marked_members(cls, MARK, ToolMarks):
         if not (member.mark.is_tool or member.mark.terminal):
             continue
         if not member.mark.is_tool:
             raise EnvironmentDefinitionError(f"{member.where} is marked @terminal but not @tool; add @tool")
         definition = define_tool(member)
-        if definition.name in found:
+        if definition.name in definitions:
             raise EnvironmentDefinitionError(f"{member.where}: a second tool named {definition.name!r}")
-        found[definition.name] = definition
-    return found
+        definitions[definition.name] = definition
+    return definitions
 
 
 def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
@@ -158,6 +158,7 @@ def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[A
     model_name = signature.model_parameter
     names = () if signature.model is None or signature.takes_model else tuple(signature.model.model_fields)
 
+    # Once per session, so that a call pays only for its arguments.
     def bind(owner: Any) -> Callable[[Any, Any], Any]:
         method = getattr(owner, attribute)
 

@@ -107,7 +107,7 @@ class ResourceOffer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What an environment offers besides its tools."""
+    """The prompts and resources that an environment offers besides its tools."""
 
     prompts: Mapping[str, PromptOffer] = field(default_factory=dict[str, PromptOffer])
     """By name, in order of definition."""
@@ -155,6 +155,7 @@ def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
         msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
         raise EnvironmentDefinitionError(msg)
     parts = _PLACE.split(mark.uri)
+    # A name stands for one segment of the path (RFC 6570, simple expansion).
     pattern = "".join(f"(?P<{part}>[^/]+)" if i % 2 else re.escape(part) for i, part in enumerate(parts))
 
     async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
@@ -172,6 +173,7 @@ def _strings_only(member: Member[Any]) -> Signature:
     schema = signature.input_schema() or {}
     parts: dict[str, JSONObject] = schema.get("properties", {})
     wrong = [name for name, part in parts.items() if part.get("type") != "string"]
+    # MCP passes arguments of prompts and resources as strings.
     if wrong or signature.takes_model:
         listed = ", ".join(wrong) or "the model"
         msg = f"{member.where}: the parameters of prompts and resources are strings; change {listed}"
@@ -186,14 +188,16 @@ async def _call(
     arguments: Mapping[str, str],
     context: CallContext,
 ) -> Any:
-    known = {} if signature.model is None else signature.model.model_fields
-    missing = [name for name, part in known.items() if part.is_required() and name not in arguments]
+    fields = {} if signature.model is None else signature.model.model_fields
+    missing = [name for name, part in fields.items() if part.is_required() and name not in arguments]
     if missing:
         raise InvalidRequestError(f"missing arguments: {', '.join(missing)}")
-    given: dict[str, Any] = {name: value for name, value in arguments.items() if name in known}
+    named_arguments: dict[str, Any] = {name: value for name, value in arguments.items() if name in fields}
     if signature.context_parameter is not None:
-        given[signature.context_parameter] = context
-    return await call_author(partial(member.function, *((instance,) if member.takes_self else ()), **given))
+        named_arguments[signature.context_parameter] = context
+    return await call_author(
+        partial(member.function, *((instance,) if member.takes_self else ()), **named_arguments)
+    )
 
 
 def _as_messages(result: Any, where: str) -> list[Message]:

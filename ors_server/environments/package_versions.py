@@ -10,10 +10,10 @@ from ors_server.installation import PACKAGE
 
 def packages_of(source: type) -> dict[str, str]:
     """Return the versions of Python and of a class's distribution, if that has its package's name."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     name = source.__module__.partition(".")[0]
     if name == PACKAGE:  # whose distribution has another name, and another project's has this one
-        return {**found, name: __version__}
+        return {**versions, name: __version__}
     with suppress(metadata.PackageNotFoundError, ValueError):  # a file, or a distribution of another name
-        found[name] = metadata.version(name)
-    return found
+        versions[name] = metadata.version(name)
+    return versions

@@ -57,7 +57,10 @@ def read_signature(
     Raises:
         EnvironmentDefinitionError: If a parameter has no annotation or one that has no JSON Schema.
     """
-    hints = _type_hints(function, where)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise EnvironmentDefinitionError(f"{where}: its annotations cannot be read: {error}") from error
     parameters = list(inspect.signature(function).parameters.values())
     if takes_self:
         _check_self(parameters, hints, function, where)
@@ -137,6 +140,7 @@ def make_parser(
         return read
 
     def parse(arguments: JSONObject) -> Any:
+        # The usual call has no null, and is not copied.
         if None in arguments.values():
             arguments = {
                 key: value for key, value in arguments.items() if value is not None or key not in droppable
@@ -175,13 +179,6 @@ def _without_infinities(schema: JSONObject) -> JSONObject:
     return cleaned
 
 
-def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise EnvironmentDefinitionError(f"{where}: its annotations cannot be read: {error}") from error
-
-
 def _model_of(
     function: Callable[..., Any],
     parameters: list[inspect.Parameter],
@@ -201,6 +198,7 @@ def _model_of(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a parameter may be called `schema` or `copy`
             model = create_model(title, __config__=config, **fields)
+            # Now, so that a type without a schema is found when the class is loaded.
             model.model_json_schema()
     except (PydanticUserError, NameError, TypeError, ValueError) as error:
         raise EnvironmentDefinitionError(f"{where}: its parameters have no JSON Schema: {error}") from error

@@ -1,4 +1,4 @@
-"""Tools whose parameters are a JSON Schema that the author gives as data."""
+"""Tools whose parameters are a JSON Schema that the author passes as data."""
 
 import typing
 from collections.abc import Callable

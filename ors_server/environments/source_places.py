@@ -15,7 +15,7 @@ _BETWEEN = frozenset({"anyio", "pydantic"})
 """Packages whose frames may be between the server's and the author's."""
 
 
-def place_of(member: Any) -> str:
+def location_of(member: Any) -> str:
     """Return where a function or class is defined; empty if that is not known."""
     member = getattr(member, "__func__", member)
     try:
@@ -33,14 +33,14 @@ def _line_of_class(cls: Any) -> int:
     return inspect.findsource(cls)[1] + 1
 
 
-def name_place(name: str, member: Any) -> str:
+def name_with_location(name: str, member: Any) -> str:
     """Return a name with its place, for instance `Quiz.guess (quiz.py:12)`."""
-    place = place_of(member)
-    return f"{name} ({place})" if place else name
+    location = location_of(member)
+    return f"{name} ({location})" if location else name
 
 
-def place_of_error(error: BaseException) -> str:
-    """Return the innermost line of the author's code in an error's traceback; empty if there is none."""
+def location_of_error(error: BaseException) -> str:
+    """Return the innermost line of the author's code in an error's traceback; empty without one."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename)}:{error.lineno}"
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -1,4 +1,4 @@
-"""Environments that other packages have: sources, which make environments by name.
+"""Environments of other packages: sources, which make environments by name.
 
 A source is an entry point of the group `ors_server.sources`: its name is the first part of a reference such
 as `reasoning_gym/leg_counting`, its value the `module:OBJECT` of a `Source`. That module imports the package
@@ -25,7 +25,7 @@ log = get_logger("ors_server.sources")
 SOURCE_GROUP = "ors_server.sources"
 """Entry points under which installed packages offer sources by name."""
 FORCE = "!"
-"""Behind the name of an environment that its source lists as broken: make it all the same."""
+"""Suffix of a reference to an environment that its source lists as broken: make it anyway."""
 _LONGEST = 64
 """Characters of an environment's name."""
 _DIGEST = 8
@@ -58,8 +58,8 @@ class Source:
     install: str = ""
     """Command that installs what is required; that of the extra by default."""
     find_version: Callable[[str], str | None] | None = None
-    """Returns the version of an installed distribution, `None` without it; looks beside this package by
-    default. For packages in a virtual environment of their own."""
+    """Returns the version of an installed distribution, `None` without it; looks in this Python by default.
+    For packages in a separate virtual environment."""
 
     @property
     def install_command(self) -> str:
@@ -74,7 +74,7 @@ class Source:
         return self.extra or self.name.replace("_", "-")
 
     def missing(self) -> list[str]:
-        """Return what is not installed as required: for each, what was expected and what came."""
+        """Return what is not installed as required: for each, the expected and the actual version."""
         find = self.find_version or find_version
         wrong: list[str] = []
         for text in self.requires:
@@ -83,7 +83,7 @@ class Source:
             if version is None:
                 wrong.append(f"expected {text}, and it is not installed")
             elif pinned and version != pinned:
-                wrong.append(f"expected {text}, came version {version}")
+                wrong.append(f"expected {text}, got version {version}")
         return wrong
 
     def check_installed(self) -> None:
@@ -104,7 +104,7 @@ class Source:
             is_forced: Whether to make it although it is listed as broken.
 
         Raises:
-            UnknownEnvironmentError: If the source has none of that name.
+            UnknownEnvironmentError: If the source has no environment of that name.
             EnvironmentDefinitionError: If it is broken, something that it needs is not installed, or making
                 it fails.
         """
@@ -115,6 +115,7 @@ class Source:
                 f"{reference} is listed as broken: {self.broken[name]}; {reference}{FORCE} serves it all the "
                 "same"
             )
+        # After the name: a misspelt name should not first make its author install a package.
         self.check_installed()
         try:
             return self.make(name)
@@ -131,13 +132,13 @@ class Source:
         hint = (
             f"the nearest are {', '.join(near)}" if near else f"the first are {', '.join(names[:_NEAREST])}"
         )
-        shown = f"came {name!r}" if name else "came none"
+        shown = f"got {name!r}" if name else "got none"
         return f"expected one of {len(names)} names, {shown}; {hint}; ors-server list --available lists all"
 
 
 def nearest(name: str, names: Sequence[str]) -> list[str]:
     """Return the names that are most like one, the best first."""
-    by_key = {each.lower(): each for each in names}
+    by_key = {candidate.lower(): candidate for candidate in names}
     return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_NEAREST)]
 
 
@@ -184,19 +185,19 @@ def load_source(name: str) -> Source:
         )
     point = points[name]
     try:
-        found = point.load()
+        source = point.load()
     except (Exception, SystemExit) as error:
         raise EnvironmentDefinitionError(
             f"source {name}: importing {point.value} failed: {describe_authors(error)}"
         ) from error
-    if not isinstance(found, Source):
-        kind = type(found).__name__
-        raise EnvironmentDefinitionError(f"source {name}: expected a Source at {point.value}, came {kind}")
-    if found.name != name:
+    if not isinstance(source, Source):
+        kind = type(source).__name__
+        raise EnvironmentDefinitionError(f"source {name}: expected a Source at {point.value}, got {kind}")
+    if source.name != name:
         raise EnvironmentDefinitionError(
-            f"source {name}: {point.value} is named {found.name!r}; name its entry point so"
+            f"source {name}: {point.value} is named {source.name!r}; name its entry point so"
         )
-    return found
+    return source
 
 
 def split_source(reference: str) -> tuple[str, str] | None:
@@ -221,9 +222,10 @@ def find_sourced(reference: str) -> type[Environment] | None:
 
 def _points() -> dict[str, EntryPoint]:
     """Return the entry points by name; of two of one name, the one whose value sorts first."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
+    # Sorted, so that the choice does not depend on the order of installation.
     for point in sorted(entry_points(group=SOURCE_GROUP), key=lambda point: (point.name, point.value)):
-        kept = found.setdefault(point.name, point)
-        if kept.value != point.value:
-            log.warning("source_left_out", name=point.name, kept=kept.value, left_out=point.value)
-    return found
+        keeper = points.setdefault(point.name, point)
+        if keeper.value != point.value:
+            log.warning("source_left_out", name=point.name, kept=keeper.value, left_out=point.value)
+    return points

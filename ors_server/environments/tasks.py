@@ -5,7 +5,7 @@ from typing import Any, cast
 import anyio
 
 from ors_server.environments.boundary import AuthorRaisedError, call_author, listed
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.model.errors import (
     EnvironmentFailedError,
     TasksNotListableError,
@@ -24,7 +24,7 @@ class ClassTasks:
     def __init__(self, cls: Any, base: type, splits: frozenset[str]) -> None:
         """Find the methods that the author wrote; those of `base` do not count."""
         self._cls = cls
-        self._where = name_place(cls.__name__, cls)
+        self._where = name_with_location(cls.__name__, cls)
         self._splits = splits
         self._written = frozenset(
             name
@@ -59,7 +59,11 @@ class ClassTasks:
         """Return how many tasks a split has."""
         self._check_split(split)
         if "num_tasks" in self._written:
-            return self._check_count(await self._call("num_tasks", split))
+            count = await self._call("num_tasks", split)
+            if isinstance(count, int) and count >= 0:
+                return count
+            msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
+            raise EnvironmentFailedError(msg)
         tasks = await self._listed(split)
         if tasks is None:
             raise EnvironmentFailedError(f"{self._where} must define list_tasks, or num_tasks and get_task")
@@ -80,11 +84,11 @@ class ClassTasks:
             if tasks is None or not -len(tasks) <= index < len(tasks):
                 raise UnknownTaskError(_no_task(split, index, None if tasks is None else len(tasks)))
             return tasks[index]
-        asked = index
+        requested = index
         if index < 0:
             index += await self.num_tasks(split)
         if index < 0:
-            raise UnknownTaskError(_no_task(split, asked, await self.num_tasks(split)))
+            raise UnknownTaskError(_no_task(split, requested, await self.num_tasks(split)))
         try:
             return self._check_task(await self._call("get_task", split, index))
         except AuthorRaisedError as raised:  # an IndexError
@@ -117,6 +121,7 @@ class ClassTasks:
             return None
         if split in self._lists:
             return self._lists[split]
+        # One reader per split: an author's method may take minutes, and many sessions may ask at once.
         async with self._reading.setdefault(split, anyio.Lock()):
             if split not in self._lists and split not in self._unlistable:
                 await self._read(split)
@@ -144,12 +149,6 @@ class ClassTasks:
         if split not in self._splits:
             msg = f"Invalid split {split!r}; this environment has {', '.join(sorted(self._splits))}"
             raise UnknownSplitError(msg)
-
-    def _check_count(self, count: Any) -> int:
-        if isinstance(count, int) and count >= 0:
-            return count
-        msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
-        raise EnvironmentFailedError(msg)
 
     def _check_tasks(self, tasks: Any) -> list[JSONObject]:
         items = listed(tasks)

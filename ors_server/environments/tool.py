@@ -75,7 +75,7 @@ def tool(
     Args:
         name: The tool's name; the method's by default. Matches `[A-Za-z0-9_-]{1,64}`.
         shared: Whether every task has it; otherwise only those whose `list_task_tools` names it.
-        concurrent: Whether it may run beside other calls of the session.
+        concurrent: Whether it may run at the same time as other calls of the session.
         exclusive: Whether it runs alone: after earlier calls and before later ones; for tools that grade.
         time_limit: Seconds that one call may take, at most the policy's; `None` leaves it to the policy.
 
@@ -92,6 +92,7 @@ def tool(
 
     def mark(target: _Function) -> _Function:
         _check_target(target)
+        # `@terminal` may have been applied first.
         before = marks_of(target)
         setattr(
             target,

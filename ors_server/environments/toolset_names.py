@@ -24,10 +24,10 @@ def find_toolset(item: type[Toolset] | str, where: str) -> type[Toolset]:
     """Return a toolset's class; raises EnvironmentDefinitionError for an unknown name."""
     if not isinstance(item, str):
         return item
-    place = TOOLSETS.get(item)
-    if place is None:
+    location = TOOLSETS.get(item)
+    if location is None:
         names = ", ".join(TOOLSETS)
         msg = f"{where}: there is no toolset named {item!r}; the names are {names}, and a class will do too"
         raise EnvironmentDefinitionError(msg)
-    module, name = place.split(":")
+    module, name = location.split(":")
     return cast("type[Toolset]", getattr(import_module(module), name))

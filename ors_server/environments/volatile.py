@@ -13,12 +13,12 @@ def read_volatile(cls: Any) -> tuple[str, ...]:
     Raises:
         EnvironmentDefinitionError: As `check_patterns`, or if it is not a sequence.
     """
-    given: object = getattr(cls, "volatile", ())
+    patterns: object = getattr(cls, "volatile", ())
     where = f"{cls.__name__}.volatile"
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        raise EnvironmentDefinitionError(f"{where} is a list of regular expressions, not {given!r:.80}")
+    if isinstance(patterns, str | bytes) or not isinstance(patterns, Sequence):
+        raise EnvironmentDefinitionError(f"{where} is a list of regular expressions, not {patterns!r:.80}")
     try:
-        return check_patterns(cast("Sequence[object]", given))
+        return check_patterns(cast("Sequence[object]", patterns))
     except ValueError as error:
         raise EnvironmentDefinitionError(f"{where}: {error}") from error
 

@@ -1,4 +1,12 @@
-"""An agent's view of one attempt: its prompt, tools and calls, which are counted."""
+"""An agent's view of one attempt: its prompt, tools and calls, which are counted.
+
+Invariants:
+
+- A call is counted before it is made, and its reward added after its answer. A call whose answer was lost
+  leaves `_unanswered` above 0, so that `own_sum` is `None` instead of a wrong sum.
+- `is_unjudged` never goes back to false: an attempt with one ungraded call has no return.
+- After the end of the episode no call reaches the server.
+"""
 
 import inspect
 import math
@@ -13,24 +21,24 @@ from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.call_result import OVER, CallResult, refused
 from ors_server.client.session_summary import Summary
 from ors_server.evaluation.budgets import Meter
-from ors_server.evaluation.runs import AttemptPlace
+from ors_server.evaluation.runs import AttemptKey
 from ors_server.evaluation.targets import Actions, Target, TargetError
 from ors_server.model.errors import NotSupportedError
 from ors_server.model.wire import JSONObject, Message, TextBlock, ToolListing
 
 
 class AgentSession:
-    """One attempt as its agent sees it: its place, its `seed`, and its prompt, tools and calls.
+    """One attempt as its agent sees it: its key, its `seed`, and its prompt, tools and calls.
 
     `log` takes lines for the readers of the run.
     """
 
     def __init__(
-        self, target: Target, place: AttemptPlace, seed: int, episode: AsyncEpisode, meter: Meter
+        self, target: Target, key: AttemptKey, seed: int, episode: AsyncEpisode, meter: Meter
     ) -> None:
-        self.split = place.split
-        self.index = place.index
-        self.attempt = place.attempt
+        self.split = key.split
+        self.index = key.index
+        self.attempt = key.attempt
         self.seed = seed
         self.environment = target.environment
         self.target_name = target.name
@@ -102,12 +110,14 @@ class AgentSession:
             BudgetSpentError: If the attempt has no call left.
             OrsServerError: If the call failed through no fault of the agent's.
         """
+        # Refused before it is counted: no call after the end reaches the server.
         if self._is_over:
             return refused("", tool, "the episode is over; no further call is made", OVER)
         self._meter.begin_call()
         self._unanswered += 1
         result = await self._episode.call(tool, arguments or {}, call_id=f"call-{self._meter.calls}")
         self._unanswered -= 1
+        # Over MCP a server may hide rewards and step numbers; sums of received rewards would then be wrong.
         if self._target.by_mcp and result.step is None and result.refusal != OVER:
             self._hides_rewards = True
         if result.reward is not None:
@@ -142,7 +152,7 @@ class AgentSession:
         """Return an MCP endpoint for a program that plays this episode; its calls are not counted here.
 
         Raises:
-            TargetError: If the target has none.
+            TargetError: If the target gives no URL.
         """
         if not self._target.gives_urls:
             raise TargetError(
@@ -157,17 +167,17 @@ class AgentSession:
     async def summary(self) -> Summary | None:
         """Return the server's figures so far, or the final ones; `None` from a server that keeps none."""
         try:
-            found = await self._episode.summary()
+            summary = await self._episode.summary()
         except NotSupportedError:
             return None
-        self.episode_id = found.episode_id
-        self.task_hash = found.task_hash or self.task_hash
-        return found
+        self.episode_id = summary.episode_id
+        self.task_hash = summary.task_hash or self.task_hash
+        return summary
 
     async def has_ended(self) -> bool:
         """Ask the server whether the episode is over."""
-        found = await self.summary()
-        return found is not None and found.stop_reason is not None
+        summary = await self.summary()
+        return summary is not None and summary.stop_reason is not None
 
     async def known_actions(self, name: str) -> Actions | None:
         """Return the actions that `gold_actions` or `blank_actions` of the environment has for this task."""
@@ -185,11 +195,12 @@ class BlockingAgentSession:
         self.rng = session.rng
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._session, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
+        # Called in the agent's worker thread: async methods run on the event loop of the run.
+        attribute = getattr(self._session, name)
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
 
         def wait(*values: Any, **named: Any) -> Any:
-            return anyio.from_thread.run(partial(found, *values, **named))
+            return anyio.from_thread.run(partial(attribute, *values, **named))
 
         return wait

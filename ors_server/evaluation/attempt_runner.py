@@ -1,8 +1,15 @@
 """Plays one attempt, from the request for a session to its result.
 
-Decides the result of an attempt from what its agent, its session and its server report; pure.
+Also decides the result of an attempt from what its agent, its session and its server report (`judge`, a pure
+function), and derives the seeds of a run's attempts.
 
-The seeds of a run's attempts.
+Invariants:
+
+- `play` returns a result for every failure; only cancellation and errors of this process leave it.
+- The first ending counts. A budget that runs out cancels the agent, and the errors that follow from that are
+  not the reason.
+- An attempt either has a return or an error, never both. The return comes from the server, and a sum of
+  received rewards that contradicts it makes the attempt errored.
 """
 
 import hashlib
@@ -20,7 +27,7 @@ from ors_server.client.session_summary import Summary
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.budgets import NO_BUDGET, BudgetSpentError, Limit, Meter, UsageBudget
-from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptKey, AttemptStatus
 from ors_server.evaluation.targets import Target
 from ors_server.export.episodes import is_played_out
 from ors_server.model.clock import Clock
@@ -74,8 +81,8 @@ class AttemptEnd:
         """The last reward, as the server has it, else as the session received it; `None` if unjudged."""
         if self.summary is not None and self.summary.unjudged_steps:
             return None
-        known = None if self.summary is None else self.summary.last_reward
-        return self.own_last if known is None else known
+        server_reward = None if self.summary is None else self.summary.last_reward
+        return self.own_last if server_reward is None else server_reward
 
 
 def judge(end: AttemptEnd, success_at: float) -> dict[str, Any]:
@@ -87,7 +94,7 @@ def judge(end: AttemptEnd, success_at: float) -> dict[str, Any]:
     summary = end.summary
     paid = end.own_sum if summary is None else summary.episode_return
     error, limit = _error(end, paid), _limit(end)
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "last_reward": end.last_reward,
         "finished": end.is_played_out or (end.server_reason is None and end.is_over),
         "stop_reason": "error" if end.ending.error is not None else _stop_reason(end, limit),
@@ -96,22 +103,26 @@ def judge(end: AttemptEnd, success_at: float) -> dict[str, Any]:
         "metrics": {} if summary is None else dict(summary.metrics),
     }
     if error is not None:
-        return {**known, "status": AttemptStatus.ERRORED, "error": error}
+        return {**fields, "status": AttemptStatus.ERRORED, "error": error}
     status = AttemptStatus.DONE if limit is None else AttemptStatus.OVER_BUDGET
     success = paid is not None and paid >= success_at
-    return {**known, "status": status, "episode_return": paid, "success": success}
+    return {**fields, "status": status, "episode_return": paid, "success": success}
 
 
 def _limit(end: AttemptEnd) -> Limit | None:
     is_own = end.own_step_limit is not None and end.server_reason == "step_limit"
+    # The server ended the episode at the limit that this run set because of its budget: that is a spent
+    # budget, not the environment's own limit.
     if is_own and end.summary is not None and end.summary.steps >= (end.own_step_limit or 0):
         return Limit.STEPS
+    # An episode that ended by itself counts fully, even if the budget ran out with its last call.
     return None if end.is_played_out else end.ending.limit
 
 
 def _stop_reason(end: AttemptEnd, limit: Limit | None) -> str:
     if limit is not None:
         return limit.value
+    # `deleted` and `shutdown` say how the session ended, not why the agent stopped.
     if end.server_reason not in {None, "deleted", "shutdown"}:
         return str(end.server_reason)
     return "completed" if end.is_over else end.ending.stop_reason
@@ -134,21 +145,23 @@ def _error(end: AttemptEnd, paid: float | None) -> str | None:
 def _doubt(end: AttemptEnd, paid: float | None) -> str | None:
     """Return why the return cannot be trusted."""
     if paid is None:
-        return "the return is not known: the server keeps no figures, and not every reward came here"
+        return "the return is not known: the server keeps no figures, and not every reward was received"
     if end.own_sum is not None and not math.isclose(end.own_sum, paid, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-        return f"the rewards that came here add up to {end.own_sum!r}, but the server's return is {paid!r}"
+        return f"the received rewards add up to {end.own_sum!r}, but the server's return is {paid!r}"
+    # A server that ended the episode without a reward graded nothing: 0 would be a wrong return.
     has_ended = end.server_reason == "completed" or (end.server_reason is None and end.is_over)
     if has_ended and (end.is_unjudged or end.last_reward is None):
         return "the environment ended the episode without a reward: it could not be graded"
     return None
 
 
-def seed_of(run_seed: int, place: AttemptPlace) -> int:
+def seed_of(run_seed: int, key: AttemptKey) -> int:
     """Return an attempt's seed in [0, 2**53): the first 53 bits of a SHA-256.
 
-    It depends on the run's seed and the attempt's place only, so it is the same in every such run.
+    It depends on the run's seed and the attempt's key only, so it is the same in every such run.
     """
-    text = f"{run_seed}/{place.split}/{place.index}/{place.attempt}"
+    text = f"{run_seed}/{key.split}/{key.index}/{key.attempt}"
+    # 53 bits, because JSON numbers above 2**53 are not exact in every reader.
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11
 
 
@@ -186,12 +199,12 @@ class AttemptRunner:
         self.rules = rules
         self.clock = clock
 
-    async def play(self, place: AttemptPlace) -> tuple[Attempt, list[str]]:
+    async def play(self, key: AttemptKey) -> tuple[Attempt, list[str]]:
         """Play one attempt, and return its result and the lines that the agent logged.
 
         A failure is a result, not an exception.
         """
-        running = _RunningAttempt(self, place)
+        running = _RunningAttempt(self, key)
         await running.run()
         return running.result(), [encodable(line) for line in running.log]
 
@@ -199,13 +212,13 @@ class AttemptRunner:
 class _RunningAttempt:
     """One attempt in progress."""
 
-    def __init__(self, runner: AttemptRunner, place: AttemptPlace) -> None:
+    def __init__(self, runner: AttemptRunner, key: AttemptKey) -> None:
         self._target = runner.target
         self._agent = runner.agent
         self._clock = runner.clock
         self._rules = runner.rules
-        self._place = place
-        self._seed = seed_of(self._rules.seed, place)
+        self._key = key
+        self._seed = seed_of(self._rules.seed, key)
         self._started_at = self._clock.now()
         self._started = self._clock.monotonic()
         self._meter = Meter(self._rules.budget, counts_tokens=self._rules.counts_tokens)
@@ -218,34 +231,36 @@ class _RunningAttempt:
     async def run(self) -> None:
         try:
             async with self._target.episode(
-                self._place.split,
-                self._place.index,
+                self._key.split,
+                self._key.index,
                 seed=self._seed,
                 labels=self._labels(),
                 policy=self._policy(),
             ) as episode:
-                session = AgentSession(self._target, self._place, self._seed, episode, self._meter)
+                session = AgentSession(self._target, self._key, self._seed, episode, self._meter)
                 self._session, session.log = session, self.log
                 await self._play_in_time(session)
+            # The context has ended the session, so that the figures are final.
             self._summary = await session.summary()
         except Exception as error:  # noqa: BLE001  (a foreign server may fail in any way)
             self._fail(error)
 
     def _labels(self) -> Mapping[str, str]:
         name = str(self._agent.describe().get("name", ""))[:MAX_NAME]
-        labels = {"run": self._rules.run_id, "attempt": str(self._place.attempt)}
+        labels = {"run": self._rules.run_id, "attempt": str(self._key.attempt)}
         return {**labels, "agent": name} if name else labels
 
     def _policy(self) -> Mapping[str, Any]:
         """Let the episode enforce a step budget that the session cannot; a policy only becomes stricter."""
-        most, policy = self._rules.budget.steps, self._rules.policy
-        if most is None or not self._agent.plays_outside:
+        max_steps, policy = self._rules.budget.steps, self._rules.policy
+        if max_steps is None or not self._agent.plays_outside:
             return policy
-        others = (policy.get("step_limit"), self._target.step_limit)
-        if any(limit is not None and limit <= most for limit in others):
+        limits = (policy.get("step_limit"), self._target.step_limit)
+        # A stricter limit of the environment or the run ends the episode first, so that it is no budget.
+        if any(limit is not None and limit <= max_steps for limit in limits):
             return policy
-        self._own_step_limit = most
-        return {**policy, "step_limit": most}
+        self._own_step_limit = max_steps
+        return {**policy, "step_limit": max_steps}
 
     async def _play_in_time(self, session: AgentSession) -> None:
         seconds = self._rules.budget.seconds
@@ -253,6 +268,7 @@ class _RunningAttempt:
             await self._play(session)
             return
         async with anyio.create_task_group() as group:
+            # A task on the run's clock and not `move_on_after`, so that tests can move the time.
             group.start_soon(self._alarm, seconds, group.cancel_scope)
             await self._play(session)
             group.cancel_scope.cancel()
@@ -266,6 +282,7 @@ class _RunningAttempt:
         try:
             await session.messages()  # so that the record has the prompt, also if the agent does not read it
             report = await self._agent.play(session)
+            # Also a report beyond the budget ends the attempt; it raises here.
             self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
             self._end(Ending(report.stop_reason))
         except Exception as error:  # noqa: BLE001  (an agent is anybody's code)
@@ -299,10 +316,10 @@ class _RunningAttempt:
         return Attempt(
             run_id=self._rules.run_id,
             environment=self._target.environment,
-            split=self._place.split,
-            index=self._place.index,
+            split=self._key.split,
+            index=self._key.index,
             task_hash="" if session is None else session.task_hash,
-            attempt=self._place.attempt,
+            attempt=self._key.attempt,
             seed=self._seed,
             started_at=self._started_at,
             seconds=self._clock.monotonic() - self._started,
@@ -318,20 +335,17 @@ class _RunningAttempt:
 
 
 def encodable(text: str) -> str:
-    """Return a text that a file can hold: half of a surrogate pair, from anybody's code, becomes `?`."""
+    """Return a text that can be written as UTF-8: half of a surrogate pair becomes `?`."""
     return text.encode(errors="replace").decode()
 
 
 def describe(error: BaseException) -> str:
-    """Return one line: our own errors' message; of others the type too, and the line of the agent's code."""
+    """Return one line: our own errors' message; for others also the type and the line of the agent's code."""
     text = encodable(" ".join(str(error).split()))
     if isinstance(error, OrsServerError) and text:
         return text
-    return f"{type(error).__name__}: {text}{_place_of(error)}"
-
-
-def _place_of(error: BaseException) -> str:
-    """Return ` (file.py:12)`: the last line of code that is neither ours nor an installed package's."""
+    # The last line of code that is neither ours nor an installed package's is probably the agent's mistake.
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    location = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {text}{location}"

@@ -10,11 +10,11 @@ from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import RecordReader
 
 MAX_TRANSCRIPTS = 100
-"""Most transcripts of one report."""
+"""Maximum number of transcripts of one report."""
 MAX_STEPS = 50
-"""Most steps of one transcript."""
+"""Maximum number of steps of one transcript."""
 MAX_CHARACTERS = 2000
-"""Most characters of one text."""
+"""Maximum number of characters of one text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) ->
     """Read the transcripts of attempts in the store: failed ones first, then the lowest returns."""
     transcripts: list[Transcript] = []
     for attempt in sorted(
-        attempts, key=lambda one: (one.error is None, one.episode_return or 0.0, one.place)
+        attempts, key=lambda attempt: (attempt.error is None, attempt.episode_return or 0.0, attempt.key)
     ):
         if len(transcripts) == MAX_TRANSCRIPTS:
             break

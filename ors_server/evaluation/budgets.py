@@ -1,4 +1,4 @@
-"""What attempts and runs may use up, and the sums that show when they have."""
+"""Budgets of attempts and runs, and meters that count what is used up."""
 
 import math
 from dataclasses import dataclass, fields
@@ -35,7 +35,7 @@ class BudgetError(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class UsageBudget:
-    """Most that may be used up; `None` sets no limit."""
+    """The maximum that may be used up; `None` sets no limit."""
 
     steps: int | None = None
     """Tool calls."""
@@ -58,7 +58,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Meter:
-    """Counts what one attempt uses up; a sum is `None` until a number is reported for it."""
+    """Counts what one attempt uses up; a sum is `None` until a number is reported."""
 
     def __init__(self, budget: UsageBudget = NO_BUDGET, *, counts_tokens: bool = False) -> None:
         """Start at nothing.
@@ -101,6 +101,7 @@ class Meter:
         self.tokens_in = _sum(self.tokens_in, tokens_in)
         self.tokens_out = _sum(self.tokens_out, tokens_out)
         self.cost = _sum(self.cost, cost)
+        # Checked after counting: tokens and cost are known only when they are spent.
         if _is_over((self.tokens_in or 0) + (self.tokens_out or 0), self.budget.tokens):
             raise BudgetSpentError(Limit.TOKENS)
         if _is_over(self.cost or 0.0, self.budget.cost):
@@ -120,7 +121,7 @@ class RunMeter:
             BudgetError: If `most_errors` is less than 1.
         """
         if most_errors is not None and most_errors < 1:
-            raise BudgetError(f"the number of errors that are borne is at least 1, not {most_errors}")
+            raise BudgetError(f"max errors must be at least 1, got {most_errors}")
         self._budget = budget
         self._most_errors = most_errors
         self._steps = self._tokens = self._errors = 0
@@ -129,6 +130,7 @@ class RunMeter:
     def add(self, attempt: Attempt) -> None:
         """Count an attempt that has ended."""
         self._steps += attempt.steps
+        # Only errors in a row count: a broken endpoint fails each attempt, a broken task fails now and then.
         self._tokens += (attempt.tokens_in or 0) + (attempt.tokens_out or 0)
         self._cost += attempt.cost or 0.0
         self._errors = self._errors + 1 if attempt.status is AttemptStatus.ERRORED else 0
@@ -146,12 +148,14 @@ class RunMeter:
             (Limit.COST, self._cost, self._budget.cost),
             (Limit.SECONDS, seconds, self._budget.seconds),
         )
-        return next((limit for limit, amount, most in used if most is not None and amount >= most), None)
+        return next(
+            (limit for limit, amount, maximum in used if maximum is not None and amount >= maximum), None
+        )
 
 
 def _sum(number: Number | None, other: Number | None) -> Number | None:
     return other if number is None else number if other is None else number + other
 
 
-def _is_over(amount: float, most: float | None) -> bool:
-    return most is not None and amount > most
+def _is_over(amount: float, maximum: float | None) -> bool:
+    return maximum is not None and amount > maximum

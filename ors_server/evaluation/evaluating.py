@@ -43,6 +43,7 @@ async def evaluate(
     options, written = options or RunOptions(), RunFolder(folder)
     player, is_own = await _player(agent, options.agent_options or {})
     try:
+        # A folder with a run resumes it, so that a program that is started again continues where it stopped.
         if (written.path / RUN_FILE).exists():
             run = read_run(folder)
             options = resume_options(run, options)
@@ -61,7 +62,7 @@ async def evaluate(
 async def _player(
     agent: str | EvaluationAgent | Callable[..., Any], options: Mapping[str, Any]
 ) -> tuple[EvaluationAgent, bool]:
-    """Return the agent, and whether it was made here."""
+    """Return the agent, and whether it was created here and must be closed."""
     if isinstance(agent, str):
         return await choose_agent(agent, options, open_reader), True
     if isinstance(agent, EvaluationAgent):

@@ -8,9 +8,9 @@ from ors_server.evaluation.number_format import count_of
 from ors_server.evaluation.runs import Attempt
 
 MAX_REASONS = 5
-"""Most reasons that are shown; the others are counted."""
+"""Maximum number of reasons that are shown; the others are counted."""
 MAX_CHARACTERS = 300
-"""Most characters of one reason."""
+"""Maximum number of characters of one reason."""
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
 """Addresses, ids and numbers: reasons that differ only in these are the same."""
 
@@ -20,15 +20,15 @@ class FailureGroup:
     """Attempts that failed for the same reason."""
 
     reason: str
-    """Of the first attempt."""
+    """The reason of the first attempt."""
     count: int
     first: Attempt
-    """In the order of places."""
+    """The attempt with the lowest key."""
 
     def describe(self) -> str:
-        """Return the reason and the place of the first attempt, in one line."""
+        """Return the reason and the first attempt's key, in one line."""
         reason = self.reason if len(self.reason) <= MAX_CHARACTERS else f"{self.reason[:MAX_CHARACTERS]}…"
-        return f"{reason}; first at {self.first.place}"
+        return f"{reason}; first at {self.first.key}"
 
 
 def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
@@ -37,13 +37,11 @@ def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
     for attempt in attempts:
         if attempt.error is not None:
             members.setdefault(_VARYING.sub("#", attempt.error), []).append(attempt)
-    groups = [_grouped(member) for member in members.values()]
-    return sorted(groups, key=lambda group: (-group.count, group.first.place))
-
-
-def _grouped(members: list[Attempt]) -> FailureGroup:
-    first = min(members, key=lambda attempt: attempt.place)
-    return FailureGroup(first.error or "", len(members), first)
+    groups: list[FailureGroup] = []
+    for failed in members.values():
+        first = min(failed, key=lambda attempt: attempt.key)
+        groups.append(FailureGroup(first.error or "", len(failed), first))
+    return sorted(groups, key=lambda group: (-group.count, group.first.key))
 
 
 def failure_lines(attempts: Iterable[Attempt], played: int) -> list[str]:

@@ -35,20 +35,20 @@ def mean_pass_at_k(groups: Iterable[Sequence[float | None]], k: int, threshold: 
     Args:
         groups: For each task the rewards of its attempts; `None` for an attempt that was not judged.
         k: At least 1.
-        threshold: Least reward that is a success.
+        threshold: Minimum reward of a success.
 
     Raises:
         ValueError: If k is below 1, or a reward or the threshold is NaN.
     """
     if k < 1 or isnan(threshold):
-        raise ValueError(f"k is at least 1 and the threshold a number, not {k!r} and {threshold!r}")
+        raise ValueError(f"k must be at least 1 and the threshold a number, got {k!r} and {threshold!r}")
     estimates: list[float] = []
     for group in groups:
-        rewards = [one for one in group if one is not None]
+        rewards = [reward for reward in group if reward is not None]
         if any(isnan(reward) for reward in rewards):
-            raise ValueError("a reward is a number or None, not NaN")
+            raise ValueError("a reward must be a number or None, got NaN")
         if len(rewards) >= k:
-            successes = sum(1 for one in rewards if one >= threshold)
+            successes = sum(1 for reward in rewards if reward >= threshold)
             estimates.append(pass_at_k(len(rewards), successes)[k - 1])
     return sum(estimates) / len(estimates) if estimates else None
 
@@ -81,7 +81,9 @@ def chosen_ks(attempts: int) -> tuple[int, ...]:
 
 def _check(attempts: int, successes: int) -> None:
     if not 0 <= successes <= attempts:
-        raise ValueError(f"successes lie between 0 and the {attempts} attempts; there are {successes}")
+        raise ValueError(
+            f"successes must be between 0 and {attempts}, the number of attempts; got {successes}"
+        )
 
 
 def _all_of(attempts: int, successes: int) -> list[float]:
@@ -92,11 +94,13 @@ def _all_of(attempts: int, successes: int) -> list[float]:
 def _mean_greatest(falling: Sequence[float], k: int) -> float:
     count = len(falling)
     if not 1 <= k <= count:
-        raise ValueError(f"k lies between 1 and the {count} returns; it is {k}")
+        raise ValueError(f"k must be between 1 and {count}, the number of returns; got {k}")
     share = k / count  # of the draws, those whose greatest is the first one
     mean = 0.0
-    for place, value in enumerate(falling[: count - k + 1]):
+    for rank, value in enumerate(falling[: count - k + 1]):
         mean += share * value
-        left = count - place - 1
+        left = count - rank - 1
+        # The next return is the greatest of a draw if that misses all before: the ratio of neighbouring
+        # binomial coefficients.
         share *= (left - k + 1) / left if left else 0.0
     return mean

@@ -21,13 +21,13 @@ ATTEMPTS_FILE = "attempts.jsonl"
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read the run of a folder; raises `RecordError` if there is none, or its form is another one."""
+    """Read the run of a folder; raises `RecordError` if it is missing or has an unknown form."""
     path = Path(folder) / RUN_FILE
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RecordError(
-            f"{folder} is no folder of a run: {path} cannot be read: {error.strerror}"
+            f"{folder} is not the folder of a run: cannot read {path}: {error.strerror}"
         ) from error
     run = RUN.read(text)
     if run.form != FORM:
@@ -37,12 +37,13 @@ def read_run(folder: str | Path) -> Run:
 
 
 def read_attempts(folder: str | Path) -> Iterator[Attempt]:
-    """Yield the attempts in the order of their end; raises `RecordError` if a complete line is none."""
+    """Yield the attempts in the order of their end; raises `RecordError` on a malformed line."""
     path = Path(folder) / ATTEMPTS_FILE
     if not path.exists():
         return
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
+            # The last line of a run that was killed while it wrote; the attempt is played again.
             if not line.endswith(b"\n"):
                 return
             try:
@@ -79,6 +80,7 @@ class RunFolder:
         if self._file is None:
             self._file = self._open()
         line = memoryview(ATTEMPT.write(attempt) + b"\n")
+        # `os.write` may write a part, such as on a full disk.
         while line:
             line = line[os.write(self._file, line) :]
         os.fsync(self._file)
@@ -103,12 +105,15 @@ class RunFolder:
         path = self.path / ATTEMPTS_FILE
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
+            # Two processes in one folder would play and record the same attempts twice. The kernel releases
+            # the lock when a process ends.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(file)
             raise RecordError(
                 f"another process plays the run in {self.path}; wait until it has ended"
             ) from error
+        # Cut under the lock only: another process may just be writing that line.
         os.ftruncate(file, whole_length(path))
         return file
 

@@ -86,6 +86,7 @@ async def prove(
     definition = define(await anyio.to_thread.run_sync(lambda: source.load(name, is_forced=True)))
     problems: list[str] = []
     played = {agent: await _play(definition, agent, tasks, on_progress, problems) for agent in AGENTS}
+    # Once more with the same seed; problems were already reported by the first time.
     again = await _play(definition, "random", tasks, on_progress, [])
     prompts = [await _prompts(definition, tasks, problems) for _ in range(2)]
     is_repeatable = prompts[0] == prompts[1] and _outcomes(played["random"]) == _outcomes(again)
@@ -128,6 +129,7 @@ async def _play(
         except AgentSettingsError:  # no gold actions
             return []
         attempts = list(read_attempts(Path(folder) / "run"))
+    # An oracle without actions for single tasks is no failure of the environment.
     errors = [
         attempt.error
         for attempt in attempts
@@ -135,7 +137,7 @@ async def _play(
     ]
     if errors:
         problems.append(f"{len(errors)} of {len(attempts)} episodes of the {agent} failed: {errors[0]}")
-    return sorted(attempts, key=lambda each: each.index)
+    return sorted(attempts, key=lambda attempt: attempt.index)
 
 
 def _test_split(definition: EnvironmentDefinition) -> str:
@@ -145,15 +147,15 @@ def _test_split(definition: EnvironmentDefinition) -> str:
 
 async def _prompts(definition: EnvironmentDefinition, tasks: int, problems: list[str]) -> list[str]:
     split = _test_split(definition)
-    found: list[str] = []
+    prompts: list[str] = []
     async with open_environment(definition) as client:
         for index in spread(await definition.tasks.num_tasks(split), tasks):
             try:
                 session = await client.create(split=split, index=index, seed=0)
-                found.append(await session.prompt())
+                prompts.append(await session.prompt())
             except OrsServerError as error:
                 problems.append(f"the prompt of task {index} failed: {error}")
-    return found
+    return prompts
 
 
 def _outcomes(attempts: Sequence[Attempt]) -> list[tuple[int, float | None, int]]:

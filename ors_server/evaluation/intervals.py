@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 MIN_TASKS = 2
-"""With fewer, the variance of a mean cannot be estimated."""
+"""With fewer tasks, the variance of a mean cannot be estimated."""
 _STANDARD = NormalDist()
 
 
@@ -27,7 +27,7 @@ class Interval:
 def z_of(confidence: float) -> float:
     """Return half the width of a normal two-sided interval in standard errors, such as 1.96 for 0.95."""
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
+        raise ValueError(f"a confidence must be between 0 and 1, got {confidence}")
     return _STANDARD.inv_cdf(0.5 + confidence / 2)
 
 
@@ -41,6 +41,7 @@ def wilson(rate: float, trials: float, confidence: float = 0.95) -> Interval:
     shrink = 1.0 + z * z / trials
     middle = (rate + z * z / (2 * trials)) / shrink
     half = z / shrink * math.sqrt(rate * (1 - rate) / trials + (z / (2 * trials)) ** 2)
+    # Exact at the ends, where rounding would leave a bound slightly off 0 or 1.
     return Interval(
         low=0.0 if rate <= 0.0 else max(0.0, middle - half),
         high=1.0 if rate >= 1.0 else min(1.0, middle + half),
@@ -85,6 +86,7 @@ def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
     error = standard_error(rates)
     if error is None or error <= 0.0 or total == tasks:
         return float(tasks)
+    # Rounding may push the estimate outside of what is possible.
     return min(float(total), max(float(tasks), rate * (1 - rate) / error**2))
 
 

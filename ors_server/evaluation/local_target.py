@@ -36,8 +36,8 @@ async def open_local_target(
         environment: A class, a reference as for the command line, or a definition.
         name: The target's name in the run; the reference, or the environment's name, by default.
         store: Where episodes are recorded; closed at the end. Memory by default.
-        sandbox: The requested isolation for what agents run, or one that is already open and is not closed
-            here; the strongest that works here by default.
+        sandbox: The requested isolation for what agents run, or an open backend, which is not closed here; by
+            default the strongest isolation that works here.
 
     Raises:
         UnknownEnvironmentError: If a reference leads to no environment, or to several.
@@ -83,9 +83,9 @@ def choose_definition(
         UnknownEnvironmentError: If none has the name, or there are several and no name.
         EnvironmentDefinitionError: If it breaks a rule.
     """
-    found = definitions_of(environment)
-    chosen = [one for one in found if name is None or one.name == name.lower()]
+    definitions = definitions_of(environment)
+    chosen = [definition for definition in definitions if name is None or definition.name == name.lower()]
     if len(chosen) == 1:
         return chosen[0]
-    names = ", ".join(one.name for one in found)
+    names = ", ".join(definition.name for definition in definitions)
     raise UnknownEnvironmentError(f"{environment} leads to {names}; name one of them with --environment")

@@ -22,6 +22,7 @@ def number(value: float | None, figures: int = 4) -> str:
         return NOTHING
     if value == 0:
         return "0"
+    # Digits after the point for so many significant ones; at most 8, so that tiny numbers stay readable.
     digits = max(0, figures - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{min(digits, 8)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -41,6 +42,7 @@ def measured(value: float, interval: Interval | None, *, as_percent: bool = Fals
     decimals = min(1 - math.floor(math.log10(width / 2)), 1 if as_percent else 8)
 
     def spell(part: float) -> str:
+        # `+ 0.0` turns a rounded -0.0 into 0.0.
         return f"{round(scale * part, decimals) + 0.0:,.{max(0, decimals)}f}"
 
     unit = " %" if as_percent else ""
@@ -71,9 +73,9 @@ def chance(p: float) -> str:
     return "p < 0.001" if p < 2 * _TINY else f"p = {p:.3f}"
 
 
-def count_of(count: int, one: str, many: str | None = None) -> str:
-    """Format a count with its noun; the plural is `one` with an s by default."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def count_of(count: int, singular: str, many: str | None = None) -> str:
+    """Format a count with its noun; the plural is `singular` with an s by default."""
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
 def between(interval: Interval | None, *, as_percent: bool = False) -> str:

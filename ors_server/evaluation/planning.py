@@ -14,6 +14,7 @@ from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
 from ors_server.evaluation.targets import Target
 from ors_server.model.trajectory import SEEDS
 from ors_server.model.wire import JSONObject, Split
+from ors_server.rewards.reward_errors import RewardDefinitionError
 
 TEST = "test"
 _find_old = deprecated_names(
@@ -36,7 +37,7 @@ class RunOptions:
     tasks: str | None = None
     """Indices: numbers and slices such as `0:100`, separated by commas; all by default."""
     limit: int | None = None
-    """Most tasks; the first of `tasks` are taken."""
+    """Maximum number of tasks; the first of `tasks` are taken."""
     attempts: int | None = None
     """At each task; 1 by default."""
     seed: int | None = None
@@ -44,7 +45,7 @@ class RunOptions:
     success_at: float | None = None
     """1.0 by default."""
     steps: int | None = None
-    """Budget of each attempt, as the three below."""
+    """Budget of each attempt, like the three below."""
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None
@@ -76,7 +77,9 @@ async def plan_run(options: RunOptions, target: Target, agent: JSONObject, now: 
         success_at=1.0 if options.success_at is None else options.success_at,
     )
     _check(whole)
-    name = _safe(f"{target.environment}-{agent.get('name', 'agent')}")[:MAX_NAME]
+    # The run's id is also the name of its folder.
+    title = f"{target.environment}-{agent.get('name', 'agent')}"
+    name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in title).strip("-.")[:MAX_NAME]
     return Run(
         run_id=f"{name}-{now:%Y%m%d-%H%M%S}-{token_hex(3)}",
         agent=agent,
@@ -95,11 +98,12 @@ async def plan_run(options: RunOptions, target: Target, agent: JSONObject, now: 
 
 def options_of(run: Run) -> RunOptions:
     """Return the options with which a run was started; raises `RunError` if it does not have them."""
-    known = {field.name for field in fields(RunOptions)}
-    kept: Mapping[str, Any] = run.config.get(OPTIONS_KEY) or {}
-    if not kept or not set(kept) <= known:
-        raise RunError(f"the run {run.run_id} does not say how it was started, so it cannot be resumed")
-    return RunOptions(**kept)
+    names = {field.name for field in fields(RunOptions)}
+    options: Mapping[str, Any] = run.config.get(OPTIONS_KEY) or {}
+    # A run of a newer version may have options that this version does not know, and would ignore.
+    if not options or not set(options) <= names:
+        raise RunError(f"the run {run.run_id} does not record its options, so it cannot be resumed")
+    return RunOptions(**options)
 
 
 def resume_options(run: Run, options: RunOptions) -> RunOptions:
@@ -128,6 +132,7 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
         )
     differences = version_differences([run.versions, target.versions])
     if differences:
+        # Other versions of packages may grade otherwise; their attempts belong into another run.
         raise RunError(
             f"the run {run.run_id} was played with other versions than those here ({differences}), and their "
             "results would be mixed: install the versions of its start, or begin a new run"
@@ -146,19 +151,34 @@ async def check_agent(agent: EvaluationAgent, target: Target) -> None:
         await agent.check(target)
 
 
+def check_reward(target: Target) -> None:
+    """Check that the reward of an environment in this process can judge; a server's is not known.
+
+    Raises:
+        RunError: If a package or a judge is missing without which it judges nothing.
+    """
+    reward = None if target.source is None else target.source.reward
+    if reward is None:
+        return
+    try:
+        reward.check_usable({})
+    except RewardDefinitionError as error:
+        raise RunError(f"{reward.name} cannot judge any attempt: {error}") from error
+
+
 def choose_split(splits: Sequence[Split], name: str | None) -> str:
     """Return the named split, else that for tests, else the only one; raises `RunError` without one."""
     names = [split.name for split in splits]
     if name is not None:
         if name not in names:
-            raise RunError(f"there is no split {name!r}; there are {', '.join(names)}")
+            raise RunError(f"unknown split {name!r}: expected one of {', '.join(names)}")
         return name
     if TEST in names:
         return TEST
     tests = [split.name for split in splits if split.type == TEST]
-    found = tests or names
-    if len(found) == 1:
-        return found[0]
+    candidates = tests or names
+    if len(candidates) == 1:
+        return candidates[0]
     raise RunError(f"name a split: {', '.join(names)}")
 
 
@@ -172,46 +192,43 @@ def choose_tasks(text: str | None, size: int, limit: int | None = None) -> tuple
     Raises:
         RunError: If the text cannot be read, or selects no task.
     """
-    found: dict[int, None] = {}
+    indices: dict[int, None] = {}
     for part in (":" if text is None else text).split(","):
-        found |= dict.fromkeys(_places(part.strip(), size))
-    chosen = tuple(found)[: limit if limit is None else max(0, limit)]
+        indices |= dict.fromkeys(_indices_of(part.strip(), size))
+    chosen = tuple(indices)[: limit if limit is None else max(0, limit)]
     if not chosen:
         raise RunError(f"no task is left of {size}: --tasks {text or ':'}, --limit {limit}")
     return chosen
 
 
-def _places(part: str, size: int) -> range:
+def _indices_of(part: str, size: int) -> range:
     try:
         numbers = [int(word) if word.strip() else None for word in part.split(":")]
         if len(numbers) == 1 and numbers[0] is not None:
-            return _one(numbers[0], size)
+            return _single(numbers[0], size)
         return range(*slice(*numbers).indices(size)) if 1 < len(numbers) <= len("abc") else _unreadable(part)
     except (ValueError, TypeError):
         return _unreadable(part)
 
 
-def _one(index: int, size: int) -> range:
-    place = index + size if index < 0 else index
-    if not 0 <= place < size:
-        raise RunError(f"there is no task {index}; the split has {size}")
-    return range(place, place + 1)
+def _single(index: int, size: int) -> range:
+    position = index + size if index < 0 else index
+    if not 0 <= position < size:
+        raise RunError(f"there is no task {index}: the split has {size}")
+    return range(position, position + 1)
 
 
 def _unreadable(part: str) -> range:
-    raise RunError(f"tasks are numbers and slices such as 0:100 or 3,5,9, not {part!r}")
+    raise RunError(f"tasks must be numbers and slices such as 0:100 or 3,5,9, got {part!r}")
 
 
 def _check(options: RunOptions) -> None:
     if (options.attempts or 0) < 1:
-        raise RunError(f"each task is attempted at least once, not {options.attempts} times")
+        raise RunError(f"attempts must be at least 1, got {options.attempts}")
     if not 0 <= (options.seed or 0) < SEEDS:
-        raise RunError(f"a seed is a number from 0 to 2**53 - 1, not {options.seed}")
+        raise RunError(f"a seed must be between 0 and 2**53 - 1, got {options.seed}")
+    # The property checks the limits.
     _ = options.budget
-
-
-def _safe(text: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in text).strip("-.")
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,10 @@
 
 All figures of a task are packed into one integer, 64 bits each, so that one sum over the drawn tasks is the
 sum of every figure. Sums are exact; figures are rounded to less than 2**-38 of their range.
+
+Invariants of the packing: a field holds a number that is not negative and has so few bits that the sum over
+all tasks fits into its 64 bits, so that no field carries into the next one. The draws depend on the seed and
+the number of tasks only: all figures share them, and the same attempts give the same intervals.
 """
 
 import math
@@ -52,14 +56,14 @@ def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Inter
     """
     tasks = max((len(column) for column in columns.values()), default=0)
     packed = _Packed({name: column for name, column in columns.items() if _known(column) >= MIN_TASKS}, tasks)
-    found: dict[str, Interval | None] = dict.fromkeys(columns)
+    intervals: dict[str, Interval | None] = dict.fromkeys(columns)
     if not packed.names:
-        return found
+        return intervals
     means = packed.resampled_means(random.Random(how.seed), how.resamples_of(tasks))  # noqa: S311  (no secret)
     for name, resampled in zip(packed.names, means, strict=True):
         values = [value for value in columns[name] if value is not None]
-        found[name] = bca(values, resampled, how.confidence)
-    return found
+        intervals[name] = bca(values, resampled, how.confidence)
+    return intervals
 
 
 def bca(values: Sequence[float], resampled: Sequence[float], confidence: float) -> Interval:
@@ -73,10 +77,10 @@ def bca(values: Sequence[float], resampled: Sequence[float], confidence: float) 
 
 def quantile(rising: Sequence[float], share: float) -> float:
     """Return a quantile of sorted values, at least one, interpolated as numpy does by default."""
-    place = (len(rising) - 1) * share
-    below = math.floor(place)
+    position = (len(rising) - 1) * share
+    below = math.floor(position)
     above = min(below + 1, len(rising) - 1)
-    return rising[below] + (rising[above] - rising[below]) * (place - below)
+    return rising[below] + (rising[above] - rising[below]) * (position - below)
 
 
 def _known(column: Column) -> int:
@@ -88,6 +92,7 @@ def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) ->
     reach = max(abs(value - mean) for value in values)
     if reach <= 0.0:
         return None
+    # With all values the same there is no interval to correct.
     near = reach * 2.0**-30  # within rounding, a resample lies on neither side
     below = sum(value < mean - near for value in rising)
     ties = sum(abs(value - mean) <= near for value in rising)
@@ -109,24 +114,25 @@ class _Packed:
     def __init__(self, columns: Mapping[str, Column], tasks: int) -> None:
         self.names = tuple(columns)
         self._tasks = tasks
+        # The sum of a column over all tasks must fit into its field.
         bits = min(_FINEST, _FIELD - 1 - tasks.bit_length())
         self._scales: list[tuple[float, float]] = []
         self._counts: list[int | None] = []
         """For each column, the index of the field that counts its tasks; `None` if it has no gaps."""
         fields: list[Sequence[int]] = []
         for column in columns.values():
-            known = [value for value in column if value is not None]
-            least = min(known)
-            unit = (max(known) - least) / 2**bits
+            present = [value for value in column if value is not None]
+            least = min(present)
+            unit = (max(present) - least) / 2**bits
             self._scales.append((least, unit))
             fields.append([_rounded(value, least, unit) for value in column])
-            whole = len(known) == tasks
+            whole = len(present) == tasks
             self._counts.append(None if whole else len(fields))
             if not whole:
                 fields.append([int(value is not None) for value in column])
         self._width = len(fields)
         self._rows = [
-            sum(value << (_FIELD * place) for place, value in enumerate(row))
+            sum(value << (_FIELD * index) for index, value in enumerate(row))
             for row in zip(*fields, strict=True)
         ]
 
@@ -136,15 +142,17 @@ class _Packed:
         rows, tasks, size = self._rows, self._tasks, 8 * self._width
         sums = [unpack(sum(source.choices(rows, k=tasks)).to_bytes(size, "little")) for _ in range(resamples)]
         by_field = list(zip(*sums, strict=True))
-        return [self._means(by_field, place) for place in range(len(self.names))]
+        return [self._means(by_field, index) for index in range(len(self.names))]
 
     def _means(self, by_field: Sequence[Sequence[int]], column: int) -> list[float]:
         least, unit = self._scales[column]
         counter = self._counts[column]
+        # Columns with gaps before this one have two fields each.
         before = sum(count is not None for count in self._counts[:column])
         totals = by_field[column + before]
         if counter is None:
             return [least + unit * (total / self._tasks) for total in totals]
+        # A resample that drew no task with the figure has no mean.
         return [
             least + unit * (total / count)
             for total, count in zip(totals, by_field[counter], strict=True)

@@ -4,10 +4,10 @@ Only tasks that both played are compared, each with its own mean in both: most o
 is between tasks, and cancels (Miller 2024, arXiv:2411.00640). A difference is always the second run's figure
 minus the first one's.
 
-The sign-flip permutation test of paired differences.
-
-If two agents are equally good, each task's difference could as well have the other sign. The test counts all
-signs if few sums are possible, and otherwise draws signs.
+The p-values are those of a sign-flip permutation test of paired differences: if two agents are equally good,
+each task's difference could as well have the other sign. The test counts all signs if few sums are possible,
+and otherwise draws signs. Differences are turned into integers first, so that equal sums are equal: with
+floats, rounding would decide whether a sum is as extreme as the observed one.
 """
 
 import math
@@ -36,7 +36,7 @@ MAX_SUMS = 40_000
 MAX_WORK = 1_500_000
 """Number of additions up to which it is exact."""
 _FINEST_PART = 1_000
-"""Largest denominator of differences that are taken for fractions of the largest one."""
+"""Largest denominator of differences that count as fractions of the largest one."""
 _NEAR = 1e-12
 """Part of the largest difference below which a difference is a rounding error."""
 _FIXED = 2**40
@@ -60,6 +60,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     If signs are drawn, the observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010,
     Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
+    # Sums of the same rewards in another order differ by rounding; that is no difference.
     near = _NEAR * max(map(abs, differences), default=0.0)
     moved = [difference for difference in differences if abs(difference) > near]
     if not moved:
@@ -73,6 +74,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
 
 def _observed(units: Sequence[int]) -> int:
     """Return the distance of the sum from 0, less what rounding to units may have added."""
+    # Each rounded difference is off by at most half a unit. To subtract too much only makes p greater.
     slack = len(units) if max(map(abs, units)) >= _FIXED else 0
     return abs(sum(units)) - slack
 
@@ -81,6 +83,8 @@ def _as_fractions(numbers: Sequence[float]) -> list[int] | None:
     largest = max(map(abs, numbers))
     shares = [number / largest for number in numbers]
     parts = [Fraction(share).limit_denominator(_FINEST_PART) for share in shares]
+    # The denominators bound the units: with larger ones nearly every number would be a fraction, and the
+    # sums too many.
     if any(abs(float(part) - share) > _NEAR for part, share in zip(parts, shares, strict=True)):
         return None
     common = math.lcm(*(part.denominator for part in parts))
@@ -96,8 +100,10 @@ def _all_sums(units: Sequence[int]) -> Counter[int] | None:
     sums: Counter[int] = Counter({0: 1})
     work = 0
     for size, times in sorted(Counter(map(abs, units)).items()):
+        # Equal sizes at once: flipping j of n signs of the same size gives one sum, in C(n, j) ways.
         ways = {size * (times - 2 * flipped): math.comb(times, flipped) for flipped in range(times + 1)}
         work += len(sums) * len(ways)
+        # Counted before the work is done, so that a large run costs no more than the draws would.
         if work > MAX_WORK:
             return None
         following: Counter[int] = Counter()
@@ -118,6 +124,7 @@ def _share(sums: Counter[int], observed: int) -> float:
 def _drawn(units: Sequence[int], seed: int) -> float:
     sizes = [abs(size) for size in units]
     total, observed = sum(sizes), _observed(units)
+    # Bytes of random bits look up the sums of eight signs at a time: one addition instead of eight.
     tables = [_subset_sums(sizes[at : at + _BYTE]) for at in range(0, len(sizes), _BYTE)]
     source = random.Random(seed)  # noqa: S311  (no secret)
     extreme = 0
@@ -131,7 +138,7 @@ def _subset_sums(group: Sequence[int]) -> list[int]:
     """Return the sums of all subsets of up to eight numbers; a sum's index has a bit for each number."""
     sums = [0] * 2**_BYTE
     for subset in range(2**_BYTE):
-        sums[subset] = sum(size for place, size in enumerate(group) if subset >> place & 1)
+        sums[subset] = sum(size for bit, size in enumerate(group) if subset >> bit & 1)
     return sums
 
 
@@ -191,7 +198,7 @@ class McNemar:
     only_second: int
     neither: int
     p: float
-    """Exact and two-sided: the probability of so unequal a split of the changed tasks at random."""
+    """Exact and two-sided: the probability that chance splits the changed tasks as unequally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +279,9 @@ def compare(first: RunResults, second: RunResults, options: FigureOptions | None
             f"{len(unmatched.only_first)} are only in the first, {len(unmatched.only_second)} only in the "
             f"second, {len(unmatched.changed)} changed, {len(unmatched.uncounted)} without a counted attempt"
         )
+    # Over at least half of the tasks, so that a few tasks with many attempts do not decide.
     k = median_low(min(len(task.counted) for task in pair) for pair in pairs)
+    # Each task weighs the same, however many attempts it has.
     changes = [_change(*pair) for pair in pairs]
     return RunComparison(
         first=first.runs,
@@ -286,19 +295,21 @@ def compare(first: RunResults, second: RunResults, options: FigureOptions | None
         k=k,
         record=_record(changes),
         mcnemar=_mcnemar(pairs),
-        tasks=tuple(sorted(changes, key=lambda one: (-abs(one.difference), one.split, one.index))),
+        tasks=tuple(
+            sorted(changes, key=lambda change: (-abs(change.difference), change.split, change.index))
+        ),
     )
 
 
 def _check(first: RunResults, second: RunResults, options: FigureOptions) -> None:
     names = [results.runs[0].environment for results in (first, second)]
     if names[0] != names[1]:
-        raise ComparisonError(f"runs of one environment are compared; these are of {names[0]} and {names[1]}")
+        raise ComparisonError(f"only runs of one environment can be compared, got {names[0]} and {names[1]}")
     thresholds = {run.success_at for results in (first, second) for run in results.runs}
     if options.success_at is None and len(thresholds) > 1:
-        known = ", ".join(f"{threshold:g}" for threshold in sorted(thresholds))
+        values = ", ".join(f"{threshold:g}" for threshold in sorted(thresholds))
         raise ComparisonError(
-            f"the runs count returns from different thresholds as success (from {known}); "
+            f"the runs count returns from different thresholds as success (from {values}); "
             "set one for both with --success-at"
         )
 
@@ -306,32 +317,33 @@ def _check(first: RunResults, second: RunResults, options: FigureOptions) -> Non
 def _match(
     first: RunResults, second: RunResults, options: FigureOptions
 ) -> tuple[list[_Pair], UnmatchedTasks]:
-    ours, theirs = (
+    baseline, candidate = (
         {(task.split, task.index): task for task in group_by_task(results.attempts, options)}
         for results in (first, second)
     )
     pairs: list[_Pair] = []
     changed: list[str] = []
     uncounted: list[str] = []
-    for place in sorted(ours.keys() & theirs.keys()):
-        pair = ours[place], theirs[place]
+    for address in sorted(baseline.keys() & candidate.keys()):
+        pair = baseline[address], candidate[address]
+        # A hash that is not known contradicts no other one.
         hashes = {task.task_hash for task in pair} - {""}
         if len(hashes) > 1:
-            changed.append(_name(place))
+            changed.append(_name(address))
         elif not all(task.counted for task in pair):
-            uncounted.append(_name(place))
+            uncounted.append(_name(address))
         else:
             pairs.append(pair)
     return pairs, UnmatchedTasks(
-        only_first=tuple(map(_name, sorted(ours.keys() - theirs.keys()))),
-        only_second=tuple(map(_name, sorted(theirs.keys() - ours.keys()))),
+        only_first=tuple(map(_name, sorted(baseline.keys() - candidate.keys()))),
+        only_second=tuple(map(_name, sorted(candidate.keys() - baseline.keys()))),
         changed=tuple(changed),
         uncounted=tuple(uncounted),
     )
 
 
-def _name(place: tuple[str, int]) -> str:
-    return f"{place[0]}/{place[1]}"
+def _name(address: tuple[str, int]) -> str:
+    return f"{address[0]}/{address[1]}"
 
 
 def _notes(first: Run, second: Run) -> tuple[str, ...]:
@@ -350,30 +362,30 @@ def _notes(first: Run, second: Run) -> tuple[str, ...]:
     before, after = _settings(first.config), _settings(second.config)
     keys = sorted(before.keys() | after.keys())
     pairs.extend((f"the setting {key}", before.get(key), after.get(key)) for key in keys)
-    return tuple(f"{what} differs: {ours} and {theirs}" for what, ours, theirs in pairs if ours != theirs)
+    return tuple(f"{what} differs: {old} and {new}" for what, old, new in pairs if old != new)
 
 
 def _settings(config: Mapping[str, Any], above: str = "") -> dict[str, object]:
     """Return the settings by name, nested ones as `outer.inner`."""
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for key, value in config.items():
         if key in _NAMED_ANYWAY:
             continue
         if isinstance(value, dict):
-            found |= _settings(cast("dict[str, Any]", value), f"{above}{key}.")
+            settings |= _settings(cast("dict[str, Any]", value), f"{above}{key}.")
         else:
-            found[f"{above}{key}"] = value
-    return found
+            settings[f"{above}{key}"] = value
+    return settings
 
 
 def _differences(pairs: Sequence[_Pair], k: int, options: FigureOptions) -> dict[str, FigureDifference]:
-    found = {
-        name: [(figure(ours), figure(theirs)) for ours, theirs in pairs]
+    values = {
+        name: [(figure(baseline), figure(candidate)) for baseline, candidate in pairs]
         for name, figure in _figures(k).items()
     }
     changes = {
         name: [None if first is None or second is None else second - first for first, second in both]
-        for name, both in found.items()
+        for name, both in values.items()
     }
     intervals = bootstrap(changes, options.resampling)
     return {
@@ -382,7 +394,7 @@ def _differences(pairs: Sequence[_Pair], k: int, options: FigureOptions) -> dict
             intervals[name],
             options,
         )
-        for name, both in found.items()
+        for name, both in values.items()
         if any(change is not None for change in changes[name])
     }
 
@@ -459,10 +471,12 @@ def _record(changes: Sequence[TaskChange]) -> WinCounts:
 
 def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:
     """McNemar 1947 (Psychometrika 12, 153-157), by the binomial distribution instead of chi-squared."""
+    # With several attempts at a task, its successes are no single pair of outcomes.
     if any(len(task.counted) > 1 for pair in pairs for task in pair):
         return None
     tally = Counter((first.successes, second.successes) for first, second in pairs)
     only_first, only_second = tally[1, 0], tally[0, 1]
+    # The exact McNemar test is the sign test of the changed tasks.
     return McNemar(
         both=tally[1, 1],
         only_first=only_first,

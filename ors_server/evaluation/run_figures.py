@@ -37,11 +37,13 @@ def summarise(results: RunResults, options: FigureOptions | None = None) -> RunS
     """Compute every figure of runs; the order in which attempts ended does not matter."""
     options = options or FigureOptions()
     tasks = group_by_task(results.attempts, options)
+    # Returns of 0 and 1 are successes: Wilson's interval fits them, and Student's does not.
     is_binary = all(value in {0.0, 1.0} for task in tasks for value in task.returns)
     splits = {
         split: _figures(list(group), [run for run in results.runs if run.split == split], options)
         for split, group in groupby(tasks, key=lambda task: task.split)
     }
+    # With one split, its figures are those of all: the resampling is not done twice.
     alone = len(splits) == 1 and {run.split for run in results.runs} == set(splits)
     return RunSummary(
         runs=results.runs,
@@ -93,8 +95,8 @@ Columns = dict[str, list[float | None]]
 
 
 def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], options: FigureOptions) -> GroupFigures:
-    most = max((len(task.counted) for task in tasks), default=0)
-    ks = chosen_ks(most)
+    max_attempts = max((len(task.counted) for task in tasks), default=0)
+    ks = chosen_ks(max_attempts)
     columns: Columns = {
         "reward": [task.mean(lambda attempt: attempt.episode_return) for task in tasks],
         "success_rate": [_rate(task.successes, len(task.counted)) for task in tasks],
@@ -145,37 +147,37 @@ class _FigureBuilder:
     intervals: Mapping[str, Interval | None]
     options: FigureOptions
 
-    def known(self, name: str) -> list[float]:
+    def present(self, name: str) -> list[float]:
         return [value for value in self.columns[name] if value is not None]
 
     def share(self, name: str) -> Share:
-        return Share(mean_of(self.known(name)), self.intervals[name])
+        return Share(mean_of(self.present(name)), self.intervals[name])
 
     def probability(self, name: str) -> Share:
         """Return a share whose interval is never a point: if all tasks agree, they are as many trials."""
-        found, tasks = self.share(name), len(self.known(name))
-        if found.interval is None or found.interval.high > found.interval.low:
-            return found
-        return Share(found.value, wilson(found.value, tasks, self.options.resampling.confidence))
+        share, tasks = self.share(name), len(self.present(name))
+        if share.interval is None or share.interval.high > share.interval.low:
+            return share
+        return Share(share.value, wilson(share.value, tasks, self.options.resampling.confidence))
 
     def at_k(self, k: int) -> AtK:
         return AtK(
             k=k,
-            tasks=len(self.known(f"pass_at/{k}")),
+            tasks=len(self.present(f"pass_at/{k}")),
             pass_at_k=self.probability(f"pass_at/{k}"),
             pass_hat_k=self.probability(f"pass_hat/{k}"),
             best_of_k=self.share(f"best_of/{k}"),
         )
 
     def estimate(self, name: str, amount: Quantity) -> Estimate | None:
-        means = self.known(name)
+        means = self.present(name)
         if not means:
             return None
         single = [
             value
             for task in self.tasks
-            for one in task.counted
-            for value in [amount(one)]
+            for attempt in task.counted
+            for value in [amount(attempt)]
             if value is not None
         ]
         error, value = standard_error(means), mean_of(means)
@@ -196,19 +198,19 @@ class _FigureBuilder:
         return None if mean is None else Amount(mean, total)
 
     def rate(self, name: str, attempts: Sequence[int]) -> Rate | None:
-        rates = self.known(name)
+        rates = self.present(name)
         if not rates:
             return None
         value, confidence = mean_of(rates), self.options.resampling.confidence
-        made = [count for count in attempts if count]
-        effective = effective_trials(rates, made)
+        counts = [count for count in attempts if count]
+        effective = effective_trials(rates, counts)
         return Rate(
             value=value,
             interval=wilson(value, effective, confidence),
-            wilson=wilson(value, sum(made), confidence),
+            wilson=wilson(value, sum(counts), confidence),
             bootstrap=self.intervals[name],
             standard_error=standard_error(rates),
-            attempts=sum(made),
+            attempts=sum(counts),
             effective_attempts=effective,
             tasks=len(rates),
         )
@@ -235,11 +237,11 @@ def _stop_reasons(tasks: Sequence[TaskAttempts]) -> dict[str, int]:
 
 
 def _metrics(attempts: Sequence[Attempt]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    values_by_name: dict[str, list[float]] = {}
     for attempt in attempts:
         for name, value in attempt.metrics.items():
-            found.setdefault(name, []).append(value)
-    return {name: _over_attempts(name, found[name]) for name in sorted(found)}
+            values_by_name.setdefault(name, []).append(value)
+    return {name: _over_attempts(name, values_by_name[name]) for name in sorted(values_by_name)}
 
 
 def _over_attempts(name: str, values: Sequence[float]) -> float:

@@ -1,4 +1,13 @@
-"""Plays a run: its attempts, some at a time, until all have ended or the budget is spent."""
+"""Plays a run: its attempts, some at a time, until all have ended or the budget is spent.
+
+Invariants:
+
+- An attempt counts only after its line is on the disk (`_turn` serialises the writes), so that a run that is
+  killed and resumed has neither a gap nor a double.
+- Each slot of `_Progress.states` goes from 0 to errored or ended; only an errored attempt is played again,
+  and then the later result counts.
+- The budget is checked before an attempt begins; running attempts are never cut short by the run's budget.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +20,7 @@ from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.attempt_runner import AttemptRules, AttemptRunner
 from ors_server.evaluation.budgets import NO_BUDGET, RunMeter, UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts
-from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus, Run
+from ors_server.evaluation.runs import Attempt, AttemptKey, AttemptStatus, Run
 from ors_server.evaluation.targets import Target
 from ors_server.files.atomic_file import open_private
 from ors_server.model.clock import Clock, SystemClock
@@ -29,7 +38,7 @@ class RunError(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class RunControls:
-    """Settings of a run that do not change what is played, so they may differ when it is resumed."""
+    """Settings of a run that do not change what is played, so that they may differ when it is resumed."""
 
     concurrency: int = 4
     """Attempts at a time, at least 1."""
@@ -101,23 +110,25 @@ class _Progress:
     hashes: dict[int, str] = field(default_factory=dict[int, str])
     """Of the tasks that were played before, by index, as far as they are known."""
 
-    def remaining(self) -> Iterator[AttemptPlace]:
+    def remaining(self) -> Iterator[AttemptKey]:
         """Yield what is left: each task once before any task again."""
+        # All tasks once before any task again: an interrupted run then has figures of as many tasks as
+        # possible.
         count = len(self.run.indices)
         for number in range(self.run.attempts):
             for position, index in enumerate(self.run.indices):
                 if not self.states[number * count + position]:
-                    yield AttemptPlace(self.run.split, index, number + 1)
+                    yield AttemptKey(self.run.split, index, number + 1)
 
     def add(self, attempt: Attempt) -> None:
-        """Count an attempt that has ended; a later one at the same place replaces one that errored."""
+        """Count an attempt that has ended; a later one with the same key replaces one that errored."""
         position = self.positions.get(attempt.index)
         is_planned = attempt.split == self.run.split and 1 <= attempt.attempt <= self.run.attempts
         if position is None or not is_planned or attempt.run_id != self.run.run_id:
-            raise RunError(f"{attempt.place} is not part of the run {self.run.run_id}")
+            raise RunError(f"{attempt.key} is not part of the run {self.run.run_id}")
         slot = (attempt.attempt - 1) * len(self.run.indices) + position
         if self.states[slot] == _ENDED:
-            raise RunError(f"{attempt.place} is recorded twice in the run {self.run.run_id}")
+            raise RunError(f"{attempt.key} is recorded twice in the run {self.run.run_id}")
         if self.states[slot] == _ERRORED:
             self.tally.forget_errored()
         if attempt.task_hash:
@@ -177,7 +188,9 @@ class Runner:
             return await self._resume(run, budget, policy or {})
 
     async def _resume(self, run: Run, budget: UsageBudget, policy: Mapping[str, Any]) -> Run:
+        # In a thread: a folder of many attempts takes seconds to read.
         progress = await anyio.to_thread.run_sync(self._progress, run)
+        # A complete run is not played again, and its end stays as it was.
         if progress.tally.ended == run.planned and run.ended_at is not None:
             return run
         await self._check_tasks(progress)
@@ -197,8 +210,8 @@ class Runner:
         if not progress.hashes:
             return
         run = progress.run
-        found = await self._target.task_hashes(run.split, sorted(progress.hashes))
-        changed = [index for index, known in progress.hashes.items() if found.get(index) != known]
+        hashes = await self._target.task_hashes(run.split, sorted(progress.hashes))
+        changed = [index for index, task_hash in progress.hashes.items() if hashes.get(index) != task_hash]
         if changed:
             raise RunError(
                 f"the run {run.run_id} has played other tasks than those here: {len(changed)} of "
@@ -208,6 +221,7 @@ class Runner:
 
     def _check(self, budget: UsageBudget) -> None:
         has_cost = budget.cost is not None or self._controls.budget.cost is not None
+        # Only a model tells the prices; other agents report a cost or have none.
         if has_cost and not getattr(self._agent, "tells_cost", True):
             raise RunError("a budget of cost needs the agent's prices: the options price_in and price_out")
 
@@ -216,11 +230,13 @@ class Runner:
             run,
             Tally(run.planned),
             RunMeter(self._controls.budget, self._controls.most_errors),
+            # One byte each: a run may have a million attempts.
             bytearray(run.planned),
             {index: position for position, index in enumerate(run.indices)},
         )
         for attempt in read_attempts(self._folder.path):
             progress.add(attempt)
+        # A resumed run gets a new chance: the errors may have been the endpoint's.
         progress.meter.forget_errors()
         if self._controls.retry_errored:
             progress.forget_errored()
@@ -230,40 +246,39 @@ class Runner:
         started = self._clock.monotonic()
         slots = anyio.Semaphore(self._controls.concurrency)
         async with anyio.create_task_group() as group:
-            for place in progress.remaining():
+            for key in progress.remaining():
+                # A slot first, so that the budget is looked at when an attempt could really begin.
                 await slots.acquire()
                 spent = progress.meter.spent(self._clock.monotonic() - started)
                 if spent is not None:
                     return spent
-                group.start_soon(self._play_one, runner, place, progress, slots)
+                group.start_soon(self._play_one, runner, key, progress, slots)
         return None
 
     async def _play_one(
-        self, runner: AttemptRunner, place: AttemptPlace, progress: _Progress, slots: anyio.Semaphore
+        self, runner: AttemptRunner, key: AttemptKey, progress: _Progress, slots: anyio.Semaphore
     ) -> None:
         try:
-            attempt, log = await runner.play(place)
+            attempt, log = await runner.play(key)
             async with self._turn:  # written before it counts, one after another
-                await anyio.to_thread.run_sync(self._write, place, attempt, log)
+                await anyio.to_thread.run_sync(self._write, key, attempt, log)
             progress.add(attempt)
             if self._controls.on_attempt is not None:
                 self._controls.on_attempt(attempt, progress.tally)
         finally:
             slots.release()
 
-    def _write(self, place: AttemptPlace, attempt: Attempt, log: list[str]) -> None:
+    def _write(self, key: AttemptKey, attempt: Attempt, log: list[str]) -> None:
+        # The log first: an attempt that is recorded has its log, even if the process is killed in between.
         if log:
-            self._keep(place, log)
+            path = log_path(self._folder.path, key)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            with open(path, "w", opener=open_private) as file:
+                file.writelines(line if line.endswith("\n") else f"{line}\n" for line in log)
         self._folder.append(attempt)
 
-    def _keep(self, place: AttemptPlace, log: list[str]) -> None:
-        path = log_path(self._folder.path, place)
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        with open(path, "w", opener=open_private) as file:
-            file.writelines(line if line.endswith("\n") else f"{line}\n" for line in log)
 
-
-def log_path(folder: Path, place: AttemptPlace) -> Path:
+def log_path(folder: Path, key: AttemptKey) -> Path:
     """Return the path of an attempt's log in the folder of its run."""
-    safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in place.split)
-    return folder / LOGS / f"{safe}-{place.index}-{place.attempt}.log"
+    safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in key.split)
+    return folder / LOGS / f"{safe}-{key.index}-{key.attempt}.log"

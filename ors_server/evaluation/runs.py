@@ -31,7 +31,7 @@ class AttemptStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class AttemptPlace:
+class AttemptKey:
     """What identifies an attempt in its run."""
 
     split: str
@@ -57,7 +57,7 @@ class Attempt:
     """SHA-256 of the task's canonical JSON, hexadecimal; empty where it is not known."""
     attempt: int
     seed: int
-    """In [0, 2**53): derived from the run's seed and the place."""
+    """In [0, 2**53): derived from the run's seed and the key."""
     status: AttemptStatus
     started_at: datetime
     """UTC."""
@@ -91,7 +91,7 @@ class Attempt:
     retry_seconds: float = 0.0
     """Seconds of the pauses before them."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
+    """Further figures that rewards reported: `reward_extra/KEY/mean`, `max`, `min`."""
     error: str | None = None
     """What failed; set exactly where the attempt errored."""
 
@@ -99,7 +99,8 @@ class Attempt:
         """Check that the fields agree.
 
         Raises:
-            ValueError: If an errored attempt has a return or another one has none, or a number is not finite.
+            ValueError: If an errored attempt has a return, another attempt lacks one, or a number is not
+                finite.
         """
         errored = self.status is AttemptStatus.ERRORED
         if errored != (self.episode_return is None) or errored != (self.error is not None):
@@ -118,9 +119,9 @@ class Attempt:
                 raise ValueError(f"figures of an attempt are finite, not {number}")
 
     @property
-    def place(self) -> AttemptPlace:
-        """Return what identifies the attempt in its run."""
-        return AttemptPlace(self.split, self.index, self.attempt)
+    def key(self) -> AttemptKey:
+        """What identifies the attempt in its run."""
+        return AttemptKey(self.split, self.index, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Run:
     seed: int
     """Every attempt's seed is derived from it."""
     success_at: float
-    """Least return that counts as a success."""
+    """Minimum return of a success."""
     started_at: datetime
     """UTC."""
     ended_at: datetime | None = None
@@ -155,19 +156,29 @@ class Run:
     form: int = FORM
 
     @property
+    def agent_name(self) -> str:
+        """The agent's kind and name, as a person reads them."""
+        names = dict.fromkeys(str(self.agent[key]) for key in ("kind", "name") if self.agent.get(key))
+        return " · ".join(names) or "an agent"
+
+    @property
     def planned(self) -> int:
         """Return the number of attempts."""
         return len(self.indices) * self.attempts
 
 
 def version_differences(versions: Sequence[Mapping[str, str]]) -> str:
-    """Return the versions that differ, as `ors-server 0.2, 0.3; python 3.11.7, 3.12.1`; empty if none does.
+    """Return the versions that differ, as `ors-server 0.2, 0.3; python 3.11.7, 3.12.1`, or an empty text.
 
     A version that is not known differs from no other one.
     """
     names = sorted({name for version in versions for name in version})
-    found = {name: list(dict.fromkeys(known[name] for known in versions if name in known)) for name in names}
-    return "; ".join(f"{name} {', '.join(values)}" for name, values in found.items() if len(values) > 1)
+    values_by_name = {
+        name: list(dict.fromkeys(version[name] for version in versions if name in version)) for name in names
+    }
+    return "; ".join(
+        f"{name} {', '.join(values)}" for name, values in values_by_name.items() if len(values) > 1
+    )
 
 
 ATTEMPT: JsonCodec[Attempt] = JsonCodec(Attempt, "attempt of a run")

@@ -21,7 +21,7 @@ class FigureOptions:
     """Which attempts count and succeed, and how intervals are resampled."""
 
     success_at: float | None = None
-    """Least return that is a success; `None` selects the threshold of each run."""
+    """Minimum return of a success; `None` selects the threshold of each run."""
     over_budget: bool = True
     """Whether attempts that used up their budget count, with what they were paid until then."""
     resampling: Resampling = field(default_factory=Resampling)

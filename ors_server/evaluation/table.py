@@ -23,13 +23,13 @@ from ors_server.evaluation.runs import Run, version_differences
 from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
 MAX_CHANGED = 10
-"""Most tasks that a comparison lists."""
+"""Maximum number of tasks that a comparison lists."""
 RATES = ("success_rate", "pass_at_k", "pass_hat_k")
 """Figures that are shares of 1."""
 COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
 """Figures of a comparison, in the order in which they are shown."""
 _NAMED = 4
-"""Most tasks that a remark names."""
+"""Maximum number of tasks that a remark names."""
 _SHOWN_K = 3
 """Number of k above 1 that are shown, the first and the last among them."""
 _Format: TypeAlias = Callable[[GroupFigures], str]
@@ -91,18 +91,18 @@ def version_remarks(runs: Sequence[Run]) -> list[str]:
 
 def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
     """Return the numbers of attempts that the means leave out."""
-    found: list[str] = []
+    lines: list[str] = []
     if counts.errored:
-        found.append(f"{count_of(counts.errored, 'attempt')} errored and {_is(counts.errored)} in no mean")
+        lines.append(f"{count_of(counts.errored, 'attempt')} errored and {_is(counts.errored)} in no mean")
     if counts.over_budget:
         fate = "what was paid until then counts" if over_budget else "in no mean"
-        found.append(f"{count_of(counts.over_budget, 'attempt')} ran out of budget: {fate}")
+        lines.append(f"{count_of(counts.over_budget, 'attempt')} ran out of budget: {fate}")
     if counts.missing:
-        found.append(
+        lines.append(
             f"{counts.missing:,} of {count_of(counts.planned, 'planned attempt')} "
             f"{_is(counts.missing)} not recorded"
         )
-    return found
+    return lines
 
 
 def _is(count: int) -> str:
@@ -141,7 +141,7 @@ def changes_table(comparison: RunComparison) -> Table:
 
 def comparison_remarks(comparison: RunComparison) -> list[str]:
     """Return notes to the differences: wins, what is left out, what else differs."""
-    record, gone, found = comparison.record, comparison.unmatched, comparison.mcnemar
+    record, gone, mcnemar = comparison.record, comparison.unmatched, comparison.mcnemar
     how = comparison.reading.resampling
     matched = count_of(comparison.matched, "matched task")
     remarks: list[str] = []
@@ -149,10 +149,10 @@ def comparison_remarks(comparison: RunComparison) -> list[str]:
         f"of {matched} the second run does {record.wins:,} better, {record.losses:,} worse, "
         f"{record.ties:,} alike"
     )
-    if found is not None:
+    if mcnemar is not None:
         remarks.append(
-            f"only the first succeeds at {found.only_first:,}, only the second at {found.only_second:,}; "
-            f"both at {found.both:,}, neither at {found.neither:,} (McNemar, exact: {chance(found.p)})"
+            f"only the first succeeds at {mcnemar.only_first:,}, only the second at {mcnemar.only_second:,}; "
+            f"both at {mcnemar.both:,}, neither at {mcnemar.neither:,} (McNemar, exact: {chance(mcnemar.p)})"
         )
     for names, why in (
         (gone.only_first, "are only in the first run"),
@@ -202,16 +202,12 @@ def _rows(overall: GroupFigures) -> list[tuple[str, _Format]]:
         rows.append(
             ("... errors as failures", lambda figures: _rate(figures.success_rate_errors_as_failures))
         )
-    for k in _shown_ks(overall):
+    ks = [figure.k for figure in overall.at_k if figure.k > 1]
+    for k in ks if len(ks) <= _SHOWN_K else (ks[0], ks[len(ks) // 2], ks[-1]):
         rows.extend((f"{name}{k}", _format_at(name, k)) for name in ("pass@", "pass^", "best of "))
     rows.extend((name, _format_amount(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
     rows.extend((name, _metric(name)) for name in overall.metrics if name.endswith("/mean"))
     return rows
-
-
-def _shown_ks(overall: GroupFigures) -> list[int]:
-    ks = [found.k for found in overall.at_k if found.k > 1]
-    return ks if len(ks) <= _SHOWN_K else [ks[0], ks[len(ks) // 2], ks[-1]]
 
 
 def _metric(name: str) -> _Format:
@@ -242,12 +238,12 @@ def _format_amount(name: str) -> _Format:
 
 def _format_at(name: str, k: int) -> _Format:
     def format_(figures: GroupFigures) -> str:
-        found = next((found for found in figures.at_k if found.k == k), None)
-        if found is None:
+        figure = next((figure for figure in figures.at_k if figure.k == k), None)
+        if figure is None:
             return NOTHING
         if name == "best of ":
-            return f"{number(found.best_of_k.value)}  ({between(found.best_of_k.interval)})"
-        share = found.pass_at_k if name == "pass@" else found.pass_hat_k
+            return f"{number(figure.best_of_k.value)}  ({between(figure.best_of_k.interval)})"
+        share = figure.pass_at_k if name == "pass@" else figure.pass_hat_k
         return f"{percent(share.value)}  ({between(share.interval, as_percent=True)})"
 
     return format_

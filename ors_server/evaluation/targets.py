@@ -23,7 +23,7 @@ from ors_server.model.wire import JSONObject, Split
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
 TASKS_AT_ONCE = 100
-"""Most tasks of one request."""
+"""Maximum number of tasks of one request."""
 MCP_END = "/mcp"
 """How the URL of an MCP endpoint ends."""
 
@@ -64,6 +64,7 @@ class Target:
     async def task_hashes(self, split: str, indices: Sequence[int]) -> Mapping[int, str]:
         """Return the hashes of tasks by their indices."""
         hashes: dict[int, str] = {}
+        # Neighbouring indices are requested together: one request per task would take long for many tasks.
         for start in sorted(indices):
             if start in hashes:
                 continue
@@ -78,7 +79,7 @@ class Target:
     async def episode(
         self, split: str, index: int, *, seed: int, labels: Mapping[str, str], policy: Mapping[str, Any]
     ) -> AsyncGenerator[AsyncEpisode]:
-        """Make an episode, whose setup may still go on; leaving the context ends its session.
+        """Make an episode, whose setup may still be running; leaving the context ends its session.
 
         A server that speaks the standard only gets neither seed nor labels, which the standard lacks.
 
@@ -93,6 +94,8 @@ class Target:
         else:
             if policy:
                 request |= {"policy": policy}
+            # A standard server has no record with the task's hash, so that it is computed from the task
+            # itself.
             task_hash = task_digest(await self.client.task(split, index, self.environment))
         make = self.client.mcp_episode if self.by_mcp else self.client.episode
         async with make(self.environment, **request) as episode:
@@ -108,8 +111,8 @@ class Target:
         if self.source is None or not self.knows_actions(name):
             return None
         task = await self.source.tasks.get_task(split, index)
-        found: Any = await anyio.to_thread.run_sync(getattr(self.source.source, name), task)
-        actions: Any = await found if inspect.isawaitable(found) else found
+        outcome: Any = await anyio.to_thread.run_sync(getattr(self.source.source, name), task)
+        actions: Any = await outcome if inspect.isawaitable(outcome) else outcome
         return None if actions is None else [(tool, dict(arguments)) for tool, arguments in actions]
 
 

@@ -20,8 +20,8 @@ def mean_of(values: Sequence[float]) -> float:
 
 def tokens_of(attempt: Attempt) -> int | None:
     """Return the tokens that were read and written; `None` where they were not counted."""
-    known = [count for count in (attempt.tokens_in, attempt.tokens_out) if count is not None]
-    return sum(known) if known else None
+    counts = [count for count in (attempt.tokens_in, attempt.tokens_out) if count is not None]
+    return sum(counts) if counts else None
 
 
 AMOUNTS: Mapping[str, Quantity] = {
@@ -61,17 +61,19 @@ class TaskAttempts:
         return sum(attempt.status is AttemptStatus.OVER_BUDGET for attempt in self.recorded)
 
     def mean(self, amount: Quantity) -> float | None:
-        """Return the mean over the counted attempts that have the number; `None` if none has."""
-        known = [value for value in map(amount, self.counted) if value is not None]
-        return mean_of(known) if known else None
+        """Return the mean over the counted attempts that have the number; `None` if no attempt has it."""
+        values = [value for value in map(amount, self.counted) if value is not None]
+        return mean_of(values) if values else None
 
 
 def group_by_task(attempts: Sequence[Attempt], options: FigureOptions) -> list[TaskAttempts]:
     """Return the tasks with their attempts, ordered by split and index."""
-    ordered = sorted(attempts, key=lambda one: (one.split, one.index, one.run_id, one.attempt))
+    ordered = sorted(
+        attempts, key=lambda attempt: (attempt.split, attempt.index, attempt.run_id, attempt.attempt)
+    )
     return [
         _task(split, index, tuple(group), options)
-        for (split, index), group in groupby(ordered, key=lambda one: (one.split, one.index))
+        for (split, index), group in groupby(ordered, key=lambda attempt: (attempt.split, attempt.index))
     ]
 
 
@@ -83,6 +85,6 @@ def _task(split: str, index: int, attempts: tuple[Attempt, ...], options: Figure
         task_hash=next((attempt.task_hash for attempt in attempts if attempt.task_hash), ""),
         recorded=attempts,
         counted=counted,
-        returns=tuple(one.episode_return for one in counted if one.episode_return is not None),
+        returns=tuple(attempt.episode_return for attempt in counted if attempt.episode_return is not None),
         successes=sum(options.succeeded(attempt) for attempt in counted),
     )

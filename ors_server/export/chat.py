@@ -73,6 +73,7 @@ def openai_row(
     tools = tools_of(options.offered, record.origin)
     if tools:
         row["tools"] = as_functions(tools)
+        # Every assistant message of a record has exactly one call.
         row["parallel_tool_calls"] = False
     if with_episode:
         row["episode"] = describe(record, steps)

@@ -16,7 +16,7 @@ Blocks: TypeAlias = tuple[TextBlock | ImageBlock, ...]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 _CALL = re.compile(r"\[tool_call (?P<name>\S+)\] (?P<input>\{.*\})", re.DOTALL)
-"""How `authoring.prompt_blocks` writes a recorded call of a conversation prompt."""
+"""A recorded call of a conversation prompt, as `environments.prompt_blocks` writes it."""
 _RAN = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
@@ -99,6 +99,7 @@ def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTu
             turns.append(ConversationTurn(role))
         else:
             _extend(turns, block, calls)
+    # A tool's empty result stays: its call would have no answer otherwise.
     return [turn for turn in turns if turn.blocks or turn.calls or turn.role == "tool"]
 
 
@@ -106,6 +107,7 @@ def _role_of(block: TextBlock | ImageBlock) -> Role | None:
     if not isinstance(block, TextBlock) or block.detail is None:
         return None
     role = block.detail.get("role")
+    # Both the detail and the text: a task's own text `[user]` is no heading.
     if role not in {"system", "user", "assistant"} or block.text != f"[{role}]":
         return None
     return cast("Role", role)
@@ -127,11 +129,11 @@ def _extend(turns: list[ConversationTurn], block: TextBlock | ImageBlock, calls:
 
 
 def _read_call(text: str, call_id: str) -> ToolUse | None:
-    found = _CALL.fullmatch(text)
-    if found is None:
+    match = _CALL.fullmatch(text)
+    if match is None:
         return None
     try:
-        return ToolUse(call_id, found["name"], json.loads(found["input"]))
+        return ToolUse(call_id, match["name"], json.loads(match["input"]))
     except ValueError:
         return None
 

@@ -28,10 +28,10 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
         steps = tuple(STEP.of_json(step) for step in parts["steps"])
     except RecordError as error:
         raise RecordError(f"{where}: {error}") from error
-    for place, step in enumerate(steps, 1):
-        if step.number != place:
+    for number, step in enumerate(steps, 1):
+        if step.number != number:
             raise RecordError(
-                f"{where}: step {place} has the number {step.number}; steps count from 1, in order"
+                f"{where}: step {number} has the number {step.number}; steps count from 1, in order"
             )
     return replace(record, summary=complete_summary(record.summary, steps)), steps
 
@@ -54,24 +54,24 @@ class EpisodeFile:
         with self.path.open("rb") as file:
             yield from read_episodes(file)
 
-    def places(self) -> Generator[tuple[int, Episode], None, None]:
+    def offsets(self) -> Generator[tuple[int, Episode], None, None]:
         """Read all episodes with the byte offset of each, for `at`."""
         with self.path.open("rb") as file:
-            place = 0
+            offset = 0
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield place, read_episode(line, f"line {number}")
-                place += len(line)
+                    yield offset, read_episode(line, f"line {number}")
+                offset += len(line)
 
-    def at(self, places: Iterable[int]) -> Generator[Episode, None, None]:
-        """Read the episodes at byte offsets that `places` returned, in any order."""
+    def at(self, offsets: Iterable[int]) -> Generator[Episode, None, None]:
+        """Read the episodes at byte offsets that `offsets` returned, in any order."""
         with self.path.open("rb") as file:
-            yield from (_read_at(file, place) for place in places)
+            yield from (_read_at(file, offset) for offset in offsets)
 
 
-def _read_at(file: IO[bytes], place: int) -> Episode:
-    file.seek(place)
-    return read_episode(file.readline(), f"the line at byte {place}")
+def _read_at(file: IO[bytes], offset: int) -> Episode:
+    file.seek(offset)
+    return read_episode(file.readline(), f"the line at byte {offset}")
 
 
 def _parse(line: str | bytes, where: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _parse(line: str | bytes, where: str) -> dict[str, Any]:
         parts: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{where}: expected a JSON object, and it cannot be read: {error}") from error
-    known = cast("dict[str, Any]", parts) if isinstance(parts, dict) else {}
-    if "record" in known and isinstance(known.get("steps"), list):
-        return known
+    episode = cast("dict[str, Any]", parts) if isinstance(parts, dict) else {}
+    if "record" in episode and isinstance(episode.get("steps"), list):
+        return episode
     raise RecordError(f'{where}: expected an episode, an object with "record" and "steps"')

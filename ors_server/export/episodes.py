@@ -1,4 +1,4 @@
-"""Which episodes an export takes, the figures that each row has, and the counts of what was left out."""
+"""The selection of episodes for an export, the figures of each row, and the counts of omissions."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +9,7 @@ from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, 
 from ors_server.model.wire import JSONObject
 
 Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
-"""A record and all its steps, as `RecordReader.stream` gives them."""
+"""A record and all its steps, as `RecordReader.stream` yields them."""
 Episodes: TypeAlias = AsyncIterator[Episode]
 
 UNFINISHED = "unfinished"

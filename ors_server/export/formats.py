@@ -84,7 +84,7 @@ _MAKERS: Mapping[str, Callable[[FormatOptions], ExportFormat]] = MappingProxyTyp
 _WIDE = re.compile(r"[0-9]{19}")
 """Found wherever an integer may have more than 64 bits."""
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
-"""What `str.splitlines` takes for the end of a line, and JSON does not: only in strings."""
+"""Characters that end a line for `str.splitlines` and not in JSON, which has them only in strings."""
 FORMATS = tuple(_MAKERS)
 """Names of all formats."""
 
@@ -152,6 +152,7 @@ def as_line(row: JSONObject) -> str:
     Integers of more than 64 bits are texts. What some readers take for the end of a line is escaped.
     """
     line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    # A search in the text is much cheaper than a walk over every row, and few rows have such integers.
     if _WIDE.search(line):
         line = json.dumps(with_texts(row)[0], ensure_ascii=False, allow_nan=False)
     return f"{_LINE_ENDS.sub(_escape, line)}\n"

@@ -28,6 +28,7 @@ def offered_tools(definitions: Iterable[EnvironmentDefinition]) -> dict[str, lis
     for definition in definitions:
         own = offered[definition.name] = _specs(definition.listing)
         for name, toolset in definition.session_toolsets.items():
+            # A requested toolset's tools hide those of the same name.
             rest = [tool for tool in own if tool.name not in toolset.tools]
             more = [tool.spec for tool in toolset.tools.values()]
             offered[f"{definition.name}/{name}"] = rest + more

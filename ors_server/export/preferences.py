@@ -2,7 +2,7 @@
 
 A group is the episodes of one environment that played the same task (`task_hash`) and have the same value of
 a label, if one is named. They are ordered by return, earlier ones first among equals. The first is paired
-with the last, the second with the last but one, and so on, up to `Pairing.most` pairs, while the returns
+with the last, the second with the last but one, and so on, up to `Pairing.max_pairs` pairs, while the returns
 differ by more than the margin.
 
 Memory does not grow with the number of episodes: their index is in a temporary database on disk.
@@ -40,7 +40,7 @@ class Pairing:
 
     label: str | None = None
     """A label whose value the episodes of one group share."""
-    most: int = 1
+    max_pairs: int = 1
     """Most pairs of one group, at least 1."""
     margin: float = 0.0
     """The better return is greater by more than this; at least 0."""
@@ -80,6 +80,7 @@ async def _fill(
     counts: ExportCounts,
 ) -> None:
     after: str | None = None
+    # Oldest first, so that the count of episodes orders equal returns by time.
     while page := await reader.page(selected, after=after, limit=PAGE, newest_first=False):
         rows = [_entry(record, pairing, counts) for record in page]
         index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])
@@ -108,15 +109,15 @@ def _pairs(index: sqlite3.Connection, pairing: Pairing, counts: ExportCounts) ->
         "SELECT grouped, worth, episode_id FROM played ORDER BY grouped, worth DESC, place"
     )
     for _, group in groupby(ranked, key=lambda row: row[0]):
-        found = list(_match([(worth, episode_id) for _, worth, episode_id in group], pairing))
-        if not found:
+        pairs = list(_match([(worth, episode_id) for _, worth, episode_id in group], pairing))
+        if not pairs:
             counts.left_out[TIED] += 1
-        yield from found
+        yield from pairs
 
 
 def _match(ranked: Sequence[tuple[float, str]], pairing: Pairing) -> Iterator[tuple[str, str]]:
-    for place in range(min(pairing.most, len(ranked) // 2)):
-        (best, better), (worst, worse) = ranked[place], ranked[-1 - place]
+    for rank in range(min(pairing.max_pairs, len(ranked) // 2)):
+        (best, better), (worst, worse) = ranked[rank], ranked[-1 - rank]
         if best - worst > pairing.margin:
             yield better, worse
 

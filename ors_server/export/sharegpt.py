@@ -27,7 +27,7 @@ def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: Conversa
     turns = list(row_conversation(record, steps, options).turns)
     system = text_of(turns.pop(0).blocks) if turns[0].role == "system" else ""
     messages = _joined([_message(turn, options.trained) for turn in turns])
-    if any((message["from"] in _INPUTS) != (place % 2 == 0) for place, message in enumerate(messages)):
+    if any((message["from"] in _INPUTS) != (index % 2 == 0) for index, message in enumerate(messages)):
         raise LeftOutError(OUT_OF_TURN)
     tools = tools_of(options.offered, record.origin)
     return {
@@ -56,6 +56,7 @@ def _call(use: ToolUse) -> JSONObject:
 def _joined(messages: Sequence[JSONObject]) -> list[JSONObject]:
     joined: list[JSONObject] = []
     for message in messages:
+        # The form alternates strictly, so inputs in a row become one message.
         if joined and message["from"] in _INPUTS and joined[-1]["from"] == message["from"]:
             joined[-1]["value"] += f"\n{message['value']}"
         else:

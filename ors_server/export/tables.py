@@ -54,6 +54,7 @@ class TableWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Complete the file, or leave it as it is if something went wrong."""
+        # A partial group of rows must not make a failed export look complete.
         if error is None:
             self._flush()
         self._writer.close()
@@ -62,6 +63,7 @@ class TableWriter:
         """Add one row: values by column; a missing column is null."""
         self._rows.append(row)
         self._weight += weigh(row)
+        # By size, too: a thousand rows with images or long outputs would not fit in memory.
         if len(self._rows) >= ROWS or self._weight >= WEIGHT:
             self._flush()
 

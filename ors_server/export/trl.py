@@ -40,6 +40,7 @@ def preference_row(
     """Return two episodes of one task, the better one first, as one line of a preference dataset."""
     better, worse = (trl_conversation(*episode, options) for episode in (chosen, rejected))
     prompt = [trl_message(turn) for turn in better.prompt]
+    # A row has one prompt, so the two conversations must begin with the same one.
     if prompt != [trl_message(turn) for turn in worse.prompt]:
         raise LeftOutError("pairs with different prompts")
     return {

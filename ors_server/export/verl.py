@@ -50,6 +50,7 @@ def verl_row(
             "labels": json.dumps(about["labels"], ensure_ascii=False),
         },
         "messages": [*prompt, *play],
+        # One entry per message of `messages`, prompt included.
         "train_mask": [int(is_trained(turn, options.trained)) for turn in conversation.turns],
         "tools": as_text(tools_of(options.offered, origin)),
         "responses": [json.dumps(play, ensure_ascii=False)],
@@ -63,6 +64,7 @@ def verl_row(
 def _message(turn: ConversationTurn) -> JSONObject:
     message = trl_message(turn)
     if turn.calls:
+        # A column has one type, and arguments differ from call to call.
         message["tool_calls"] = text_calls(turn)
     return message
 

@@ -24,10 +24,11 @@ def with_texts(value: Any) -> tuple[Any, list[str]]:
 
 def restore(row: JSONObject, places: Iterable[object]) -> None:
     """Put the integers back into a row; raises `RecordError` for a place without such a text."""
-    for place in places:
+    for pointer in places:
         try:
+            # In this order (RFC 6901, section 4): `~01` means the name `~1`.
             *names, last = [
-                name.replace("~1", "/").replace("~0", "~") for name in cast("str", place).split("/")[1:]
+                name.replace("~1", "/").replace("~0", "~") for name in cast("str", pointer).split("/")[1:]
             ]
             holder: Any = row
             for name in names:
@@ -35,22 +36,22 @@ def restore(row: JSONObject, places: Iterable[object]) -> None:
             key: Any = int(last) if isinstance(holder, list) else last
             holder[key] = int(cast("Any", holder)[key])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"expected an integer as text at {place!r}, which {KEY} names") from error
+            raise RecordError(f"expected an integer as text at {pointer!r}, which {KEY} names") from error
 
 
 def _is_wide(value: object) -> bool:
     return isinstance(value, int) and not LOWEST <= value < END
 
 
-def _find(value: Any, place: str, places: list[str]) -> None:
+def _find(value: Any, pointer: str, places: list[str]) -> None:
     if isinstance(value, dict):
         for name, member in cast("JSONObject", value).items():
-            _find(member, f"{place}/{name.replace('~', '~0').replace('/', '~1')}", places)
+            _find(member, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}", places)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(cast("list[Any]", value)):
-            _find(item, f"{place}/{index}", places)
+            _find(item, f"{pointer}/{index}", places)
     elif _is_wide(value):
-        places.append(place)
+        places.append(pointer)
 
 
 def _replaced(value: Any) -> Any:

@@ -33,8 +33,8 @@ class _Tree:
 class Worker:
     """One conversation: messages in, messages out, the agent's code between.
 
-    Messages alternate strictly. While the agent's code runs, its answer may be a question of its own (a call
-    of something that the tests handed over); what then comes is the answer to that, or another order.
+    Messages alternate strictly. While the agent's code runs, this side may answer with a question (a call
+    of something that the tests handed over); the next message is the answer to that, or another order.
     """
 
     def __init__(self, channel: AgentChannel) -> None:
@@ -59,12 +59,13 @@ class Worker:
             self._send(self._obey(from_text(payload)))
 
     def _send(self, message: dict[str, Any]) -> None:
-        if news := self._handles.take_news():
-            message["classes"] = news
+        if new_classes := self._handles.drain_new_classes():
+            message["classes"] = new_classes
         if printed := _take_printed():
             message["printed"] = printed
         try:
             self._channel.send(to_text(message))
+        # An answer above the limit is replaced by one that says so.
         except ChannelError as error:
             self._channel.send(to_text({"unfit": str(error)}))
 
@@ -73,7 +74,7 @@ class Worker:
             value = self._orders[message["order"]](message)
         except EncodingError as error:
             return {"unfit": str(error)}
-        except BaseException as error:  # noqa: BLE001 # whatever it is, it is the answer
+        except BaseException as error:  # noqa: BLE001 # any error of the agent's code is the answer
             return self._raised(error)
         try:
             return {"value": value.tree if isinstance(value, _Tree) else self._handles.tree(value)}
@@ -83,6 +84,7 @@ class Worker:
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> dict[str, Any]:
+        # Sent apart from errors: the trusted side raises it again inside its own `for` loops.
         if isinstance(error, StopIteration):
             return {"stop": self._handles.tree(error.value)}
         return {"raised": self._handles.error(error)}
@@ -122,13 +124,13 @@ class Worker:
     def _value(self, tree: Any) -> Any:
         return decode(tree, self._incoming)
 
-    def _incoming(self, told: tuple[str, Any]) -> Any:
-        key, content = told
+    def _incoming(self, entry: tuple[str, Any]) -> Any:
+        key, content = entry
         if key == "p":
-            found = sys.modules[content[0]]
+            target = sys.modules[content[0]]
             for name in content[1:]:
-                found = getattr(found, name)
-            return found
+                target = getattr(target, name)
+            return target
         if key == "h":
             return self._handles.look_up(content)
         if key == "n":
@@ -140,20 +142,20 @@ class Worker:
             return self._error(content)
         raise DecodingError(f"unknown type {key!r}")
 
-    def _error(self, told: dict[str, Any]) -> Any:
-        kind = self._value(told["class"])
-        error: Any = kind(*[self._value(item) for item in told["arguments"]])
-        if told["foreign"] is not None:
-            error._ors_foreign = told["foreign"]  # noqa: SLF001 # hidden from the agent's sight only
+    def _error(self, description: dict[str, Any]) -> Any:
+        kind = self._value(description["class"])
+        error: Any = kind(*[self._value(item) for item in description["arguments"]])
+        if description["foreign"] is not None:
+            error._ors_foreign = description["foreign"]  # noqa: SLF001 # hidden from the agent's sight only
         return error
 
     def call_back(self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call something of the other side's, and answer its questions meanwhile; in its own thread only."""
+        """Call an object of the other side, answering its questions meanwhile; in this thread only."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a function of the caller's can only be called in the thread it was given to")
         trees = {name: self._handles.tree(value) for name, value in keywords.items()}
-        told = {"callback": number, "arguments": [self._handles.tree(item) for item in arguments]}
-        self._send({**told, "keywords": trees})
+        question = {"callback": number, "arguments": [self._handles.tree(item) for item in arguments]}
+        self._send({**question, "keywords": trees})
         while (payload := self._channel.receive()) is not None:
             message = from_text(payload)
             if "answer" in message:
@@ -180,12 +182,13 @@ class _Callable(OpaqueObject):
 def _import(name: str, path: str | None) -> None:
     """Load a module from the work dir; its name may be one that the standard library has too."""
     top = name.partition(".")[0]
-    place = path or next((p for p in (f"{top}.py", f"{top}/__init__.py") if os.path.isfile(p)), None)
-    if place is None:
+    file_path = path or next((p for p in (f"{top}.py", f"{top}/__init__.py") if os.path.isfile(p)), None)
+    if file_path is None:
         if top in sys.modules or not os.path.isdir(top):  # a start-up path without imports
             raise ModuleNotFoundError(f"there is no {top}.py and no folder {top} in the work dir", name=top)
-    elif top not in sys.modules or getattr(sys.modules[top], "__file__", None) != _absolute(place):
-        _load_file(top, _absolute(place))
+    # Loaded by its path: a module of the standard library with the same name may be in `sys.modules` already.
+    elif top not in sys.modules or getattr(sys.modules[top], "__file__", None) != _absolute(file_path):
+        _load_file(top, _absolute(file_path))
     if name != top:
         importlib.import_module(name)
 
@@ -200,6 +203,7 @@ def _load_file(name: str, path: str) -> None:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    # Before it runs, as `import` does: modules that import each other need it.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -220,16 +224,16 @@ class _Printed(io.TextIOWrapper):
     """Standard output as the agent's code sees it: kept until the next message takes it along."""
 
     def __init__(self) -> None:
-        self._kept = io.BytesIO()
-        super().__init__(self._kept, encoding="utf-8", errors="backslashreplace", write_through=True)
+        self._buffer = io.BytesIO()
+        super().__init__(self._buffer, encoding="utf-8", errors="backslashreplace", write_through=True)
 
     def take(self) -> str:
-        if not self._kept.tell():
+        if not self._buffer.tell():
             return ""
         self.flush()
-        text = self._kept.getvalue()[:_MAX_PRINTED].decode(errors="replace")
-        self._kept.seek(0)
-        self._kept.truncate()
+        text = self._buffer.getvalue()[:_MAX_PRINTED].decode(errors="replace")
+        self._buffer.seek(0)
+        self._buffer.truncate()
         return text
 
 

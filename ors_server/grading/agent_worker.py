@@ -1,4 +1,13 @@
-"""The server's end of a worker in a fresh sandbox: one question, one answer, or an error that it is lost."""
+"""The server's end of a worker in a fresh sandbox: one question, one answer, or an error that it is lost.
+
+Invariants:
+
+- The worker runs the agent's code in its own process, so everything that it writes may be forged. Only the
+  frame is checked here; callers decode the payload as hostile data.
+- Each question has a random tag, which the answer must repeat. Bytes that the agent's code wrote into the
+  pipe earlier cannot have it.
+- A worker that broke the protocol is closed before the error is raised: it is never asked again.
+"""
 
 import contextlib
 import secrets
@@ -30,7 +39,7 @@ del sys.path[0]
 sys.pycache_prefix = "/tmp/ors-pycache"
 main()
 """
-"""It ignores compiled files beside the agent's modules; those of the standard library save time."""
+"""It ignores compiled files next to the agent's modules; those of the standard library save time."""
 
 
 class AgentWorkerLostError(Exception):
@@ -42,6 +51,7 @@ def sent_files() -> Mapping[str, bytes]:
     """Return the worker's program, by file name in the sandbox."""
     package = files("ors_server.grading")
     program = {f"ors_server/grading/{name}.py": package.joinpath(f"{name}.py").read_bytes() for name in _SENT}
+    # Empty packages: the sandbox gets these few modules, and no other code of the server.
     blank = {"ors_server/__init__.py": b"", "ors_server/grading/__init__.py": b""}
     return MappingProxyType({"main.py": _MAIN, **blank, **program})
 
@@ -75,10 +85,14 @@ class AgentWorker:
         argv = [*isolated_python(folder, "main.py"), folder]
         worker = cls(await evidence.start(argv, files=sent_files()))
         try:
+            # No code of the agent's is loaded yet: an interpreter that does not answer now is the grader's
+            # failure.
             await worker.ask(to_text({"order": "hello"}), START_LIMIT)
         except AgentWorkerLostError as lost:
-            said = worker.last_words()
-            raise GraderFailedError(f"python3 does not answer in a fresh sandbox: {lost}. {said}") from None
+            last_words = worker.last_words()
+            raise GraderFailedError(
+                f"python3 does not answer in a fresh sandbox: {lost}. {last_words}"
+            ) from None
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
@@ -115,6 +129,7 @@ class AgentWorker:
             return await self._clock.wait_for(converse, time_limit)
         except OutOfTimeError as error:
             reason = str(error)
+        # The caller may try again, but with another worker: this one is in the middle of an answer.
         except SandboxStarvedError:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
@@ -138,6 +153,7 @@ class AgentWorker:
         return taken
 
     async def _status(self) -> str:
+        # A program that closed its output may still run, and then has no status.
         with anyio.move_on_after(_END_LIMIT), contextlib.suppress(FreshEndedError):
             return f" with status {await self._process.wait()}"
         return ""

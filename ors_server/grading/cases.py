@@ -31,7 +31,7 @@ class StdioCase:
 
     stdin: str
     stdout: str
-    """What it must print."""
+    """The expected output."""
     arguments: tuple[str, ...] = ()
     """Appended to the command."""
     exit_code: int | None = 0

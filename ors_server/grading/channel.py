@@ -18,7 +18,7 @@ _PIECE = 65_536
 
 
 class ChannelError(Exception):
-    """What was received is not a message."""
+    """The received bytes are not a message."""
 
 
 def frame(tag: bytes, payload: bytes) -> bytes:
@@ -89,5 +89,6 @@ def take_standard_streams() -> AgentChannel:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    # The agent's code may print by any means: none of it may mix with the messages.
     os.dup2(2, 1)
     return channel

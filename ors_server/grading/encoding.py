@@ -1,8 +1,8 @@
 """Encodes plain values as JSON trees that keep their types, and back.
 
-Needs only the standard library and runs on Python 3.9, because the sandbox gets it too. A tree is None, a
-bool, a string, a small integer, a list, or an object of one key that names the type of what it holds. The
-decoder trusts nothing: unknown forms, doubled keys and crafted hashes are refused.
+Needs only the standard library and runs on Python 3.9, because the sandbox gets it too. A tree is a
+null, a bool, a string, a small integer, a list, or an object of one key that names the type of its content.
+The decoder trusts nothing: unknown forms, doubled keys and crafted hashes are refused.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -20,6 +20,7 @@ MAX_NODES = 1_000_000
 """Values within one value."""
 MAX_EXPONENT = 10_000
 """Of a Decimal, whose integer value could otherwise use all memory."""
+# Larger integers go as hexadecimal text: Python limits the digits of decimal text that it converts.
 _SAFE_INTEGER = 1 << 53
 _MANY = 1_000
 PLAIN = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
@@ -28,7 +29,7 @@ Other = Callable[[Any], Any]
 
 
 def kind_of(value: object) -> Any:
-    """Return a value's real class, whatever its `__class__` claims."""
+    """Return a value's real class, even if its `__class__` claims another."""
     return type(value)
 
 
@@ -50,6 +51,8 @@ class Encoder:
 
     def tree(self, value: Any) -> Any:
         """Return the tree of a value."""
+        # `type(...) is`, not `isinstance`: an object of a derived class must not be taken for the plain
+        # value.
         if value is None or value is True or value is False or type(value) is str:
             return value
         self._nodes += 1
@@ -146,12 +149,15 @@ def _by_name(kind: type) -> Callable[[Encoder, Any], Any] | None:
     """Find the writer of a type whose module may not be imported."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     parts = _PARTS.get(name)
+    # A class of the agent's may claim this module and name.
     if parts is None or getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return None
     return lambda encoder, value: {"x": [name, *encoder.trees(parts(value))]}
 
 
 def _items(kind: Any, value: Any) -> list[Any]:
+    # By the plain type's own method: a derived class may define another one, which would run the agent's
+    # code.
     return list(kind.__iter__(value))
 
 
@@ -170,10 +176,10 @@ def _from_parts(decoder: _Decoder, content: Any) -> Any:
     if name not in _PARTS:
         raise DecodingError("not a value: unknown type")
     module, _, kind = name.rpartition(".")
-    made = getattr(importlib.import_module(module), kind)(*[decoder.value(part) for part in parts])
-    if kind == "Decimal" and made.is_finite() and abs(made.adjusted()) > MAX_EXPONENT:
+    value = getattr(importlib.import_module(module), kind)(*[decoder.value(part) for part in parts])
+    if kind == "Decimal" and value.is_finite() and abs(value.adjusted()) > MAX_EXPONENT:
         raise DecodingError("not a value: a Decimal too large to compute with")
-    return made
+    return value
 
 
 def _refuse(text: str) -> Any:
@@ -197,18 +203,18 @@ def _spread(values: list[Any]) -> list[Any]:
 
 def _set(decoder: _Decoder, content: Any) -> set[Any]:
     items: list[Any] = _spread(decoder.values(content))
-    made = set(items)
-    if len(made) != len(items):
+    elements = set(items)
+    if len(elements) != len(items):
         raise DecodingError("not a value: a set with an element twice")
-    return made
+    return elements
 
 
 def _dict(decoder: _Decoder, content: Any) -> dict[Any, Any]:
     keys: list[Any] = _spread([decoder.value(key) for key, _ in content])
-    made = dict(zip(keys, [decoder.value(value) for _, value in content]))  # noqa: B905 # Python 3.9
-    if len(made) != len(keys):
+    mapping = dict(zip(keys, [decoder.value(value) for _, value in content]))  # noqa: B905 # Python 3.9
+    if len(mapping) != len(keys):
         raise DecodingError("not a value: a dict with a key twice")
-    return made
+    return mapping
 
 
 def _complex(_decoder: _Decoder, content: Any) -> complex:
@@ -257,7 +263,7 @@ _PARTS: dict[str, Callable[[Any], list[Any]]] = {
     "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
 }
 
-# What is left of an object when only its plain type is asked, and none of its own methods.
+# The plain value of an object, read by its base type's methods and never by its own.
 _BASES: dict[type, Callable[[Any], Any]] = {
     int: int.__int__,
     float: float.__float__,

@@ -32,12 +32,16 @@ def _same(expected: Tree, answer: Tree, tolerance: float) -> bool:
     tag, content = _split(expected)
     other_tag, other = _split(answer)
     if tag == "f":
-        return _same_float(content, other_tag, other, tolerance)
+        # A larger integer cannot be converted to a float.
+        if other_tag not in {"f", "int"} or (other_tag == "int" and abs(other) > _HIGHEST):
+            return False
+        number = float.fromhex(other) if other_tag == "f" else float(other)
+        return _close(float.fromhex(content), number, tolerance)
     if tag != other_tag:
         return False
     if tag in _ORDERED:
         return len(content) == len(other) and all(
-            _same(one, two, tolerance) for one, two in zip(content, other, strict=True)
+            _same(left, right, tolerance) for left, right in zip(content, other, strict=True)
         )
     compare = _BY_TAG.get(tag)
     return content == other if compare is None else compare(content, other, tolerance)
@@ -56,13 +60,6 @@ def _split(tree: Tree) -> tuple[str, Any]:
     return name, tree
 
 
-def _same_float(expected: str, tag: str, other: Any, tolerance: float) -> bool:
-    wanted = float.fromhex(expected)
-    if tag not in {"f", "int"} or (tag == "int" and abs(other) > _HIGHEST):
-        return False
-    return _close(wanted, float.fromhex(other) if tag == "f" else float(other), tolerance)
-
-
 def _close(expected: float, answer: float, tolerance: float) -> bool:
     if math.isnan(expected):
         return math.isnan(answer)
@@ -73,8 +70,8 @@ def _close(expected: float, answer: float, tolerance: float) -> bool:
 
 def _same_complex(expected: Any, other: Any, tolerance: float) -> bool:
     return len(other) == len(expected) and all(
-        _close(float.fromhex(one), float.fromhex(two), tolerance)
-        for one, two in zip(expected, other, strict=True)
+        _close(float.fromhex(left), float.fromhex(right), tolerance)
+        for left, right in zip(expected, other, strict=True)
     )
 
 
@@ -87,7 +84,11 @@ def _same_set(expected: list[Tree], other: list[Tree], tolerance: float) -> bool
     if len(missing) > _LEFTOVERS:
         return False
     for tree in missing:
-        pair = next((index for index, one in enumerate(extra) if _same(tree, one, tolerance)), None)
+        # Greedy, without backtracking: elements that are within the tolerance of several answers may find
+        # none.
+        pair = next(
+            (index for index, candidate in enumerate(extra) if _same(tree, candidate, tolerance)), None
+        )
         if pair is None:
             return False
         extra.pop(pair)
@@ -107,7 +108,7 @@ def _by_text(trees: list[Tree]) -> dict[str, Tree]:
 
 
 def _text(tree: Tree) -> str:
-    """Return one short text for one value, whatever the order of its sets and dicts."""
+    """Return one short text per value; the order of its sets and dicts does not matter."""
     return hashlib.sha256(json.dumps(_ordered(tree)).encode()).hexdigest()
 
 

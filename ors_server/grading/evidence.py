@@ -1,7 +1,15 @@
 """The work dir as an agent left it, while none of its processes runs.
 
-Graders read it and run fresh programs beside it. There is no access to the agent's shell, since the agent
-controls what that prints.
+Graders read it and run fresh programs over a read-only view of it. There is no access to the agent's shell,
+since the agent controls what that prints.
+
+Invariants:
+
+- The agent's processes are stopped (or, at the end of an episode, dead) from before the first read until the
+  evidence expires, so two reads see the same files.
+- A use after that raises `GradingError`: the agent may be at work again, and could change what is judged.
+- All concurrent uses of one evidence hold one permit of the server's gate together. Were each to take its
+  own, gradings that are half done could block each other.
 """
 
 import contextlib
@@ -76,6 +84,7 @@ class Evidence:
         """
         self._require_valid()
         try:
+            # With a limit of 0 bytes an existing file is refused for its size, and its content is not read.
             await self.sandbox.read_file(path, most=0)
         except SandboxFileMissingError:
             return False
@@ -156,7 +165,7 @@ class Evidence:
         return process if time_limit is None else TimedProcess(process, time_limit)
 
     async def look_patiently(self, look: Callable[[], Awaitable[T]]) -> T:
-        """Call `look`, and once more if it raises `SandboxStarvedError`."""
+        """Call `look`, and again if it raises `SandboxStarvedError`."""
         try:
             return await look()
         except SandboxStarvedError:
@@ -177,6 +186,7 @@ class GradingTurn:
         self._users = 0
         self._has_begun = has_begun
         self._permit: Permit | None = None
+        # Two parts that begin at once must not take two permits.
         self._lock = anyio.Lock(fast_acquire=True)
 
     @property
@@ -233,10 +243,13 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
                 await sandbox.restart()
         try:
             await sandbox.freeze()
+            # Gathering is done. How long the evidence stays open is the grader's matter, whose parts count
+            # themselves.
             await work.aclose()
             yield evidence
         finally:
             evidence.expire()
+            # A session whose grading is cancelled must not stay frozen.
             with anyio.CancelScope(shield=True):
                 with contextlib.suppress(SandboxClosedError):  # then nothing is left to thaw
                     await sandbox.thaw()

@@ -39,14 +39,14 @@ def read_answer(text: bytes, expected: Tree, tolerance: float) -> FunctionAnswer
     tree = from_text(text)
     if not isinstance(tree, dict):
         raise DecodingError("wrote something else where an answer was awaited")
-    told = cast("dict[str, Any]", tree)
-    raised: Any = told.get("raised")
+    answer = cast("dict[str, Any]", tree)
+    raised: Any = answer.get("raised")
     return FunctionAnswer(
-        has_value="value" in told,
-        is_expected="value" in told and same(expected, told["value"], tolerance),
-        names=("StopIteration",) if "stop" in told else _names(raised),
+        has_value="value" in answer,
+        is_expected="value" in answer and same(expected, answer["value"], tolerance),
+        names=("StopIteration",) if "stop" in answer else _names(raised),
         text=_text(raised),
-        unfit=str(told["unfit"])[:MAX_SHOWN] if "unfit" in told else None,
+        unfit=str(answer["unfit"])[:MAX_SHOWN] if "unfit" in answer else None,
     )
 
 
@@ -62,4 +62,5 @@ def _names(raised: Any) -> tuple[str, ...]:
         names = list(raised["names"])
     except (TypeError, KeyError):
         return ()
+    # The last name must survive the cut: it decides which of Python's errors this counts as.
     return tuple(str(name)[:_MAX_NAME] for name in [*names[: _MAX_NAMES - 1], *names[_MAX_NAMES - 1 :][-1:]])

@@ -59,7 +59,7 @@ async def grade_functions(
     type.
 
     Args:
-        file: The Python file, relative to the work dir. It is loaded as a module of its own name; it may
+        file: The Python file, relative to the work dir. It is loaded as a module of that name; it may
             import the standard library, what is installed in the sandbox, and modules of the work dir whose
             names none of these has.
         function: Its name there; dots lead into classes.
@@ -103,6 +103,7 @@ def _prepare(name: str, case: FunctionCase, target: Any) -> _Prepared:
             "arguments": Encoder().trees(case.arguments),
             "keywords": {key: Encoder().tree(value) for key, value in case.keywords.items()},
         }
+        # Encoded before a process starts, so that an author's mistake cannot look like the agent's.
         return _Prepared(name, case, to_text(call), Encoder().tree(case.expected))
     except EncodingError as error:
         raise GradingError(f"{name}: {error}") from error
@@ -169,7 +170,9 @@ class _FunctionGrader:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
         try:
+            # The rest of the time for all cases may be shorter than a case's own limit.
             text = await worker.ask(question, min(self._limit, max(MIN_SECONDS, self._left)))
+            # A long answer is decoded and compared in a worker process: its cost is the agent's choice.
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
             raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None
@@ -181,6 +184,7 @@ class _FunctionGrader:
             await self.aclose()
             raise
         finally:
+            # Also after an error: a case that hangs has spent its time.
             self._left -= worker.spent_s - spent
 
     def _compare(self, case: _Prepared, answer: FunctionAnswer) -> None:
@@ -210,8 +214,8 @@ def _is_raised(expected: str, answer: FunctionAnswer) -> bool:
         return False
     if _error_class(expected) is None:
         return expected in answer.names[:-1]
-    known = _error_class(answer.names[-1])
-    return known is not None and expected in [kind.__name__ for kind in known.__mro__]
+    python_class = _error_class(answer.names[-1])
+    return python_class is not None and expected in [kind.__name__ for kind in python_class.__mro__]
 
 
 def _error_class(name: str) -> type[BaseException] | None:

@@ -4,7 +4,7 @@ from ors_server.model.errors import AuthorError, MachineryError
 
 
 class GradingError(AuthorError):
-    """Cases or hidden tests cannot be graded as they are written, whatever the agent does."""
+    """Cases or hidden tests cannot be graded as they are written; the agent cannot cause this."""
 
     code = "grading"
 

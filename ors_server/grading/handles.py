@@ -31,19 +31,19 @@ class Handles:
 
     def __init__(self, *, objects: bool) -> None:
         self.objects = objects
-        self._kept: list[Any] = []
+        self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
-        self._told: set[int] = set()
-        self._news: list[dict[str, Any]] = []
+        self._described: set[int] = set()
+        self._new_classes: list[dict[str, Any]] = []
 
     def look_up(self, number: int) -> Any:
         """Return the object of a handle."""
-        return self._kept[number]
+        return self._objects[number]
 
-    def take_news(self) -> list[dict[str, Any]]:
+    def drain_new_classes(self) -> list[dict[str, Any]]:
         """Return the descriptions of classes that the other side does not know yet."""
-        news, self._news = self._news, []
-        return news
+        descriptions, self._new_classes = self._new_classes, []
+        return descriptions
 
     def tree(self, value: Any) -> Any:
         """Return the tree of a value; an object becomes a handle, or raises EncodingError if not allowed."""
@@ -77,20 +77,23 @@ class Handles:
 
     def number(self, value: Any) -> int:
         """Return an object's handle; the object is kept as long as the worker lives."""
+        # By identity, not by equality, which the agent's class defines. An id cannot be reused, since the
+        # object is kept in the same step.
         number = self._numbers.get(id(value))
         if number is None:
-            number = self._numbers[id(value)] = len(self._kept)
-            self._kept.append(value)
+            number = self._numbers[id(value)] = len(self._objects)
+            self._objects.append(value)
         return number
 
     def describe(self, kind: Any) -> int:
         """Return a class's handle; the first time, its description is queued to be sent."""
         number = self.number(kind)
-        if number not in self._told:
-            self._told.add(number)
+        if number not in self._described:
+            self._described.add(number)
             is_error = issubclass(kind, BaseException)
+            # An error gets one base, because Python's exception classes cannot be combined freely.
             bases = [kind.__base__] if is_error else [base for base in kind.__bases__ if base is not object]
-            self._news.append(
+            self._new_classes.append(
                 {
                     "class": number,
                     "name": kind.__name__,
@@ -112,15 +115,15 @@ class Handles:
         foreign = getattr(error, "_ors_foreign", None)
         if isinstance(foreign, int):
             return {"foreign": foreign}
-        told: dict[str, Any] = {"names": chain(type(error)), "arguments": [], "text": _text(error)}
+        description: dict[str, Any] = {"names": chain(type(error)), "arguments": [], "text": _text(error)}
         try:
-            told["arguments"] = [self.tree(item) for item in error.args]
+            description["arguments"] = [self.tree(item) for item in error.args]
             if self.objects:
-                told["class"] = self._base(type(error))
-                told["handle"] = self.number(error)
+                description["class"] = self._base(type(error))
+                description["handle"] = self.number(error)
         except (EncodingError, TypeError):
-            told["arguments"] = [told["text"]]
-        return told
+            description["arguments"] = [description["text"]]
+        return description
 
 
 def chain(kind: type) -> list[str]:

@@ -4,8 +4,7 @@ A test's own process never runs the agent's code. What a test does to a mirror i
 and a plain value or another mirror comes back. The remaining danger is an object that replaces an expected
 plain value and answers every question as the test would like it. So an object judges nothing:
 
-- `==`, `<` and the like are refused, whatever the other operand; so is its truth. An object that derives from
-an
+- `==`, `<` and the like are refused for every other operand; so is its truth. An object that derives from an
   immutable plain value is compared as that value, which is rebuilt here, and never by its own methods;
 - an object that comes back is a new mirror each time: it equals no other mirror, and no container holds it;
 - `in`, arithmetic with a plain value, and a method that plain values have too (`startswith`, `count`, `get`),
@@ -29,11 +28,12 @@ _ASKED_DUNDERS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__annot
 
 def reference_of(mirror: Any) -> RemoteReference:
     """Return a mirror's reference to the object that it represents."""
+    # `vars`, not `getattr`, of a class: a class that derives from a mirrored one is no mirror itself.
     is_class = isinstance(mirror, type)
-    found = vars(mirror).get("_ors_class") if is_class else getattr(mirror, "_ors", None)
-    if not isinstance(found, RemoteReference):
+    reference = vars(mirror).get("_ors_class") if is_class else getattr(mirror, "_ors", None)
+    if not isinstance(reference, RemoteReference):
         raise TypeError(f"{type(mirror).__name__} is not a mirror")
-    return found
+    return reference
 
 
 def is_mirror(value: object) -> bool:
@@ -51,10 +51,11 @@ class RemoteModule:
     __slots__ = ("__name__", "__path__", "_ors")
 
     def __init__(self, name: str, link: AgentLink) -> None:
-        mine = RemoteReference(link)
-        mine.path = (name,)
-        mine.is_built = True
-        super().__setattr__("_ors", mine)
+        reference = RemoteReference(link)
+        reference.path = (name,)
+        reference.is_built = True
+        # Past this class's own `__setattr__`, which would send the value to the agent's side.
+        super().__setattr__("_ors", reference)
         self.__name__ = name
         self.__path__: list[str] = []
 
@@ -67,6 +68,7 @@ class RemoteModule:
             return reference_of(self).link.get(self, name)
         except AttributeError:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+        # `from module import name` is expected to raise nothing but ImportError.
         except (Exception, SystemExit) as error:  # noqa: BLE001 # what the agent's code raised
             raise ImportError(f"{self.__name__}.{name} raised {type(error).__name__}") from None
 
@@ -84,19 +86,19 @@ class RemoteClass(type):
     """The metaclass of mirrored classes; only the link creates instances."""
 
     def __new__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, made: bool = False
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, from_link: bool = False
     ) -> "RemoteClass":
         """Refuse a test's class that derives from a mirrored one: the agent's code would never see it."""
-        if not made and bases:
+        if not from_link and bases:
             raise TypeError(
                 f"{name} cannot derive from a class of the agent's: they live in different processes"
             )
         return super().__new__(cls, name, bases, namespace)
 
     def __init__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, made: bool = False
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, from_link: bool = False
     ) -> None:
-        del made  # it was for the check above
+        del from_link  # for the check in `__new__` only
         super().__init__(name, bases, namespace)
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
@@ -198,55 +200,62 @@ class RemoteObject(metaclass=RemoteClass):
     __ne__ = _comparison("ne")
     __lt__, __le__ = _comparison("lt"), _comparison("le")
     __gt__, __ge__ = _comparison("gt"), _comparison("ge")
+    # By identity: a class that defines `__eq__` loses its hash, and a mirror must stay usable as a key.
     __hash__ = object.__hash__
 
 
 def _attribute(mirror: Any, name: str) -> Any:
     if name.startswith("__") and name not in _ASKED_DUNDERS:
         raise AttributeError(name)
-    mine = reference_of(mirror)
-    found = mine.link.get(mirror, name)
-    is_callers = mine.is_built and not isinstance(mirror, type)  # a class may come back in a value's place
-    if name in PLAIN_METHODS and not is_callers and isinstance(found, RemoteObject):
-        reference_of(found).guarded = name
-    return found
+    reference = reference_of(mirror)
+    value = reference.link.get(mirror, name)
+    is_callers = reference.is_built and not isinstance(
+        mirror, type
+    )  # a class may come back in a value's place
+    if name in PLAIN_METHODS and not is_callers and isinstance(value, RemoteObject):
+        reference_of(value).guarded = name
+    return value
 
 
 def _converted(mirror: Any, name: str, *more: Any) -> Any:
     link = reference_of(mirror).link
-    made = link.operate(name, mirror, *more)
-    if type(made) is not CONVERSIONS[name]:
-        link.stop(AgentLostError(f"{name}() of an object gave a {type(made).__name__}"))
-    return made
+    converted = link.operate(name, mirror, *more)
+    # Exactly the plain type: an object of a derived class could answer the next comparison itself.
+    if type(converted) is not CONVERSIONS[name]:
+        link.stop(AgentLostError(f"{name}() of an object gave a {type(converted).__name__}"))
+    return converted
 
 
+# Fetched only when a test reads it.
 _DOC = property(lambda self: _attribute(self, "__doc__"))
 
 
 def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
     """Call the object of a mirror."""
-    mine = reference_of(mirror)
-    if mine.guarded and (arguments or keywords or mine.guarded.startswith("is")):
-        mine.link.stop(RefusedError(f"{mine.guarded}: plain values have it too; name its class in `classes`"))
-    return mine.link.call(mirror, arguments, keywords)
+    reference = reference_of(mirror)
+    if reference.guarded and (arguments or keywords or reference.guarded.startswith("is")):
+        reference.link.stop(
+            RefusedError(f"{reference.guarded}: plain values have it too; name its class in `classes`")
+        )
+    return reference.link.call(mirror, arguments, keywords)
 
 
 def _plain(mirror: Any, name: str) -> Any:
-    """Return an object's plain value; the test is stopped if it has none."""
-    mine = reference_of(mirror)
-    return mine.plain[0] if mine.plain else mine.link.stop(_not_to_judge(mirror, name))
+    """Return an object's plain value; the test is stopped if the object does not have one."""
+    reference = reference_of(mirror)
+    return reference.plain[0] if reference.plain else reference.link.stop(_not_to_judge(mirror, name))
 
 
 def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
     def combine(self: Any, other: Any, *more: Any) -> Any:
-        mine = reference_of(self)
-        if mine.is_built or is_mirror(other):  # then the agent's side may decide about the two
+        reference = reference_of(self)
+        if reference.is_built or is_mirror(other):  # then the agent's side may decide about the two
             operands = (other, self) if is_reflected else (self, other)
-            return mine.link.operate(name, *operands, *more)
-        if mine.plain:
-            sides = [other, mine.plain[0]] if is_reflected else [mine.plain[0], other]
+            return reference.link.operate(name, *operands, *more)
+        if reference.plain:
+            sides = [other, reference.plain[0]] if is_reflected else [reference.plain[0], other]
             return operate(name, [*sides, *more])
-        return mine.link.stop(_not_to_judge(self, name))
+        return reference.link.stop(_not_to_judge(self, name))
 
     return combine
 
@@ -266,17 +275,21 @@ def _not_to_judge(mirror: Any, name: str) -> RefusedError:
 
 
 def _step(self: Any) -> Any:
-    mine = reference_of(self)
-    mine.steps += 1
-    if mine.steps > MAX_STEPS:
-        mine.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
-    return mine.link.operate("next", self)
+    reference = reference_of(self)
+    reference.steps += 1
+    # An iterator of the agent's may never end.
+    if reference.steps > MAX_STEPS:
+        reference.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
+    return reference.link.operate("next", self)
 
 
 def _enter(self: Any) -> Any:
-    made = reference_of(self).link.operate("enter", self)
-    is_itself = isinstance(made, RemoteObject) and reference_of(made).number == reference_of(self).number
-    return self if is_itself else made
+    entered = reference_of(self).link.operate("enter", self)
+    # `with` on an object that returns itself must yield this mirror, which may be marked as built.
+    is_itself = (
+        isinstance(entered, RemoteObject) and reference_of(entered).number == reference_of(self).number
+    )
+    return self if is_itself else entered
 
 
 def _leave(self: Any, kind: Any, error: Any, _trace: Any) -> Any:
@@ -314,9 +327,10 @@ def make_object(kind: type, reference: RemoteReference) -> RemoteObject:
     """Return a mirror of an object."""
     if not issubclass(kind, RemoteObject):
         raise TypeError(f"{kind.__name__} is not a class of mirrors")
-    made = object.__new__(kind)
-    object.__setattr__(made, "_ors", reference)
-    return made
+    # Not by calling the class: that creates an object of the agent's class on the other side.
+    mirror = object.__new__(kind)
+    object.__setattr__(mirror, "_ors", reference)
+    return mirror
 
 
 def make_class(
@@ -325,14 +339,14 @@ def make_class(
     """Return a class whose instances are mirrors, with those known `operators` that the agent's class has."""
     methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
     space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
-    made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
-    type.__setattr__(made, "_ors_class", reference)
-    return made
+    mirrored = RemoteClass(name, bases or (RemoteObject,), space, from_link=True)
+    type.__setattr__(mirrored, "_ors_class", reference)
+    return mirrored
 
 
 def make_error_class(name: str, base: type[Any], reference: RemoteReference) -> type:
     """Return a class of errors that mirrors one of the agent's; `base` is a mirror or Python's own."""
     bases = (base,) if issubclass(base, RemoteError) else (RemoteError, base)
-    made = RemoteErrorClass(name, bases, {"__module__": "agent"})
-    type.__setattr__(made, "_ors_class", reference)
-    return made
+    mirrored = RemoteErrorClass(name, bases, {"__module__": "agent"})
+    type.__setattr__(mirrored, "_ors_class", reference)
+    return mirrored

@@ -28,10 +28,11 @@ CONVERSIONS: dict[str, type] = {
     "format": str,
     "contains": bool,
 }
-"""Operators whose result is of one plain type, whatever the object returns."""
+"""Operators whose result is always of one plain type."""
 OTHERS = ("iter", "next", "reversed", "getitem", "setitem", "delitem", "call", "enter", "exit", "round")
 
 
+# By the class, as the `with` statement looks them up.
 def _enter(value: Any) -> Any:
     return kind_of(value).__enter__(value)
 
@@ -72,8 +73,8 @@ def operate(name: str, operands: list[Any]) -> Any:
 
 def operators_of(kind: type) -> list[str]:
     """Return the operators that a class defines, beyond those of every object."""
-    found = [name for name in (*COMPARISONS, *_ASKED) if _defines(kind, f"__{name}__")]
-    return found + [f"r{name}" for name in BINARY if _defines(kind, f"__r{name}__")]
+    operators = [name for name in (*COMPARISONS, *_ASKED) if _defines(kind, f"__{name}__")]
+    return operators + [f"r{name}" for name in BINARY if _defines(kind, f"__r{name}__")]
 
 
 _ASKED = (*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
@@ -82,5 +83,7 @@ _ASKED = (*BINARY, *UNARY, *CONVERSIONS, *OTHERS)
 def _defines(kind: type, name: str) -> bool:
     for base in kind.__mro__:
         if name in base.__dict__:
+            # `None` as a method is how a class declares that it does not support an operator, such as
+            # `__hash__`.
             return base is not object and base.__dict__[name] is not None
     return False

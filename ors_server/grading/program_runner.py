@@ -14,7 +14,7 @@ def main() -> None:
     del sys.argv[0]
     sys.pycache_prefix = "/tmp/ors-pycache"  # noqa: S108 # so that no compiled file of the agent's counts
     sys.path.append(os.getcwd())  # noqa: PTH109 # a start-up path without imports
-    if not os.path.isfile(sys.argv[0]):  # noqa: PTH113 # opening a pipe would wait for ever
+    if not os.path.isfile(sys.argv[0]):  # noqa: PTH113 # opening a pipe would wait forever
         sys.exit(f"cannot open {sys.argv[0]}: not a file")
     try:
         with open(sys.argv[0], "rb") as file:  # noqa: PTH123 # a start-up path without imports

@@ -1,4 +1,15 @@
-"""Hidden tests: pytest in a trusted process, the agent's code in a fresh sandbox, the server between them."""
+"""Hidden tests: pytest in a trusted process, the agent's code in a fresh sandbox, the server between them.
+
+Invariants:
+
+- The agent's code never runs in the process that judges, and the tests never reach the sandbox.
+- The tests are counted before any code of the agent's is loaded. Every counted test has a result, so an
+  agent that breaks the run cannot make tests disappear.
+- Who is blamed follows from `_has_asked`: a test that used the agent's code since its last verdict fails for
+  it; one that broke or ran out of time without it is the author's mistake (`GradingError`).
+- Two clocks run: `_tests` measures pytest itself, `_agent_s` sums the workers' time. Neither pays for the
+  other, nor for a machine that is busy.
+"""
 
 import contextlib
 import importlib.util
@@ -33,6 +44,7 @@ from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 COUNT_LIMIT = 60.0
 """Seconds that pytest may take to start and to collect the tests."""
+# Without autoload, plugins that happen to be installed on the server cannot change how tests run.
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -42,11 +54,11 @@ ENVIRONMENT = {
 _CASE_SHARE = 6.0
 _GRACE = 1.0
 _OUT_OF_TIME = "the time for all tests was over"
-_TESTS_GAVE_WAY = "the tests gave way over what the agent's code gave them"
+_TESTS_BROKE = "the tests broke on what the agent's code returned"
 _PASSED = {0, 1}
-_GAVE_WAY = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError)
+_PIPE_ERRORS = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError)
 _NOTHING_COLLECTED = 5
-_SAID = 2_000
+_QUOTED_BYTES = 2_000
 _BOOT = """\
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
@@ -113,6 +125,7 @@ async def grade_pytest(
     async with evidence.at_work():
         try:
             return await _grade(evidence, suite)
+        # Once more from the start: nothing of the first run is kept.
         except SandboxStarvedError:
             return await _grade(evidence, suite)
 
@@ -122,9 +135,12 @@ async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
         run = _PytestRun(evidence, suite, process)
         try:
             return await run.judge()
-        except _GAVE_WAY as broken:
-            said = await anyio.to_thread.run_sync(_read_said, folder)
-            raise GraderFailedError(f"the process of the hidden tests gave way: {broken}. {said}") from broken
+        except _PIPE_ERRORS as broken:
+            output = await anyio.to_thread.run_sync((folder / "printed").read_bytes)
+            printed = output[-_QUOTED_BYTES:].decode(errors="replace")
+            raise GraderFailedError(
+                f"the process of the hidden tests broke off: {broken}. {printed}"
+            ) from broken
         finally:
             with anyio.CancelScope(shield=True):
                 await run.aclose()
@@ -149,6 +165,7 @@ def _check_module(module: str, tests: Mapping[str, str]) -> None:
     if not all(part.isidentifier() for part in module.split(".")):
         raise GradingError(f"{module!r} is not the name of a module")
     top = module.partition(".")[0]
+    # The tests would import that module in place of the mirror.
     taken = f"{top}.py" in tests or top in sys.modules or importlib.util.find_spec(top) is not None
     if taken or top in sys.stdlib_module_names:
         raise GradingError(f"the agent's module {top!r} is called like one that the tests' process has")
@@ -156,17 +173,18 @@ def _check_module(module: str, tests: Mapping[str, str]) -> None:
 
 @contextlib.asynccontextmanager
 async def _trusted_process(suite: _Suite) -> AsyncGenerator[tuple[Process, Path]]:
-    made = await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "ors-tests-")
-    folder = Path(made)
+    folder_name = await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "ors-tests-")
+    folder = Path(folder_name)
     try:
         await anyio.to_thread.run_sync(_write_tests, folder, suite.tests)
         process = await _start(folder)
         try:
             orders = {
-                "folder": made,
+                "folder": folder_name,
                 "modules": list(suite.modules),
                 "classes": list(suite.classes),
                 "shown": suite.shown,
+                # A backstop of the kernel; the server's own clocks end the run earlier.
                 "processor_s": int(COUNT_LIMIT + suite.limits.whole) + 10,
             }
             await _send(process, json.dumps(orders).encode())
@@ -191,23 +209,22 @@ def _write_tests(folder: Path, tests: Mapping[str, str]) -> None:
 
 
 async def _start(folder: Path) -> Process:
+    # `-I` ignores PYTHONPATH, so the paths are passed on. A relative one would lead into the tests' own
+    # folder.
     paths = [path for path in sys.path if posixpath.isabs(path)]
+    # Nothing of the server's environment, which may hold keys, reaches the tests.
     environment = {**ENVIRONMENT, "HOME": str(folder), "TMPDIR": str(folder)}
-    with (folder / "said").open("wb") as said:
+    with (folder / "printed").open("wb") as printed:
         process = await anyio.open_process(
             [sys.executable, "-I", "-c", _BOOT, json.dumps(paths)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=printed,
             env=environment,
             cwd=folder,
         )
     lower_priority(process.pid)
     return process
-
-
-def _read_said(folder: Path) -> str:
-    return (folder / "said").read_bytes()[-_SAID:].decode(errors="replace")
 
 
 def _remove(folder: Path) -> None:
@@ -225,7 +242,7 @@ async def _send(process: Process, payload: bytes) -> None:
 
 @dataclass
 class _Verdict:
-    """What the trusted process reported."""
+    """The reports of the trusted process so far."""
 
     names: list[str] = field(default_factory=list[str])
     problems: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -259,6 +276,7 @@ class _PytestRun:
         await _send(self._process, b"run")
         verdict = _Verdict()
         cut = await self._relay(verdict)
+        # After a cut the process is killed, so its status says nothing.
         if cut is None:
             await self._check_end(verdict)
         return CaseReport(tuple(_result(name, verdict, cut) for name in names))
@@ -273,6 +291,7 @@ class _PytestRun:
         with contextlib.suppress(OutOfTimeError):
             while counted.counted is None and counted.internal is None:
                 await _note(await self._receive(COUNT_LIMIT), counted)
+        # Starting pytest and collecting is not charged to the tests' own time.
         self._tests.forget()
         if counted.uncollected:
             name, text = counted.uncollected[0]
@@ -305,28 +324,26 @@ class _PytestRun:
         """
         try:
             while verdict.ended is None:
+                # `V` begins a verdict; everything else is a question to the agent's code.
                 message = await self._receive(self._suite.limits.whole)
                 if message[:1] != b"V":
                     answer = await self._answer(message)
-                    with contextlib.suppress(*_GAVE_WAY):  # met where the next message is awaited
+                    with contextlib.suppress(*_PIPE_ERRORS):  # met where the next message is awaited
                         await _send(self._process, answer)
-                elif await self._breaks(message, verdict):
-                    return _TESTS_GAVE_WAY
+                    continue
+                await _note(message, verdict)
+                has_asked, self._has_asked = self._has_asked, False
+                if verdict.internal is not None and has_asked:  # pytest itself broke over the answers
+                    return _TESTS_BROKE
         except OutOfTimeError:
             if not self._has_asked:
                 raise GradingError("the hidden tests ran out of time, and not in the agent's code") from None
             return _OUT_OF_TIME
-        except _GAVE_WAY:
+        except _PIPE_ERRORS:
             if not self._has_asked:
                 raise
-            return _TESTS_GAVE_WAY
+            return _TESTS_BROKE
         return None
-
-    async def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
-        """Record a verdict; return whether pytest itself broke over the agent's answers."""
-        await _note(message, verdict)
-        has_asked, self._has_asked = self._has_asked, False
-        return verdict.internal is not None and has_asked
 
     async def _answer(self, message: bytes) -> bytes:
         self._has_asked = True
@@ -354,6 +371,7 @@ class _PytestRun:
             await self._process.wait()
         if verdict.internal is not None:
             raise GradingError(f"pytest failed over the hidden tests: {verdict.internal}")
+        # The reported status and the real one must agree: a process that was ended early reports nothing.
         if verdict.ended not in _PASSED or self._process.returncode != verdict.ended:
             raise GradingError(
                 f"the hidden tests ended out of order: pytest's status is {verdict.ended}, "
@@ -361,6 +379,7 @@ class _PytestRun:
             )
 
     async def _receive(self, time_limit: float) -> bytes:
+        # Pytest and the agent's code have the same limit each; the first to reach it ends the run.
         if time_limit - max(self._tests.spent_s, self._agent_s) < MIN_SECONDS:
             raise OutOfTimeError
         return await self._tests.wait_for(
@@ -382,19 +401,20 @@ class _PytestRun:
 
 
 async def _note(message: bytes, verdict: _Verdict) -> None:
-    told: dict[str, Any] = await offload.run_sized(len(message), from_text, message[1:])
-    verdict.names += told.get("collected", [])
-    if "result" in told:
-        verdict.problems[told["result"]] = told["problem"]
-    if "uncollected" in told:
-        verdict.uncollected.append((told["uncollected"], told["text"]))
-    verdict.internal = told.get("internal", verdict.internal)
-    verdict.counted = told.get("counted", verdict.counted)
-    verdict.ended = told.get("end", verdict.ended)
+    fields: dict[str, Any] = await offload.run_sized(len(message), from_text, message[1:])
+    verdict.names += fields.get("collected", [])
+    if "result" in fields:
+        verdict.problems[fields["result"]] = fields["problem"]
+    if "uncollected" in fields:
+        verdict.uncollected.append((fields["uncollected"], fields["text"]))
+    verdict.internal = fields.get("internal", verdict.internal)
+    verdict.counted = fields.get("counted", verdict.counted)
+    verdict.ended = fields.get("end", verdict.ended)
 
 
 def _result(name: str, verdict: _Verdict, cut: str | None) -> CaseResult:
     if name in verdict.problems:
         problem = verdict.problems[name]
         return CaseResult(name, passed=problem is None, reason=problem)
+    # A counted test without a result was cut off, or its file cannot be collected with the agent's modules.
     return CaseResult(name, passed=False, reason=cut or "its file could not be collected with this code")

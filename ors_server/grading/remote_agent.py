@@ -61,8 +61,8 @@ class RemoteAgent:
 
     def install(self) -> None:
         """Make `import` find the agent's modules."""
-        known: dict[str, Any] = dict(self.modules)
-        sys.modules.update(known)
+        mirrors: dict[str, Any] = dict(self.modules)
+        sys.modules.update(mirrors)
 
     # Requests of mirrors
 
@@ -72,14 +72,16 @@ class RemoteAgent:
         below = self.modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
         if below is not None:
             return below
-        found = self._request({"order": "get", "target": self._reference(mirror), "name": name})
+        attribute = self._request({"order": "get", "target": self._reference(mirror), "name": name})
+        # A path leads only through modules and classes: what an object's attribute names may change at any
+        # time.
         has_path = path and isinstance(mirror, RemoteModule | type)
-        if has_path and is_mirror(found) and not isinstance(found, RemoteError):
-            mine = reference_of(found)
-            if not mine.path:
-                mine.path = (*path, name)
-                mine.is_built = mine.path in self._named and isinstance(found, type)
-        return found
+        if has_path and is_mirror(attribute) and not isinstance(attribute, RemoteError):
+            reference = reference_of(attribute)
+            if not reference.path:
+                reference.path = (*path, name)
+                reference.is_built = reference.path in self._named and isinstance(attribute, type)
+        return attribute
 
     def set(self, mirror: Any, name: str, value: Any) -> None:
         """Set an attribute of a mirror's object; an object of this process can only be kept and called."""
@@ -96,10 +98,13 @@ class RemoteAgent:
         received = {name: self._tree(value) for name, value in keywords.items()}
         trees = [self._tree(value) for value in arguments]
         target = self._reference(mirror)
-        made = self._request({"order": "call", "target": target, "arguments": trees, "keywords": received})
-        if isinstance(made, RemoteObject) and isinstance(mirror, type):
-            reference_of(made).is_built = reference_of(mirror).is_built
-        return made
+        returned = self._request(
+            {"order": "call", "target": target, "arguments": trees, "keywords": received}
+        )
+        # Only an object that the test itself made, by calling a class that the author named, may judge.
+        if isinstance(returned, RemoteObject) and isinstance(mirror, type):
+            reference_of(returned).is_built = reference_of(mirror).is_built
+        return returned
 
     def operate(self, name: str, *operands: Any) -> Any:
         """Apply an operator to mirrors' objects, in the order of its function."""
@@ -138,6 +143,7 @@ class RemoteAgent:
     def _request(self, message: dict[str, Any]) -> Any:
         answer = self._exchange(message)
         while "callback" in answer:
+            # The agent's code may call back any number of times before it answers.
             answer = self._exchange(self._run_callback(answer))
         try:
             if "value" in answer:
@@ -174,6 +180,7 @@ class RemoteAgent:
         self._channel.send(b"S")
         self._receive()
         self._is_lost = False
+        # Handles of the lost worker mean nothing in the new one; what has a path is looked up again.
         self._generation += 1
         self._classes.clear()
 
@@ -211,26 +218,28 @@ class RemoteAgent:
         return {"r": [self._send_out(value), callable(value), *[str(text or "") for text in about]]}
 
     def _send_out(self, value: Any) -> int:
-        for number, known in enumerate(self._foreign):
-            if known is value:
+        # By identity, in order: an object that is sent twice must be the same object on the other side.
+        for number, sent in enumerate(self._foreign):
+            if sent is value:
                 return number
         self._foreign.append(value)
         return len(self._foreign) - 1
 
     def _reference(self, mirror: Any) -> Any:
-        mine = reference_of(mirror)
+        reference = reference_of(mirror)
         if self._is_lost:
             self._renew()
-        if mine.number is not None and mine.generation == self._generation:
-            return {"h": mine.number}
-        if not mine.path:
+        if reference.number is not None and reference.generation == self._generation:
+            return {"h": reference.number}
+        if not reference.path:
             self.stop(AgentLostError("an object of the agent's was lost with its process"))
-        return {"p": list(mine.path)}
+        return {"p": list(reference.path)}
 
     def _error_tree(self, error: BaseException) -> Any:
         if isinstance(error, RemoteError) and is_mirror(error):
             return self._reference(error)
         kind = next(base for base in type(error).__mro__ if is_mirror(base) or base.__module__ == "builtins")
+        # Only plain arguments: others could be mirrors, or objects that only this process should hold.
         text = [
             self._tree(item) for item in error.args if item is None or isinstance(item, str | int | float)
         ]
@@ -258,43 +267,47 @@ class RemoteAgent:
         raise DecodingError(f"unknown type {key!r}")
 
     def _object(self, number: int, kind: int, *plain: Any) -> Any:
-        made = make_object(self._classes[kind], self._new_reference(number))
-        reference_of(made).plain = [_require_plain(self._value(tree)) for tree in plain]
-        return made
+        mirror = make_object(self._classes[kind], self._new_reference(number))
+        reference_of(mirror).plain = [_require_plain(self._value(tree)) for tree in plain]
+        return mirror
 
     def _new_reference(self, number: int) -> RemoteReference:
-        mine = RemoteReference(self)
-        mine.number, mine.generation = number, self._generation
-        return mine
+        reference = RemoteReference(self)
+        reference.number, reference.generation = number, self._generation
+        return reference
 
     def _add_classes(self, received: dict[str, Any]) -> None:
-        for news in received.get("classes", ()):
-            number = int(news["class"])
-            self._classes[number] = self._class(news)
+        for description in received.get("classes", ()):
+            number = int(description["class"])
+            self._classes[number] = self._class(description)
         printed = received.get("printed", "")
         if isinstance(printed, str) and printed:
             sys.stdout.write(printed)
 
-    def _class(self, news: dict[str, Any]) -> type:
-        key = (str(news["module"]), str(news["name"]))
-        known = self._classes_by_name.get(key)
-        mine = self._new_reference(int(news["class"]))
-        if known is not None and reference_of(known).generation < self._generation:
-            reference_of(known).number, reference_of(known).generation = mine.number, mine.generation
-            made = known
+    def _class(self, description: dict[str, Any]) -> type:
+        key = (str(description["module"]), str(description["name"]))
+        known_class = self._classes_by_name.get(key)
+        reference = self._new_reference(int(description["class"]))
+        if known_class is not None and reference_of(known_class).generation < self._generation:
+            reference_of(known_class).number, reference_of(known_class).generation = (
+                reference.number,
+                reference.generation,
+            )
+            mirrored = known_class
         else:
-            made = self._make_class(news, mine)
-        self._classes_by_name[key] = made
-        return made
+            mirrored = self._make_class(description, reference)
+        self._classes_by_name[key] = mirrored
+        return mirrored
 
-    def _make_class(self, news: dict[str, Any], reference: RemoteReference) -> type:
+    def _make_class(self, description: dict[str, Any], reference: RemoteReference) -> type:
         bases = tuple(
-            self._classes[base] if isinstance(base, int) else _python_class(base) for base in news["bases"]
+            self._classes[base] if isinstance(base, int) else _python_class(base)
+            for base in description["bases"]
         )
-        name = str(news["name"])
-        if news["error"]:
+        name = str(description["name"])
+        if description["error"]:
             return make_error_class(name, bases[0], reference)
-        return make_class(name, bases, [str(operator) for operator in news["operators"]], reference)
+        return make_class(name, bases, [str(operator) for operator in description["operators"]], reference)
 
     def _error(self, answer: dict[str, Any]) -> BaseException:
         if "stop" in answer:
@@ -308,13 +321,14 @@ class RemoteAgent:
             return error if isinstance(error, BaseException) else RefusedError("no error was raised")
         kind: Any = received.get("class", "Exception")
         cls = self._classes[kind] if isinstance(kind, int) else _python_class(kind)
+        # Such as KeyboardInterrupt, which would end pytest itself.
         if not issubclass(cls, Exception | SystemExit):
             self.failures.append(f"the agent's code raised {cls.__name__}")
             return RefusedError(f"the agent's code raised {cls.__name__}")
-        made = _make_error(cls, [self._value(tree) for tree in received["arguments"]])
-        if isinstance(made, RemoteError):
-            made.mirror(self._new_reference(int(received["handle"])), str(received["text"]))
-        return made
+        raised = _make_error(cls, [self._value(tree) for tree in received["arguments"]])
+        if isinstance(raised, RemoteError):
+            raised.mirror(self._new_reference(int(received["handle"])), str(received["text"]))
+        return raised
 
 
 def _with_parents(modules: Sequence[str]) -> list[str]:
@@ -333,13 +347,13 @@ def _require_plain(value: Any) -> Any:
 
 
 def _make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException:
-    """Return an error with these `args`, whatever its constructor requires."""
+    """Return an error with these `args`, also if its constructor requires others."""
     try:
         return kind(*arguments)
     except Exception:  # noqa: BLE001 # its constructor wants something else
-        made = kind.__new__(kind)
-        made.args = tuple(arguments)
-        return made
+        error = kind.__new__(kind)
+        error.args = tuple(arguments)
+        return error
 
 
 def _python_class(name: str) -> Any:
@@ -353,8 +367,8 @@ def _python_class(name: str) -> Any:
 
 
 def _make_named_tuple(name: str, fields: list[str], items: list[Any]) -> Any:
-    """Return a named tuple of its own class; raises DecodingError if the fields are not valid."""
+    """Return a named tuple of a new class; raises DecodingError if the fields are not valid."""
     if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
         raise DecodingError("not the tree of a named tuple")
-    made: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
-    return made(*items)
+    tuple_class: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
+    return tuple_class(*items)

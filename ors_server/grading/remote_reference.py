@@ -1,10 +1,10 @@
-"""What the trusted process knows of an object of the agent's, the link to it, and why a test is stopped."""
+"""The trusted process's knowledge of an object of the agent's, the link to it, and why a test is stopped."""
 
 from typing import Any, NoReturn, Protocol
 
 
 class StoppedError(BaseException):
-    """The test cannot go on, even if it catches this; its case is failed."""
+    """The test cannot continue, even if it catches this; its case is failed."""
 
 
 class AgentLostError(StoppedError):
@@ -44,7 +44,7 @@ class AgentLink(Protocol):
 
 
 class RemoteReference:
-    """What is known of the object that a mirror represents."""
+    """The trusted side's knowledge of the object that a mirror represents."""
 
     def __init__(self, link: AgentLink) -> None:
         self.link = link

@@ -20,7 +20,7 @@ WHOLE = 30.0
 """By default, all cases together get this many times one case's time."""
 AT_ONCE = 4
 """Cases that run at the same time."""
-_ROOM = 64 * KIB
+_SPARE_BYTES = 64 * KIB
 _NOT_FOUND = {126, 127}
 _SHOWN = 500
 
@@ -121,11 +121,15 @@ class _ProgramGrader:
             files=self._files,
             stdin=case.stdin.encode(errors="surrogatepass"),
             time_limit=min(self._limit, self._left),
-            output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _ROOM,
+            # A right answer may have more white space than expected, but not any amount of it.
+            output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _SPARE_BYTES,
         )
         self._left -= run.spent_s
+        # The agent's program may end with these statuses, too: only a second run tells a missing interpreter.
         if self._is_python and run.exit_code in _NOT_FOUND:
-            await self._require_python()
+            probe = await self._evidence.run(["python3", "-I", "-c", ""])
+            if probe.exit_code in _NOT_FOUND:
+                raise GraderFailedError(f"there is no python3 in the sandbox: {probe.stderr.text[:_SHOWN]}")
         reason = await self._problem(case, run)
         if reason is not None and case.shown:
             reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {run.stdout.text[:_SHOWN]!r}"
@@ -145,8 +149,3 @@ class _ProgramGrader:
         except OverLimitError as error:
             return f"printed what cannot be compared: {error}"
         return None if agrees else "printed something else"
-
-    async def _require_python(self) -> None:
-        run = await self._evidence.run(["python3", "-I", "-c", ""])
-        if run.exit_code in _NOT_FOUND:
-            raise GraderFailedError(f"there is no python3 in the sandbox: {run.stderr.text[:_SHOWN]}")

@@ -54,14 +54,15 @@ class TimedProcess(FreshProcess):
         await self._process.close_stdin()
 
     @override
-    async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
+    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
         """Return the next bytes of its standard output; `b""` once it has ended or spent its time."""
         with contextlib.suppress(OutOfTimeError):
-            return await self._in_time(lambda: self._process.receive(most))
+            return await self._in_time(lambda: self._process.receive(max_bytes))
         return b""
 
     async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T:
         if self._clock.spent_s >= self._time_limit:
+            # What was counted since the last look is wall time: the program may have spent less of it.
             self._clock.look()
         left = self._time_limit - self._clock.spent_s
         if left > 0 and not self.is_out_of_time:

@@ -211,6 +211,12 @@ class EnvironmentDefinitionError(AuthorError):
     code = "environment_definition"
 
 
+class DeclarationError(EnvironmentDefinitionError):
+    """A key of a declaration, or the option that stands for it, is missing or does not fit."""
+
+    code = "declaration"
+
+
 class EnvironmentFailedError(AuthorError):
     """The environment's constructor, setup or one of its methods failed."""
 

@@ -20,6 +20,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from ors_server.model.errors import SettingsError
+from ors_server.model.host_slot import HostSlot
 from ors_server.model.settings_sources import TomlFile, check_keys, check_variables
 from ors_server.model.user_folders import user_folder
 from ors_server.model.visibility import Visibility
@@ -63,6 +64,14 @@ class Settings(BaseSettings):
     """Address to bind to; anything but loopback needs API keys."""
     port: Annotated[int, _ADDRESS] = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 chooses a free one and prints it."""
+    workers: Annotated[int, _ADDRESS] = Field(default=1, ge=1, le=64)
+    """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
+    sessions, gradings and threads are divided among them."""
+    host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+/[0-9]+$")
+    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for its
+    hosts."""
+    host_folder: Path | None = None
+    """Folder of the hosts' sockets; a server with `workers` sets it for its hosts."""
     public_url: Annotated[str | None, Flag("Address", "URL")] = Field(
         default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$"
     )
@@ -179,6 +188,11 @@ class Settings(BaseSettings):
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
+
+    @property
+    def slot(self) -> HostSlot:
+        """Which of the server's hosts this process is."""
+        return HostSlot.read(self.host_slot, self.host_folder)
 
     @property
     def record(self) -> str:

@@ -22,7 +22,7 @@ from ors_server.processes.host_processes import ProcessRow, descendants, kill_ma
 
 _HAS_PROC = os.path.exists("/proc/self/environ")  # noqa: PTH110  (once, at import)
 _SWEEPS = 20
-"""How often processes are looked for that start others while they are killed."""
+"""Number of sweeps for processes that start others while they are killed."""
 _PAUSE = 0.001
 """Seconds between two sweeps."""
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
@@ -31,13 +31,16 @@ _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {modul
 def worker_command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs `main` of a module, which is found where this process finds it.
 
-    `main` must end when standard input does; `arguments` are its `sys.argv[2:]`.
+    `main` must end when standard input does; `arguments` are its `sys.argv[2:]`. The program may run in any
+    folder: relative entries of `sys.path` start from the folder of this process.
     """
-    return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments]
+    # Entries that are no folders are kept: hooks of editable installations compare them by their text.
+    path = [os.path.abspath(entry) if os.path.exists(entry or ".") else entry for entry in sys.path]  # noqa: PTH100, PTH110  (texts, which may be empty)
+    return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(path), *arguments]
 
 
 class ChildProcess:
-    """A process in a session of its own; its pipes never block."""
+    """A process that leads its own session; its pipes never block."""
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class ChildProcess:
         self._pipes = (self._process.stdin, self._process.stdout)
         self.input, self.output = (pipe.fileno() for pipe in self._pipes)
         """Descriptors of its standard input and output."""
+        # A child that hangs must not hold its caller's thread beyond the deadline.
         for descriptor in (self.input, self.output):
             os.set_blocking(descriptor, False)
 
@@ -112,6 +116,7 @@ class ChildProcess:
 
     def kill_left(self) -> None:
         """Kill what it started and what is left of that, once it has ended; takes some milliseconds."""
+        # A process that is being killed may start another one in the meantime.
         for _ in range(_SWEEPS):
             if not _HAS_PROC or not kill_marked(self._mark, begins=True):
                 return
@@ -146,5 +151,6 @@ def kill_rows(rows: Sequence[ProcessRow]) -> None:
 
 
 def _is_same(row: ProcessRow, pid: int) -> bool:
+    # The start time tells a process from a later one with the same number.
     now = process_row(pid)
     return now is not None and now.started == row.started

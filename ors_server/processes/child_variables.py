@@ -1,4 +1,4 @@
-"""Which environment variables a child process gets: an allow-list, so that no key of this process leaves it.
+"""The environment variables of child processes: an allow-list, so that no key of this process leaves it.
 
 Every process that this package starts gets its variables from here, except those in sandboxes, which get
 fewer, and the process in which an audited environment is served, which stands for this one.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 WORKER_VARIABLES = "ORS_WORKER_VARIABLES"
 """Names, separated by commas, of further variables that workers and Java virtual machines get."""
 CHILD_MARK = "ORS_CHILD"
-"""Variable that tells what a child process started from other processes."""
+"""Variable that marks the processes that a child process started."""
 _LISTED = """
     PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLUMNS LINES NO_COLOR TMPDIR TMP TEMP
     LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH VIRTUAL_ENV CONDA_PREFIX JAVA_HOME

@@ -17,7 +17,7 @@ import anyio
 NICENESS = 5
 """Niceness of sandboxes above the server's: a third of its weight when both want a processor (sched(7))."""
 _PROC = Path("/proc")
-_STANDS_STILL = "TtZX"
+_STILL_STATES = "TtZX"
 _STOP_SWEEPS = 20
 _STOP_PAUSES = 200
 _STOP_PAUSE = 0.001
@@ -36,17 +36,18 @@ class ProcessRow:
 
 
 def read_stat(process: str) -> list[bytes] | None:
-    """Return the fields after the name in the `stat` of `pid` or `pid/task/tid`; None if there is none."""
+    """Return the fields after the name in the `stat` of `pid` or `pid/task/tid`; None without one."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 # hundreds of them at a time
             stat = file.read()
     except OSError:
         return None
+    # From the last bracket: a program's name may hold spaces and brackets itself.
     return stat[stat.rindex(b")") + 2 :].split()
 
 
 def process_row(pid: int) -> ProcessRow | None:
-    """Look a process up; None if there is none."""
+    """Look a process up; None if it does not exist."""
     fields = read_stat(str(pid))
     if fields is None:
         return None
@@ -55,19 +56,20 @@ def process_row(pid: int) -> ProcessRow | None:
 
 def descendants(root: int) -> list[int]:
     """Return a process and everything below it, parents first."""
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [root]
     while waiting:
         pid = waiting.pop()
         if (_PROC / str(pid)).exists():
-            found.append(pid)
+            pids.append(pid)
             waiting.extend(_children(pid))
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
     children: list[int] = []
     with contextlib.suppress(OSError):
+        # The kernel lists children by the thread that started them.
         for task in (_PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(OSError):
                 text = (task / "children").read_text()
@@ -77,11 +79,11 @@ def _children(pid: int) -> list[int]:
 
 def ancestors(pid: int) -> list[int]:
     """Return a process and everything above it, nearest first."""
-    found: list[int] = []
+    pids: list[int] = []
     while (row := process_row(pid)) is not None:
-        found.append(pid)
+        pids.append(pid)
         pid = row.parent
-    return found
+    return pids
 
 
 def has_uid(pid: int, first: int, count: int = 1) -> bool:
@@ -93,8 +95,8 @@ def has_uid(pid: int, first: int, count: int = 1) -> bool:
 
 def processes_of_uids(first: int, count: int = 1) -> list[int]:
     """Return the pids that run under a range of uids."""
-    everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 # a hot path
-    return [pid for pid in everybody if has_uid(pid, first, count) and not is_zombie(pid)]
+    all_pids = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 # a hot path
+    return [pid for pid in all_pids if has_uid(pid, first, count) and not is_zombie(pid)]
 
 
 def threads_of_uid(uid: int) -> int:
@@ -139,6 +141,7 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
     except OSError:
         return False
     try:
+        # Only now: until the pidfd is open, another process may get the number.
         if not is_ours(pid):
             return False
         signal.pidfd_send_signal(held, number)
@@ -180,7 +183,7 @@ async def stop_all(find: Callable[[], list[int]], is_ours: Callable[[int], bool]
     """
     pauses = _STOP_PAUSES
     for _ in range(_STOP_SWEEPS):
-        running = [pid for pid in find() if not _stands_still(pid)]
+        running = [pid for pid in find() if not _is_still(pid)]
         if not running:
             return
         for pid in _oldest_first(running):
@@ -188,9 +191,9 @@ async def stop_all(find: Callable[[], list[int]], is_ours: Callable[[int], bool]
                 pauses = await _wait_until_still(pid, pauses)
 
 
-def continue_all(found: list[int], is_ours: Callable[[int], bool]) -> None:
+def continue_all(pids: list[int], is_ours: Callable[[int], bool]) -> None:
     """Let stopped processes continue, each after its children, so that no shell finds a stopped child."""
-    for pid in reversed(_oldest_first(found)):
+    for pid in reversed(_oldest_first(pids)):
         send_signal(pid, signal.SIGCONT, is_ours)
 
 
@@ -200,14 +203,14 @@ def _oldest_first(pids: list[int]) -> list[int]:
     return sorted(pids, key=lambda pid: row.started if (row := rows[pid]) is not None else 0)
 
 
-def _stands_still(pid: int) -> bool:
+def _is_still(pid: int) -> bool:
     row = process_row(pid)
-    return row is None or row.state in _STANDS_STILL
+    return row is None or row.state in _STILL_STATES
 
 
 async def _wait_until_still(pid: int, pauses: int) -> int:
     """Wait at most so many pauses for a process to stand still; return how many are left."""
-    while pauses and not _stands_still(pid):
+    while pauses and not _is_still(pid):
         await anyio.sleep(_STOP_PAUSE)
         pauses -= 1
     return pauses
@@ -246,6 +249,7 @@ async def ended(pidfd: int, time_limit: float) -> bool:
     """Wait at most `time_limit` seconds for a process to end."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
+    # Usually it has ended already, and the event loop need not watch it.
     if poll.poll(0):
         return True
     with anyio.move_on_after(time_limit):

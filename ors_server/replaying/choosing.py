@@ -98,7 +98,7 @@ class FiledEpisodes(Episodes):
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them task by task, in the order of each task's first episode; the file is read twice."""
         places: dict[Task, list[int]] = {}
-        for place, (record, _) in self.file.places():
+        for place, (record, _) in self.file.offsets():
             if _is_selected(record, self.selected, self.names):
                 places.setdefault(task_of(record), []).append(place)
         for some in places.values():

@@ -23,8 +23,8 @@ from ors_server.resources.resource_errors import MissingRequirementError, Resour
 from ors_server.resources.watched_child import WatchedChild
 
 JAVA_MISSING = (
-    "Java is missing. Install a runtime of version 17 or newer, on Debian: "
-    "apt-get install -y --no-install-recommends openjdk-17-jre-headless"
+    "Java not installed: run apt-get install -y --no-install-recommends openjdk-17-jre-headless "
+    "(on Debian; version 17 or newer)"
 )
 _OPTIONS = (
     "-XX:+UseSerialGC",

@@ -1,4 +1,4 @@
-"""Rewards: functions from what an episode left behind to a number, or to a reason why there is none.
+"""Rewards: functions from what an episode left behind to a number, or to the reason why it has no number.
 
 The names here, and every reward of the catalogue, are loaded on first use.
 """

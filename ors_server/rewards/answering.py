@@ -20,22 +20,24 @@ _READS: Mapping[str, str] = {
 """The paragraph of a reward's documentation about the place that it reads."""
 
 
-def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[Function], Function]:
+def reads_answer(
+    place: Place = "answer", max_characters: int | None = None
+) -> Callable[[Function], Function]:
     """Give a reward the answer of a response, in place of the whole of it.
 
     The reward gets another optional field, `answer_from`: a place, or an object with `place`, `reasoning`
     (tags that are cut) and `tags` (tags around an answer). Chat messages are read for the assistant's last
     one. Where there is no answer, the reward receives the empty text, so that an unreadable gold is still
-    reported; and whatever it pays, the result is 0, with the reason.
+    reported; the result is then 0 in every case, with the reason.
 
     Args:
         place: What it reads by default.
-        most: Characters of the longest answer that is read; a longer one does not count.
+        max_characters: Characters of the longest answer that is read; a longer one does not count.
     """
 
     def decorate(function: Function) -> Function:
-        for one in (function, inspect.unwrap(function)):
-            one.__doc__ = _with_place(inspect.getdoc(function) or "", place)
+        for documented in (function, inspect.unwrap(function)):
+            documented.__doc__ = _document_place(inspect.getdoc(function) or "", place)
         signature = inspect.signature(function)
         names = list(signature.parameters)
 
@@ -49,15 +51,15 @@ def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[
                 response = fields[RESPONSE] = from_messages(response).final_response
             if not isinstance(response, str):
                 return function(**fields)
-            found = _bounded(find_answer(response, source), most)
-            fields[RESPONSE] = found.text
+            extracted = _refuse_long_answer(find_answer(response, source), max_characters)
+            fields[RESPONSE] = extracted.text
             raw = function(**fields)
-            return raw if found.problem is None else _unanswered(raw, found.problem)
+            return raw if extracted.problem is None else _pay_nothing(raw, extracted.problem)
 
         option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
         parameters = list(signature.parameters.values())
         rest = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.VAR_KEYWORD]
-        own = [one for one in parameters if one not in rest]
+        own = [parameter for parameter in parameters if parameter not in rest]
         cast("Any", judged).__signature__ = signature.replace(parameters=[*own, option, *rest])
         cast("Any", judged).answer_place = place
         return cast("Function", judged)
@@ -65,21 +67,21 @@ def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[
     return decorate
 
 
-def _with_place(documentation: str, place: Place) -> str:
+def _document_place(documentation: str, answer_place: Place) -> str:
     """Add the paragraph "Reads:" before "Source:", unless the documentation has one."""
-    if "Reads:" in documentation or place not in _READS:
+    if "Reads:" in documentation or answer_place not in _READS:
         return documentation
-    return documentation.replace("\nSource:", f"\n{_READS[place]}\n\nSource:", 1)
+    return documentation.replace("\nSource:", f"\n{_READS[answer_place]}\n\nSource:", 1)
 
 
-def _bounded(answer: FoundAnswer, most: int | None) -> FoundAnswer:
+def _refuse_long_answer(answer: FoundAnswer, max_characters: int | None) -> FoundAnswer:
     length = len(answer.text)
-    if most is None or length <= most:
+    if max_characters is None or length <= max_characters:
         return answer
-    return FoundAnswer("", f"the answer has {length} characters; at most {most} are read")
+    return FoundAnswer("", f"the answer has {length} characters; at most {max_characters} are read")
 
 
-def _unanswered(raw: object, problem: str) -> RewardResult:
+def _pay_nothing(raw: object, problem: str) -> RewardResult:
     result = RewardResult.from_raw(raw)
     if result.reward is None:
         return result

@@ -66,7 +66,11 @@ def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> f
     a missing expected value is a bad gold.
     """
     if match != "substring":
-        return _strict(trajectory, match)
+        candidates = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
+        texts = [str(value) for value in candidates if value is not None and str(value).strip()]
+        if not texts:
+            return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
+        return RewardResult(float(_is_in(texts[0], trajectory.outcome, match)))
     expected = trajectory.metadata.get("expected_output") or trajectory.metadata.get("expected")
     if not expected:
         return UNKNOWN_SCORE
@@ -84,14 +88,6 @@ def efficiency_reward(trajectory: Trajectory) -> float:
     """
     count = len(trajectory.steps)
     return 1.0 if count <= 1 else max(0.0, 1.0 - STEP_COST * (count - 1))
-
-
-def _strict(trajectory: Trajectory, match: Match) -> RewardResult:
-    known = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
-    texts = [str(value) for value in known if value is not None and str(value).strip()]
-    if not texts:
-        return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
-    return RewardResult(float(_is_in(texts[0], trajectory.outcome, match)))
 
 
 def _is_in(expected: str, outcome: str, match: Match) -> bool:

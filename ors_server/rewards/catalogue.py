@@ -82,7 +82,7 @@ class CatalogueEntry:
     place: str
     """`module:name`."""
     hazards: str = ""
-    """How an agent can earn without doing the task, in one paragraph; empty if its documentation has none."""
+    """How an agent can earn without doing the task, in one paragraph; empty if it documents none."""
     source: str = ""
     """Where it comes from: its documentation's paragraph, or that of its module."""
 
@@ -90,7 +90,7 @@ class CatalogueEntry:
 def find_reward(name: str) -> Reward:
     """Return a reward by its name, `module:name`, or `file.py:name`; raise a `RewardError` without one."""
     if ":" in name:
-        return as_reward(_at(name))
+        return as_reward(_load(name))
     if (home := home_of(name)) is not None:
         return as_reward(getattr(import_module(home), name))
     near = difflib.get_close_matches(name, list(reward_names()), n=1)
@@ -124,19 +124,19 @@ def describe_reward(name: str) -> CatalogueEntry:
     Raises:
         UnknownRewardError: If there is no such reward.
     """
-    found = find_reward(name)
+    reward = find_reward(name)
     module = home_of(name)
     if module is None:
-        raise UnknownRewardError(f"{name!r} is no reward of the library; `ors-server rewards` lists them")
-    signature = found.signature
+        raise UnknownRewardError(f"{name!r} is not a reward of the library; `ors-server rewards` lists them")
+    signature = reward.signature
     # a class says what it does in its own documentation, not in that of `call`
-    documented = found.function if isinstance(found, FunctionReward) else type(found)
+    documented = reward.function if isinstance(reward, FunctionReward) else type(reward)
     doc = inspect.getdoc(documented) or ""
     return CatalogueEntry(
         name=name,
         summary=doc.partition("\n")[0],
-        fields=(*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))),
-        range=found.range,
+        fields=(*sorted(signature.required), *(f"[{field}]" for field in sorted(signature.optional))),
+        range=reward.range,
         place=f"{module}:{name}",
         hazards=_paragraph(doc, _HAZARDS),
         source=_paragraph(doc, _SOURCE) or _paragraph(inspect.getdoc(import_module(module)) or "", _SOURCE),
@@ -146,24 +146,24 @@ def describe_reward(name: str) -> CatalogueEntry:
 def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
     """Return the paragraph that begins with a word, on one line and without the word."""
     for paragraph in re.split(r"\n\s*\n", doc):
-        found = beginning.match(paragraph)
-        if found is not None:
-            return " ".join(paragraph[found.end() :].split())
+        match = beginning.match(paragraph)
+        if match is not None:
+            return " ".join(paragraph[match.end() :].split())
     return ""
 
 
-def _at(place: str) -> Any:
-    module, _, name = place.rpartition(":")
+def _load(qualified_name: str) -> Any:
+    module, _, name = qualified_name.rpartition(":")
     try:
         if module.endswith(".py"):
             file = Path(module).resolve()
-            found: Any = import_file(
+            loaded: Any = import_file(
                 file, f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}"
             )
         else:
-            found = import_module(module)
+            loaded = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            loaded = getattr(loaded, part)
     except (ImportError, AttributeError, OSError, ValueError) as error:
-        raise UnknownRewardError(f"{place!r} cannot be loaded: {error}") from error
-    return found
+        raise UnknownRewardError(f"{qualified_name!r} cannot be loaded: {error}") from error
+    return loaded

@@ -62,6 +62,11 @@ class _Composed(Reward):
         for part in self.parts:
             part.prepare(fields)
 
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        for part in self.parts:
+            part.check_usable(fields)
+
     def combine(self) -> Combination:
         """Evaluate the parts that matter and combine their rewards."""
         raise NotImplementedError
@@ -123,10 +128,11 @@ class CompositeReward(_Composed):
         """Combine pairs of a reward and its weight; an empty list always gives 0."""
         weights = [float(weight) for _, weight in weighted]
         if not all(map(math.isfinite, weights)):
-            raise RewardDefinitionError(f"weights are finite numbers, not {weights}")
+            raise RewardDefinitionError(f"expected finite weights, got {weights}")
         super().__init__(name, [part for part, _ in weighted] or [_nothing], range)
         self.weights = tuple(weights) or (0.0,)
 
+    @override
     @override
     def combine(self) -> Combination:
         total = math.fsum(self.weights)
@@ -151,14 +157,15 @@ class ProductReward(_Composed):
         super().__init__(name, parts, None)
 
     @override
+    @override
     def combine(self) -> Combination:
         rewards: list[float | None] = []
         for index in range(len(self.parts)):
             rewards.append((yield index))
             if rewards[-1] == 0:
                 return 0.0
-        known = [reward for reward in rewards if reward is not None]
-        return math.prod(known) if len(known) == len(rewards) else None
+        numbers = [reward for reward in rewards if reward is not None]
+        return math.prod(numbers) if len(numbers) == len(rewards) else None
 
 
 class MinReward(_Composed):
@@ -169,6 +176,7 @@ class MinReward(_Composed):
         super().__init__(name, parts, None)
 
     @override
+    @override
     def combine(self) -> Combination:
         floor = min(part.range[0] if part.range else -math.inf for part in self.parts)
         rewards: list[float | None] = []
@@ -176,8 +184,8 @@ class MinReward(_Composed):
             rewards.append((yield index))
             if rewards[-1] == floor:
                 return floor
-        known = [reward for reward in rewards if reward is not None]
-        return min(known) if len(known) == len(rewards) else None
+        numbers = [reward for reward in rewards if reward is not None]
+        return min(numbers) if len(numbers) == len(rewards) else None
 
 
 class GatedReward(_Composed):
@@ -198,6 +206,7 @@ class GatedReward(_Composed):
         self.otherwise = otherwise
 
     @override
+    @override
     def combine(self) -> Combination:
         gate = yield 0
         if gate is None:
@@ -215,6 +224,7 @@ class ClippedReward(_Composed):
         super().__init__(name, (inner,), (low, high))
         self.low, self.high = float(low), float(high)
 
+    @override
     @override
     def combine(self) -> Combination:
         reward = yield 0

@@ -20,6 +20,10 @@ DirectCall: TypeAlias = Literal["mapping", "number"]
 Prepare: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Starts in the background what the judgement of a task would wait for, and returns at once."""
 
+Requirement: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Takes the fields that are fixed for every judgement; raises a `RewardDefinitionError` if a package or a
+setting is missing without which the reward judges nothing."""
+
 RewardFunction: TypeAlias = Callable[..., Any]
 """Takes fields by name; returns a number, a mapping with `reward`, a result, or an awaitable of one."""
 
@@ -49,10 +53,17 @@ class Reward(ABC):
     @property
     def is_async(self) -> bool:
         """Whether the judgement is a coroutine."""
-        return inspect.iscoroutinefunction(_bare(self.function))
+        return inspect.iscoroutinefunction(_unwrap(self.function))
 
     def prepare(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most have nothing to start)
         """Called with the task's fields when a session begins, to start what its judgement would wait for."""
+
+    def check_usable(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most need nothing)
+        """Raise `RewardDefinitionError` if a package or a setting is missing without which it judges nothing.
+
+        Args:
+            fields: Those that are fixed for every judgement, such as the name of a judge's model.
+        """
 
     def judge(self, fields: Mapping[str, Any]) -> Any:
         """Return the raw judgement, awaitable if the reward is async."""
@@ -81,27 +92,28 @@ class Reward(ABC):
             RewardFieldError: A required field is missing, or there are too many by position.
             NoRewardError: There is no judgement and the direct call gives a number.
         """
-        raw = self.judge(self._named(args, fields))
+        raw = self.judge(self._name_fields(args, fields))
         if not inspect.isawaitable(raw):
-            return self._as_called(raw)
+            return self._as_direct_call(raw)
         if self.direct_call == "number" and not _is_in_event_loop():
-            return anyio.run(self._later, raw)
-        return self._later(raw)
+            return anyio.run(self._await_direct_call, raw)
+        return self._await_direct_call(raw)
 
-    def _named(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _name_fields(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
         names = self.positional if args else ()
         if len(args) > len(names):
             raise RewardFieldError(
-                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}), not {len(args)}"
+                f"{self.name}: expected at most {len(names)} fields by position ({', '.join(names)}), "
+                f"got {len(args)}"
             )
-        given = {**dict(zip(names, args, strict=False)), **fields}
-        trajectory = given.get("trajectory")
-        return {**fields_of_trajectory(trajectory), **given} if isinstance(trajectory, Trajectory) else given
+        named = {**dict(zip(names, args, strict=False)), **fields}
+        trajectory = named.get("trajectory")
+        return {**fields_of_trajectory(trajectory), **named} if isinstance(trajectory, Trajectory) else named
 
-    async def _later(self, raw: Awaitable[object]) -> Any:
-        return self._as_called(await raw)
+    async def _await_direct_call(self, raw: Awaitable[object]) -> Any:
+        return self._as_direct_call(await raw)
 
-    def _as_called(self, raw: object) -> Any:
+    def _as_direct_call(self, raw: object) -> Any:
         result = self.read(raw)
         if self.direct_call == "mapping":
             return as_mapping(result)
@@ -123,10 +135,12 @@ class FunctionReward(Reward):
     ) -> None:
         self._function = function
         self._prepare = prepare
+        self.requirement: Requirement | None = None
+        """What `check_usable` calls."""
         self.name = name
         self.range = check_range(allowed)
         self.direct_call = direct_call
-        update_wrapper(self, _bare(function))
+        update_wrapper(self, _unwrap(function))
         _ = self.signature
 
     @property
@@ -138,6 +152,11 @@ class FunctionReward(Reward):
     def prepare(self, fields: Mapping[str, Any]) -> None:
         if self._prepare is not None:
             self._prepare(fields)
+
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        if self.requirement is not None:
+            self.requirement(fields)
 
 
 class DelegatingReward(Reward):
@@ -161,6 +180,10 @@ class DelegatingReward(Reward):
     @override
     def signature(self) -> RewardSignature:
         return self._inner.signature
+
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        self._inner.check_usable(fields)
 
 
 class BaseReward(Reward):
@@ -221,7 +244,7 @@ def reward(
     """
 
     def make(target: RewardFunction) -> FunctionReward:
-        called = name or str(getattr(_bare(target), "__name__", "reward"))
+        called = name or str(getattr(_unwrap(target), "__name__", "reward"))
         return FunctionReward(target, called, range, direct_call, prepare)
 
     return make if function is None else make(function)
@@ -238,7 +261,7 @@ def as_reward(value: object) -> Reward:
     other = cast("Any", value)
     if callable(other):
         return reward(other)
-    raise RewardDefinitionError(f"a reward must be a callable or a class with `call`, not {value!r:.80}")
+    raise RewardDefinitionError(f"expected a reward as a callable or a class with `call`, got {value!r:.80}")
 
 
 def _with_fields_fixed(value: Any) -> Reward | None:
@@ -247,11 +270,13 @@ def _with_fields_fixed(value: Any) -> Reward | None:
     if not isinstance(inner, Reward):
         return None
     fixed = partial(inner.function, *value.args, **value.keywords)
-    return FunctionReward(fixed, inner.name, inner.range, inner.direct_call, inner.prepare)
+    made = FunctionReward(fixed, inner.name, inner.range, inner.direct_call, inner.prepare)
+    made.requirement = lambda fields: inner.check_usable({**fields, **value.keywords})
+    return made
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
-    """Render a result as AgentFly does: `reward`, and the extras beside it."""
+    """Render a result as AgentFly does: `reward` and the extras in one object."""
     return {KEY: result.reward, **result.extras}
 
 
@@ -263,7 +288,7 @@ def _is_in_event_loop() -> bool:
     return True
 
 
-def _bare(function: Any) -> Any:
+def _unwrap(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function) and not isinstance(function, type) and hasattr(function, "__call__"):  # noqa: B004  (an object's own, to look at it)

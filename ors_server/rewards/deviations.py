@@ -1,7 +1,7 @@
 """Where this library's rewards deliberately differ from the packages whose names they have: one table.
 
 The vectors are recordings of those packages. The tests play every recorded case: either the value agrees, or
-a row here says what differs and why. A row that no case needs fails the tests too. The rows stand in
+a row here says what differs and why. A row that no case needs fails the tests too. The rows are in
 `deviations.toml`.
 """
 
@@ -26,7 +26,7 @@ class Deviation:
     why: str
     becomes: Becomes
     name: str
-    """Of the difference, by which the tests find the cases that it covers; several rows may share one."""
+    """Name of the difference, by which the tests find its cases; several rows may share one."""
     gives: tuple[float, ...] = ()
     """The numbers that ours may give, for the page; empty for none, or for any."""
 

@@ -1,4 +1,4 @@
-"""Rewards of a group: several rollouts of one task, judged beside each other, one number for each.
+"""Rewards of a group: several rollouts of one task, judged together, one number for each.
 
 A group reward takes the field `rollouts`, a list of trajectories, and returns a list of judgements in that
 order, each of which is a number, a mapping with `reward`, or a result.
@@ -48,7 +48,7 @@ def score_group_with(
     Returns:
         One result per rollout, in order. A reward that raised, or did not return one judgement per rollout,
         judged none of them: each result has the status `error`. A judgement that is not a legal number is the
-        error of its own rollout.
+        error of that rollout.
 
     Raises:
         RewardDefinitionError: It is not a reward.
@@ -65,8 +65,8 @@ async def evaluate_group(
     After `time_limit` seconds every result is a `limit`.
     """
     whole = _WholeGroup(as_reward(reward), len(rollouts))
-    given = {**fields, ROLLOUTS: rollouts}
-    return whole.results_of(await evaluate(whole, given, time_limit=time_limit))
+    named = {**fields, ROLLOUTS: rollouts}
+    return whole.results_of(await evaluate(whole, named, time_limit=time_limit))
 
 
 def read_rollout(value: object) -> Trajectory:

@@ -8,7 +8,7 @@ Each deviation is a row of `ors_server.rewards.deviations`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ors_server.rewards.define import reward
+from ors_server.rewards.define import FunctionReward, reward
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge
 from ors_server.rewards.judges.judge_model import JudgeModel
@@ -19,7 +19,7 @@ from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Step, Trajectory
 
 STEP_CHARACTERS = 200
-"""Of a step's result that the judge is shown (arise-ai 0.2.1)."""
+"""Characters of a step's result that the judge is shown (arise-ai 0.2.1)."""
 MAX_STEPS = 200
 """Steps that the judge is shown; of more, the last ones."""
 
@@ -33,6 +33,20 @@ ANSWER_SCALE = (
 )
 
 
+def asks_judge(found: FunctionReward) -> FunctionReward:
+    """Mark a reward that judges nothing without a judge."""
+    found.requirement = _check_judge
+    return found
+
+
+def _check_judge(fields: Mapping[str, Any]) -> None:
+    model = fields.get("model")
+    if model is None or isinstance(model, str):
+        # A row or a task may name the model, so that only the endpoint must be known in advance.
+        EndpointJudge.from_environment(model or "of each row").check_package()
+
+
+@asks_judge
 @reward(range=(0.0, 1.0), direct_call="number")
 async def llm_judge_reward(
     trajectory: Trajectory, model: str | JudgeModel | None = None, options: JudgeOptions | None = None
@@ -45,11 +59,11 @@ async def llm_judge_reward(
     Source: ARISE's reward page.
 
     `model` is a model, or its name at the endpoint of `ORS_JUDGE_BASE_URL`; by default `ORS_JUDGE_MODEL`
-    names it. Of several samples the median counts. Tokens, cost, time and retries are beside the score; a
+    names it. Of several samples the median counts. The extras have the tokens, cost, time and retries; a
     judge without a score raises `JudgeError`. An outcome without content is 0 without a request.
 
     Raises:
-        JudgeError: If the judge came to no score.
+        JudgeError: If the judge gave no usable score.
     """
     if is_degenerate(trajectory.outcome) and (trajectory.outcome.strip() or not trajectory.steps):
         return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the outcome has no content")
@@ -61,6 +75,7 @@ async def llm_judge_reward(
     return await score_blocks(TRAJECTORY_SCALE, blocks, model, options)
 
 
+@asks_judge
 @reward(range=(0.0, 1.0))
 async def llm_as_judge_reward(
     golden_answer: str | None = None,
@@ -81,7 +96,7 @@ async def llm_as_judge_reward(
 
     Raises:
         RewardFieldError: If there is no answer or no reference.
-        JudgeError: If the judge came to no score.
+        JudgeError: If the judge gave no usable score.
     """
     response = final_response if prediction is None else prediction
     reference = answer if golden_answer is None else golden_answer
@@ -91,8 +106,8 @@ async def llm_as_judge_reward(
         )
     if is_degenerate(response):
         return RewardResult(0.0, extras={"raw_score": 0.0, "judge_degenerate": 1})
-    known = {"question": question, "reference": reference, "answer": response}
-    blocks = {name: text for name, text in known.items() if text is not None}
+    texts = {"question": question, "reference": reference, "answer": response}
+    blocks = {name: text for name, text in texts.items() if text is not None}
     result = await score_blocks(ANSWER_SCALE, blocks, model, None)
     return result.with_extras({"raw_score": result.reward})
 
@@ -110,22 +125,22 @@ async def score_blocks(
         blocks: Text by the block's name; each is fenced.
 
     Returns:
-        The score; its cost, the first reason, and the spread of the samples beside it.
+        The score; its extras are the cost, the first reason and the spread of the samples.
 
     Raises:
         JudgeError: There is no score.
     """
-    asked = options or JudgeOptions()
+    chosen = options or JudgeOptions()
     judge = EndpointJudge.from_environment(model) if model is None or isinstance(model, str) else model
-    messages = judge_messages(f"{instructions}\n{SCORE_FORM}", blocks, asked.most_characters)
+    messages = judge_messages(f"{instructions}\n{SCORE_FORM}", blocks, chosen.most_characters)
     answered: list[Answered[ReadScore]] = [
-        await ask(judge, Question(messages, SCORE_SCHEMA, sample), read_score, asked)
-        for sample in range(asked.samples)
+        await ask(judge, Question(messages, SCORE_SCHEMA, sample), read_score, chosen)
+        for sample in range(chosen.samples)
     ]
-    scores = sorted(one.verdict.score for one in answered)
+    scores = sorted(answer.verdict.score for answer in answered)
     used = answered[0].usage
-    for one in answered[1:]:
-        used += one.usage
+    for answer in answered[1:]:
+        used += answer.usage
     extras: dict[str, Any] = {"judge_reason": answered[0].verdict.reason[:2000], **used.as_extras()}
     if len(scores) > 1:
         extras["judge_spread"] = scores[-1] - scores[0]

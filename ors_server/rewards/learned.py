@@ -45,7 +45,7 @@ class Feedback:
     outcome: str
     step_count: int
     human_score: float
-    """In [0, 1]."""
+    """The person's rating, in [0, 1]."""
 
 
 class LearnedReward(Reward):
@@ -82,8 +82,8 @@ class LearnedReward(Reward):
         """
         if min_examples < 0 or max_examples < 1:
             raise RewardDefinitionError(
-                "min_examples is at least 0 and max_examples at least 1, "
-                f"not {min_examples} and {max_examples}"
+                "expected min_examples of at least 0 and max_examples of at least 1, "
+                f"got {min_examples} and {max_examples}"
             )
         self.name = "learned_reward"
         self.range = (0.0, 1.0)
@@ -93,7 +93,7 @@ class LearnedReward(Reward):
         self._folder = None if persist_path is None else Path(persist_path)
         self._model = model
         self._options = options
-        self._kept: list[Feedback] = []
+        self._ratings: list[Feedback] = []
         self._seen: tuple[int, int, int] | None = None
         self._lock = threading.Lock()
         self._refresh()
@@ -103,7 +103,7 @@ class LearnedReward(Reward):
         """The ratings, oldest first, with those that other processes have added."""
         with self._lock:
             self._refresh()
-            return list(self._kept)
+            return list(self._ratings)
 
     def add_feedback(self, trajectory: Trajectory, score: float) -> None:
         """Add a person's rating, a number in [0, 1]. When this returns it is on disk.
@@ -113,19 +113,19 @@ class LearnedReward(Reward):
             OSError: It cannot be written; nothing has changed then.
         """
         if not _is_rating(score):
-            raise RewardValueError(f"a rating is a number in [0, 1], not {score!r:.80}")
-        one = Feedback(
+            raise RewardValueError(f"expected a rating in [0, 1], got {score!r:.80}")
+        rating = Feedback(
             trajectory.task, trajectory.outcome[:KEPT_OUTCOME], len(trajectory.steps), float(score)
         )
         with self._lock:
             if self._folder is None:
-                self._kept = [*self._kept, one][-self.max_examples :]
+                self._ratings = [*self._ratings, rating][-self.max_examples :]
                 return
             with _locked(self._folder):
                 self._refresh()
-                kept = [*self._kept, one][-self.max_examples :]
+                ratings = [*self._ratings, rating][-self.max_examples :]
                 with atomic_file(self._folder / FILE, mode=0o600) as file:
-                    file.write(json.dumps([asdict(one) for one in kept], indent=1).encode())
+                    file.write(json.dumps([asdict(rating) for rating in ratings], indent=1).encode())
                 self._refresh()
 
     @property
@@ -137,7 +137,7 @@ class LearnedReward(Reward):
         """Return the model's score, or that of `task_success` while there are too few ratings.
 
         Raises:
-            JudgeError: If the model came to no score.
+            JudgeError: If the model gave no usable score.
         """
         examples = await anyio.to_thread.run_sync(lambda: self.examples)
         if len(examples) < self.min_examples:
@@ -146,15 +146,17 @@ class LearnedReward(Reward):
             )
         shown = examples[-SHOWN:]
         blocks = {
-            f"example{number}": f"Task: {one.task[: SHOWN_TASK // 2]}\n"
-            f"Outcome: {one.outcome[:SHOWN_OUTCOME]}\nSteps: {one.step_count}"
-            for number, one in enumerate(shown, 1)
+            f"example{number}": f"Task: {rating.task[: SHOWN_TASK // 2]}\n"
+            f"Outcome: {rating.outcome[:SHOWN_OUTCOME]}\nSteps: {rating.step_count}"
+            for number, rating in enumerate(shown, 1)
         }
         blocks["trajectory"] = (
             f"Task: {trajectory.task[:SHOWN_TASK]}\n"
             f"Outcome: {trajectory.outcome[:KEPT_OUTCOME]}\nSteps: {len(trajectory.steps)}"
         )
-        rated = "\n".join(f"example{number}: {one.human_score:g}" for number, one in enumerate(shown, 1))
+        rated = "\n".join(
+            f"example{number}: {rating.human_score:g}" for number, rating in enumerate(shown, 1)
+        )
         instructions = (
             "People rated the trajectories in the blocks named example, from 0.0 (failed) to 1.0 (perfect). "
             f"Their ratings:\n{rated}\n"
@@ -172,7 +174,7 @@ class LearnedReward(Reward):
             return
         seen = (state.st_ino, state.st_mtime_ns, state.st_size)
         if seen != self._seen:
-            self._kept = _read(self._folder / FILE)[-self.max_examples :]
+            self._ratings = _read(self._folder / FILE)[-self.max_examples :]
             self._seen = seen
 
 
@@ -191,16 +193,18 @@ def _locked(folder: Path) -> Generator[None]:
 def _read(path: Path) -> list[Feedback]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        kept = [_feedback(row) for row in rows]
+        ratings = [_feedback(row) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise RewardDefinitionError(
             f"{path} holds no ratings ({error}); move it away to start without ratings"
         ) from error
-    return kept
+    return ratings
 
 
 def _feedback(row: dict[str, Any]) -> Feedback:
-    one = Feedback(str(row["task"]), str(row["outcome"]), int(row["step_count"]), float(row["human_score"]))
-    if not _is_rating(one.human_score):
-        raise ValueError(f"a rating of {one.human_score}")
-    return one
+    rating = Feedback(
+        str(row["task"]), str(row["outcome"]), int(row["step_count"]), float(row["human_score"])
+    )
+    if not _is_rating(rating.human_score):
+        raise ValueError(f"a rating of {rating.human_score}")
+    return rating

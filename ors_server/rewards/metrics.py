@@ -17,16 +17,20 @@ def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dic
     Results without the key are left out of its figures, and so are texts, lists and numbers that are not
     finite; true is 1. Keys are in alphabetical order.
     """
-    found: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = {}
     for result in results:
         extras = result.extras if isinstance(result, RewardResult) else result
         for key, value in extras.items():
             if (number := finite_number(value)) is not None:
-                found.setdefault(key, []).append(number)
+                figures.setdefault(key, []).append(number)
     return {
         f"{PREFIX}/{key}/{name}": figure
-        for key in sorted(found)
-        for name, figure in (("mean", _mean(found[key])), ("max", max(found[key])), ("min", min(found[key])))
+        for key in sorted(figures)
+        for name, figure in (
+            ("mean", _mean(figures[key])),
+            ("max", max(figures[key])),
+            ("min", min(figures[key])),
+        )
     }
 
 

@@ -93,32 +93,30 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
         TypeError: One of them is not text.
     """
     golds: list[object] = [gold] if isinstance(gold, str) else list(gold)
-    texts = [one for one in golds if isinstance(one, str)]
-    given = cast("object", answer)  # a data set may hold anything
-    if len(texts) < len(golds) or not isinstance(given, str):
-        raise TypeError(f"answers are texts, not {given!r:.80} and {golds!r:.80}")
+    texts = [gold_text for gold_text in golds if isinstance(gold_text, str)]
+    response = cast("object", answer)  # a data set may hold anything
+    if len(texts) < len(golds) or not isinstance(response, str):
+        raise TypeError(f"expected answers as texts, got {response!r:.80} and {golds!r:.80}")
     if not isinstance(gold, str):
-        texts = _answerable(texts, options)
-    if len(given) > MAX_ANSWER:
+        # SQuAD v2.0 drops golds that normalise to nothing, v1.1 keeps them all; none means that there is no
+        # answer.
+        if options.empty == "squad2":
+            texts = [text for text in texts if normalise_answer(text, options)]
+        texts = texts or [""]
+    if len(response) > MAX_ANSWER:
         return WRONG
-    read = _NormalisedAnswer(given, normalise_answer(given, options), options)
+    read = _NormalisedAnswer(response, normalise_answer(response, options), options)
     scores = [read.compared_with(text) for text in texts]
     best = max(scores, key=lambda score: score.f1)
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 
 
-def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
+def count_f1(shared: int, answer: int, gold: int) -> tuple[float, float, float]:
     """Return F1, precision and recall, by the numbers of shared words, and of each side's."""
     if not shared:
         return 0.0, 0.0, 0.0
-    precision, recall = shared / given, shared / gold
+    precision, recall = shared / answer, shared / gold
     return 2 * precision * recall / (precision + recall), precision, recall
-
-
-def _answerable(golds: list[str], options: QAOptions) -> list[str]:
-    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
-    kept = [gold for gold in golds if normalise_answer(gold, options)] if options.empty == "squad2" else golds
-    return kept or [""]  # no gold means that there is no answer
 
 
 def _without_articles(words: list[str]) -> Iterator[str]:
@@ -158,5 +156,5 @@ class _NormalisedAnswer:
 
 
 def _number(text: str) -> Decimal | None:
-    found = _NUMBER.fullmatch(text.strip())
-    return None if found is None else Decimal(found[0].replace(",", ""))
+    match = _NUMBER.fullmatch(text.strip())
+    return None if match is None else Decimal(match[0].replace(",", ""))

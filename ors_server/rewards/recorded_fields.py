@@ -18,7 +18,7 @@ from ors_server.rewards.transcripts.submitted import COMPLETED, submitted_answer
 
 FINAL_RESPONSE_FROM = "final_response_from"
 GROUP = "group"
-"""Beside the record and the steps of a row: where its final response is, and which rows it is judged with."""
+"""Further fields of a row with a record: where its final response is, and which rows it is judged with."""
 
 _NOT_ON_RECORD = frozenset({"context", "output", "rollouts"})
 """Fields of a live episode, which a field of the task must not replace."""
@@ -26,16 +26,18 @@ _ANSWERED = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class SubmittedAnswer:
     """The answer that an agent submitted."""
 
     text: str
     """The final response; empty if there was none."""
     number: int | None
-    """Of the step that submitted it, which is not a step of the trajectory; `None` if there is none."""
+    """Number of the step that submitted it, which is left out of the trajectory; `None` without a step."""
 
 
-def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None = None) -> HandedIn:
+def find_submitted_answer(
+    record: EpisodeRecord, steps: Sequence[Step], source: str | None = None
+) -> SubmittedAnswer:
     """Find the answer that an agent submitted.
 
     Without a source it is read from the call by which a tool ended the episode: its argument `answer`; or its
@@ -48,13 +50,16 @@ def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None =
     last = _ending(record, steps)
     number = None if last is None else last.number
     if source is None:
-        return HandedIn("" if last is None else _submitted(last), number)
+        return SubmittedAnswer(
+            "" if last is None else (submitted_answer(last.tool, last.arguments, text_of_step(last)) or ""),
+            number,
+        )
     tool, _, argument = source.partition(".")
     for step in reversed(steps):
         if step.tool == tool and step.status in _ANSWERED and (not argument or argument in step.arguments):
             text = write_answer(step.arguments[argument]) if argument else text_of_step(step)
-            return HandedIn(text, number if step is last else None)
-    return HandedIn("", number)
+            return SubmittedAnswer(text, number if step is last else None)
+    return SubmittedAnswer("", number)
 
 
 def fields_of_episode(
@@ -65,18 +70,23 @@ def fields_of_episode(
     These are `trajectory`, `final_response`, `metadata` (the whole task), `step` (the number of the last
     step), and every field of the task. The trajectory's reward is the return before the answer was submitted.
     """
-    given = handed_in(record, steps, source)
-    shown = [step for step in steps if step.number != given.number]
+    submitted = find_submitted_answer(record, steps, source)
+    shown = [step for step in steps if step.number != submitted.number]
     task = record.origin.task_spec
     trajectory = trajectory_of(
         record.origin,
         shown,
         replace(record.summary, episode_return=sum((step.reward or 0.0 for step in shown), 0.0)),
         prompt="\n\n".join(block.text for block in record.prompt or () if isinstance(block, TextBlock)),
-        final_response=given.text,
+        final_response=submitted.text,
     )
     trajectory.metadata = {name: value for name, value in task.items() if name not in _NOT_ON_RECORD}
-    own = {"trajectory": trajectory, "final_response": given.text, "metadata": dict(task), "step": len(steps)}
+    own = {
+        "trajectory": trajectory,
+        "final_response": submitted.text,
+        "metadata": dict(task),
+        "step": len(steps),
+    }
     return {**trajectory.metadata, **own}
 
 
@@ -84,7 +94,9 @@ def write_recorded(record: EpisodeRecord, steps: Sequence[Step]) -> dict[str, An
     """Return an episode as a row that `fields_of_row` reads, without images and fields for trainers only."""
     prompt = record.prompt and tuple(block for block in record.prompt if not isinstance(block, ImageBlock))
     lean = [
-        replace(step, blocks=tuple(one for one in step.blocks if isinstance(one, TextBlock)), metadata=None)
+        replace(
+            step, blocks=tuple(block for block in step.blocks if isinstance(block, TextBlock)), metadata=None
+        )
         for step in steps
     ]
     return {
@@ -107,13 +119,13 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not is_recorded(row):
         return dict(row)
-    others = {name: value for name, value in row.items() if name not in {"record", "steps", GROUP}}
-    source = others.pop(FINAL_RESPONSE_FROM, None)
+    rest = {name: value for name, value in row.items() if name not in {"record", "steps", GROUP}}
+    source = rest.pop(FINAL_RESPONSE_FROM, None)
     if not isinstance(source, str | None):
         raise RewardFieldError(f"{FINAL_RESPONSE_FROM} is TOOL.ARGUMENT or TOOL, not {source!r:.80}")
     record = RECORD.of_json(row["record"])
     steps = [STEP.of_json(step) for step in row["steps"]]
-    return {**fields_of_episode(record, steps, source), **others}
+    return {**fields_of_episode(record, steps, source), **rest}
 
 
 def read_episode(value: object) -> Trajectory:
@@ -126,7 +138,9 @@ def read_episode(value: object) -> Trajectory:
     row: Any = value
     if isinstance(value, Mapping) and is_recorded(row):
         if (unknown := next((name for name in row if name not in {"record", "steps"}), None)) is not None:
-            raise RewardFieldError(f"a recorded episode has record and steps, not {unknown!r:.80}")
+            raise RewardFieldError(
+                f"expected only record and steps in a recorded episode, got {unknown!r:.80}"
+            )
         recorded: Trajectory = fields_of_row(row)["trajectory"]
         return recorded
     read: Trajectory = read_trajectory(row)
@@ -147,7 +161,3 @@ def _ending(record: EpisodeRecord, steps: Sequence[Step]) -> Step | None:
     if last is None or not last.finished or last.status not in _ANSWERED:
         return None
     return last if record.summary.stop_reason == COMPLETED else None
-
-
-def _submitted(step: Step) -> str:
-    return submitted_answer(step.tool, step.arguments, text_of_step(step)) or ""

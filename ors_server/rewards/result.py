@@ -1,4 +1,4 @@
-"""The result of a reward: a number, or the reason why there is none. Pure data."""
+"""The result of a reward: a number, or the reason why nothing was judged. Pure data."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class RewardStatus(StrEnum):
     BAD_GOLD = "bad_gold"
     """The task's own answer could not be read; there is no reward."""
     ERROR = "error"
-    """The reward raised, or returned something that is not a reward; there is none."""
+    """The reward raised, or returned something that is not a reward; there is no number."""
     LIMIT = "limit"
     """The judgement took too long or too much memory; there is no reward."""
 
@@ -36,7 +36,7 @@ _NUMBERED = frozenset({RewardStatus.GRADED, RewardStatus.UNPARSED_ANSWER})
 
 @dataclass(frozen=True, slots=True)
 class RewardResult:
-    """A reward with its metrics, or the reason why there is none."""
+    """A reward with its metrics, or the reason why there is no number."""
 
     reward: float | None
     """A finite number; `None` unless the status is graded or unparsed_answer."""
@@ -51,7 +51,7 @@ class RewardResult:
         if (self.status in _NUMBERED) != (self.reward is not None):
             raise RewardValueError(f"a result that is {self.status} cannot have the reward {self.reward!r}")
         if self.reward is not None and not math.isfinite(self.reward):
-            raise RewardValueError(f"a reward is a finite number, not {self.reward!r}")
+            raise RewardValueError(f"expected a finite number as reward, got {self.reward!r}")
 
     @classmethod
     def from_raw(cls, value: object) -> Self:
@@ -64,16 +64,18 @@ class RewardResult:
             return value
         extras: dict[str, Any] = {}
         if isinstance(value, Mapping):
-            given = cast("Mapping[object, Any]", value)
-            extras = {str(key): entry for key, entry in given.items() if key != KEY}
-            if KEY not in given:
-                keys = ", ".join(map(repr, given)) or "none"
-                raise RewardValueError(f"a mapping needs the key 'reward' with a number; its keys are {keys}")
-            value = cast("object", given[KEY])
+            entries = cast("Mapping[object, Any]", value)
+            extras = {str(key): entry for key, entry in entries.items() if key != KEY}
+            if KEY not in entries:
+                keys = ", ".join(map(repr, entries)) or "none"
+                raise RewardValueError(
+                    f"expected a mapping with a number under 'reward', got the keys {keys}"
+                )
+            value = cast("object", entries[KEY])
         if not isinstance(value, int | float):
             raise RewardValueError(
-                "a reward is a number, or a mapping with a number under 'reward', "
-                f"not a {type(value).__name__}"
+                "expected a reward as a number, or as a mapping with a number under 'reward', "
+                f"got a {type(value).__name__}"
             )
         return cls(float(value), extras=MappingProxyType(extras))
 
@@ -118,6 +120,6 @@ def check_range(allowed: Range | None) -> Range | None:
     low, high = allowed
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise RewardDefinitionError(
-            f"a range is (least, greatest), two finite numbers in order, not {allowed!r}"
+            f"expected a range (least, greatest) of two finite numbers in order, got {allowed!r}"
         )
     return float(low), float(high)

@@ -117,11 +117,11 @@ def read_trajectory(value: object) -> Any:
     `transcripts.rows`.
 
     Raises:
-        RewardFieldError: It is none of these, or it has a key, role or type that is not understood, which
+        RewardFieldError: It is not one of these, or it has a key, role or type that is not understood, which
             the message names.
     """
     if isinstance(value, Trajectory):
-        return _complete(value)
+        return _complete_from_messages(value)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return from_row(read_listed(cast("Sequence[object]", value)))
     if hasattr(value, "model_dump") or hasattr(value, "keys"):
@@ -142,7 +142,7 @@ def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def from_messages(messages: object, prompt: object = None) -> Trajectory:
-    """Read a trajectory from a conversation in any shape; `prompt` is what came before the agent's part.
+    """Read a trajectory from a conversation in any shape; `prompt` precedes the agent's part.
 
     Each call that the agent made is a step, and so is each result without a call.
 
@@ -192,7 +192,7 @@ def from_response(response: str) -> Trajectory:
     Raises:
         RewardFieldError: A call is written in it as text and cannot be read.
     """
-    return _complete(Trajectory(outcome=response[:OUTCOME_CHARACTERS], full_outcome=response))
+    return _complete_from_messages(Trajectory(outcome=response[:OUTCOME_CHARACTERS], full_outcome=response))
 
 
 def played_messages(trajectory: Trajectory) -> Sequence[Message]:
@@ -209,7 +209,7 @@ def is_conversation(value: object) -> bool:
 
 
 def last_message(messages: Sequence[Message]) -> str:
-    """Return the text of the assistant's last message; empty if there is none."""
+    """Return the text of the assistant's last message; empty without such a message."""
     return next((text_of(message) for message in reversed(messages) if message.get("role") == ASSISTANT), "")
 
 
@@ -230,10 +230,12 @@ def _from_mapping(value: Mapping[str, Any]) -> Trajectory:
         entries["timestamp"] = datetime.fromisoformat(str(entries["timestamp"]))
     metadata = entries.get("metadata")
     if not isinstance({} if metadata is None else metadata, Mapping):
-        raise RewardFieldError(f"a trajectory's metadata is an object, not {show(metadata)}")
+        raise RewardFieldError(f"expected a trajectory's metadata as an object, got {show(metadata)}")
     entries["metadata"] = dict(cast("Mapping[str, Any]", metadata or {}))
     entries["messages"] = entries.get("messages") or ()
-    return _complete(Trajectory(**entries, steps=[_step(step, at) for at, step in enumerate(steps, 1)]))
+    return _complete_from_messages(
+        Trajectory(**entries, steps=[_step(step, at) for at, step in enumerate(steps, 1)])
+    )
 
 
 def _from_foreign(value: Mapping[str, Any]) -> Trajectory:
@@ -261,7 +263,7 @@ def _step(value: object, number: int) -> Step:
     return Step(**step)
 
 
-def _complete(trajectory: Trajectory) -> Trajectory:
+def _complete_from_messages(trajectory: Trajectory) -> Trajectory:
     """Read the messages of a trajectory, and fill in what they say and it does not."""
     if isinstance(trajectory.messages, ReadMessages):
         return trajectory
@@ -285,10 +287,10 @@ def _complete(trajectory: Trajectory) -> Trajectory:
 
 
 def _steps(conversation: ReadTranscript) -> list[Step]:
-    return [_made(call) for call in conversation.calls]
+    return [_make_step(call) for call in conversation.calls]
 
 
-def _made(call: AnsweredCall) -> Step:
+def _make_step(call: AnsweredCall) -> Step:
     result = call.result or ""
     return Step(
         action=call.name,

@@ -1,4 +1,9 @@
-"""Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number."""
+"""Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number.
+
+What holds: an exception of a reward becomes a result (only `calculate_reward` lets it through, as AgentFly
+does); the one error that escapes is that of something that is not a reward. A trajectory that was judged has
+the reward and the metrics of its last result.
+"""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -57,14 +62,15 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
     Raises:
         RewardDefinitionError: It is not a reward.
     """
-    asked = as_reward(reward)
+    resolved = as_reward(reward)
     try:
-        given = gather_fields(asked, trajectory, fields)
+        gathered = gather_fields(resolved, trajectory, fields)
     except Exception as error:  # noqa: BLE001  (a trajectory of any shape may come: nothing was judged)
         return failure(error)
-    if asked.is_async:
-        return anyio.run(partial(evaluate, asked, given))
-    return _filled_in(given, _judge_now(asked, given))
+    # A new event loop: `score` is called outside of any.
+    if resolved.is_async:
+        return anyio.run(partial(evaluate, resolved, gathered))
+    return _store_on_trajectory(gathered, _judge_now(resolved, gathered))
 
 
 async def evaluate(
@@ -87,21 +93,24 @@ async def evaluate(
     Raises:
         RewardDefinitionError: It is not a reward.
     """
-    asked = as_reward(reward)
+    resolved = as_reward(reward)
     try:
-        place = None if asked.is_async else await current_workers().take()
+        # The permit is taken before the time limit starts: waiting for a thread is the machine's time, not
+        # the reward's.
+        permit = None if resolved.is_async else await current_workers().take()
         with anyio.move_on_after(time_limit):
-            if place is None:
-                raw = asked.judge(fields)
+            if permit is None:
+                raw = resolved.judge(fields)
             else:
-                raw = await current_workers().run(partial(asked.judge, fields), LingeringThread(), place)
-            return _filled_in(fields, asked.read(await raw if inspect.isawaitable(raw) else raw))
-    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
-        return _filled_in(fields, failure(error))
+                raw = await current_workers().run(partial(resolved.judge, fields), LingeringThread(), permit)
+            # Within the limit: what the reward returned may still have to be awaited.
+            return _store_on_trajectory(fields, resolved.read(await raw if inspect.isawaitable(raw) else raw))
+    except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
+        return _store_on_trajectory(fields, failure(error))
     late = RewardResult.without(
-        RewardStatus.LIMIT, f"{asked.name} did not judge within {time_limit:g} seconds"
+        RewardStatus.LIMIT, f"{resolved.name} did not judge within {time_limit:g} seconds"
     )
-    return _filled_in(fields, late)
+    return _store_on_trajectory(fields, late)
 
 
 async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | None:
@@ -116,27 +125,28 @@ async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | N
     """
     if reward is None:
         return None
-    asked = as_reward(reward)
-    given = gather_fields(asked, None, fields)
-    raw = asked.judge(given)
-    return _filled_in(given, asked.read(await raw if inspect.isawaitable(raw) else raw))
+    resolved = as_reward(reward)
+    gathered = gather_fields(resolved, None, fields)
+    raw = resolved.judge(gathered)
+    return _store_on_trajectory(gathered, resolved.read(await raw if inspect.isawaitable(raw) else raw))
 
 
 async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> list[Result]:
     """Await calls at the same time; the results are in the order of the calls."""
     results: dict[int, Result] = {}
 
-    async def await_one(index: int, call: Callable[[], Awaitable[Result]]) -> None:
+    async def await_call(index: int, call: Callable[[], Awaitable[Result]]) -> None:
         results[index] = await call()
 
     async with anyio.create_task_group() as tasks:
         for index, call in enumerate(calls):
-            tasks.start_soon(await_one, index, call)
+            tasks.start_soon(await_call, index, call)
     return [results[index] for index in sorted(results)]
 
 
 def failure(error: Exception) -> RewardResult:
     """Return the result of a reward that raised an error."""
+    # Bounded, since reasons are stored with every result.
     text = str(error)[:MAX_REASON]
     named = text if isinstance(error, OrsServerError) else f"{type(error).__name__}: {text}".rstrip(": ")
     cost: Mapping[str, Any] | None = getattr(error, "extras", None)  # where an error says what was spent
@@ -150,41 +160,46 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
     `metadata`, the final response as `outcome`, and every other field as metadata. One that takes the final
     response where only a trajectory was given gets it from there. Fields that are a recorded episode
     (`record` and `steps`), or a row that holds a conversation (`messages`, `prompt` and `completion`, and so
-    on), are read as one. Fields beside a conversation are its metadata. A reward that takes the
-    `prompt`, where there is none, gets what the user says in the conversation, or else the field `question`
-    or `problem`.
+    on), are read as one. Fields next to a conversation become its metadata. A reward that takes the
+    `prompt`, where that field is missing, gets what the user says in the conversation, or else the field
+    `question` or `problem`.
 
     Raises:
         RewardFieldError: Something of the episode is not understood, or nothing says what the agent did.
     """
-    known = fields_of_row(fields)
+    named = fields_of_row(fields)
     if trajectory is None:
-        trajectory = known.pop("trajectory", None)
+        trajectory = named.pop("trajectory", None)
     taken = reward.signature.required | reward.signature.optional
-    row = None if known.keys() & {*_RESPONSES, "steps"} else find_row_form(known)
+    # A separate final response makes other columns of a row plain fields, even if they look like a
+    # conversation.
+    row = None if named.keys() & {*_RESPONSES, "steps"} else find_row_form(named)
+    # Only for a reward that looks at the episode: others take `prompt` and `completion` as they are.
     if trajectory is None and row is not None and taken & {"trajectory", *_RESPONSES, *ALIASES}:
-        trajectory = {name: value for name, value in known.items() if name in row.keys.read}
+        trajectory = {name: value for name, value in named.items() if name in row.keys.read}
     if trajectory is not None:
         read = read_episode(trajectory)
         if not isinstance(trajectory, Trajectory):
-            _refuse_without_a_turn(read, known)
+            _refuse_without_a_turn(read, named)
             skipped = row.keys.read if row is not None else frozenset[str]()
-            others = {name: value for name, value in known.items() if name not in _OF_THE_EPISODE | skipped}
-            read.metadata = {**others, **read.metadata}
-            read.task = read.task or str(known.get("task", ""))
-        known = {**fields_of_trajectory(read), **known, "trajectory": read}
+            rest = {name: value for name, value in named.items() if name not in _OF_THE_EPISODE | skipped}
+            read.metadata = {**rest, **read.metadata}
+            read.task = read.task or str(named.get("task", ""))
+        # Fields that were passed win over those that the trajectory implies.
+        named = {**fields_of_trajectory(read), **named, "trajectory": read}
     elif "trajectory" in taken:
-        known["trajectory"] = _made_of(known, is_required="trajectory" in reward.signature.required)
-    if PROMPT in taken and known.get(PROMPT) is None and (question := _find_question(known)):
-        known[PROMPT] = question
-    return known
+        named["trajectory"] = _make_trajectory(named, is_required="trajectory" in reward.signature.required)
+    # After everything else: the prompt may come from the conversation that was just read.
+    if PROMPT in taken and named.get(PROMPT) is None and (question := _find_question(named)):
+        named[PROMPT] = question
+    return named
 
 
 def _find_question(fields: Mapping[str, Any]) -> str:
     trajectory = fields.get("trajectory")
-    asked = question_of(trajectory) if isinstance(trajectory, Trajectory) else ""
+    question = question_of(trajectory) if isinstance(trajectory, Trajectory) else ""
     texts = (fields.get(name) for name in _QUESTIONS)
-    return asked or next((text for text in texts if isinstance(text, str)), "")
+    return question or next((text for text in texts if isinstance(text, str)), "")
 
 
 def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:
@@ -193,26 +208,27 @@ def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:
         return
     if not read.steps and all(message["role"] != ASSISTANT for message in read.messages.played):
         raise RewardFieldError(
-            "expected a conversation with a message of the assistant, or final_response beside it: "
+            "expected a conversation with a message of the assistant, or the field final_response: "
             "nothing says what the agent did"
         )
 
 
-def _made_of(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
+def _make_trajectory(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
     outcome = fields.get("final_response", fields.get("outcome", ""))
     if not isinstance(outcome, str):
-        raise RewardFieldError(f"a final response is a string, not {outcome!r:.80}")
-    known = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
-    reported: Mapping[str, Any] = known.pop("metadata", None) or {}
-    others = {name: value for name, value in fields.items() if name not in _OF_THE_EPISODE}
-    metadata = {**others, **reported}
+        raise RewardFieldError(f"expected a final response as a string, got {outcome!r:.80}")
+    parts = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
+    reported: Mapping[str, Any] = parts.pop("metadata", None) or {}
+    rest = {name: value for name, value in fields.items() if name not in _OF_THE_EPISODE}
+    metadata = {**rest, **reported}
+    # An empty trajectory would be graded as an agent that did nothing.
     if is_required and not {*fields, *reported} & _SAYS_SOMETHING:
         raise RewardFieldError(
             "expected a trajectory, or some of the fields final_response, steps, messages, success and "
             f"expected, got {', '.join(fields) or 'nothing'}: nothing says what the agent did"
         )
     trajectory: Trajectory = read_trajectory(
-        {**known, "metadata": metadata, "outcome": outcome[:OUTCOME_CHARACTERS], "full_outcome": outcome}
+        {**parts, "metadata": metadata, "outcome": outcome[:OUTCOME_CHARACTERS], "full_outcome": outcome}
     )
     return trajectory
 
@@ -220,12 +236,13 @@ def _made_of(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
 def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
     try:
         raw = reward.judge(fields)
-        return anyio.run(_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
-    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
+        # A reward that is not async may still return an awaitable.
+        return anyio.run(_read_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
+    except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
         return failure(error)
 
 
-def _filled_in(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
+def _store_on_trajectory(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
     """Put a result on the trajectory that was judged, as both packages' pages show it."""
     trajectory = fields.get("trajectory")
     if isinstance(trajectory, Trajectory):
@@ -234,5 +251,5 @@ def _filled_in(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
     return result
 
 
-async def _awaited(reward: Reward, raw: Any) -> RewardResult:
+async def _read_awaited(reward: Reward, raw: Any) -> RewardResult:
     return reward.read(await raw)

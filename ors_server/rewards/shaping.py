@@ -30,9 +30,9 @@ class PotentialShaping:
     """
 
     potential: float = 0.0
-    """Of the state that the episode is in."""
+    """The potential of the current state."""
     discount: float = 1.0
-    """In (0, 1]; the factor by which the trainer discounts, 1 for plain returns."""
+    """The trainer's discount factor, in (0, 1]; 1 for plain returns."""
     scale: float = 1.0
     """The value of a full potential of 1."""
     is_over: bool = False
@@ -40,7 +40,7 @@ class PotentialShaping:
     def __post_init__(self) -> None:
         """Raise `RewardDefinitionError` for numbers outside of their ranges."""
         if not 0 < self.discount <= 1:
-            raise RewardDefinitionError(f"a discount is in (0, 1], not {self.discount}")
+            raise RewardDefinitionError(f"expected a discount in (0, 1], got {self.discount}")
         if not (math.isfinite(self.potential) and math.isfinite(self.scale)):
             raise RewardDefinitionError("a potential and its scale are finite numbers")
         if self._can_be_farmed(self.potential):
@@ -54,13 +54,13 @@ class PotentialShaping:
                 discount is below 1, or the episode is over.
         """
         if not math.isfinite(potential):
-            raise RewardValueError(f"a potential is a finite number, not {potential}")
+            raise RewardValueError(f"expected a finite potential, got {potential}")
         if self._can_be_farmed(potential):
             raise RewardValueError(_FARMED)
         return self._step(potential)
 
     def finish(self) -> float:
-        """Return what the last step earns beside its own reward: the potential is paid back."""
+        """Return what the last step earns in addition to its own reward: the potential is paid back."""
         earned = self._step(0.0)
         self.is_over = True
         return earned

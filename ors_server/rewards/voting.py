@@ -52,12 +52,12 @@ def majority_vote_reward(
     """
     check_words(same=(same, Sameness))
     if not 0.0 <= least_share <= 1.0:
-        raise RewardFieldError(f"least_share is in [0, 1], not {least_share!r}")
+        raise RewardFieldError(f"expected least_share in [0, 1], got {least_share!r}")
     source = read_source(answer_from, "answer")
     answers = [find_answer(rollout.final_response, source).text.strip() for rollout in rollouts]
-    kinds = _sort_out(answers, _text_key if same == "text" else None)
+    kinds = _number_answers(answers, _text_key if same == "text" else None)
     votes = [sum(1 for other in kinds if other is not None and other == kind) for kind in kinds]
-    return _voted(kinds, votes, least_share)
+    return _pay_majority(kinds, votes, least_share)
 
 
 @reward(range=(0.0, 1.0))
@@ -72,7 +72,7 @@ def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
     The score is `metadata["score"]`; a rollout without one has the status `error`, and is not ranked.
 
     Raises:
-        RewardFieldError: If a score is no finite number.
+        RewardFieldError: If a score is not a finite number.
     """
     ranks = rank_scores([rollout.metadata.get("score") for rollout in rollouts])
     return [
@@ -91,20 +91,24 @@ def rank_scores(scores: Sequence[float | None]) -> list[float | None]:
     for score in scores:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if score is not None and not (is_number and math.isfinite(score)):
-            raise RewardFieldError(f"a score is a finite number, not {score!r:.80}")
-    known = sorted(score for score in scores if score is not None)
-    last = len(known) - 1
+            raise RewardFieldError(f"expected a finite number as score, got {score!r:.80}")
+    ranked = sorted(score for score in scores if score is not None)
+    last = len(ranked) - 1
     if last < 1:
         return [None if score is None else 0.5 for score in scores]
-    below = {score: known.index(score) for score in set(known)}
+    below = {score: ranked.index(score) for score in set(ranked)}
     return [
-        None if score is None else (below[score] + (known.count(score) - 1) / 2) / last for score in scores
+        None if score is None else (below[score] + (ranked.count(score) - 1) / 2) / last for score in scores
     ]
 
 
-def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float) -> list[RewardResult]:
-    most = max(votes, default=0)
-    leading = {kind for kind, count in zip(kinds, votes, strict=True) if kind is not None and count == most}
+def _pay_majority(
+    kinds: Sequence[int | None], votes: Sequence[int], least_share: float
+) -> list[RewardResult]:
+    max_votes = max(votes, default=0)
+    leading = {
+        kind for kind, count in zip(kinds, votes, strict=True) if kind is not None and count == max_votes
+    }
     differing = len({kind for kind in kinds if kind is not None})
     results: list[RewardResult] = []
     for kind, count in zip(kinds, votes, strict=True):
@@ -121,24 +125,26 @@ def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float
     return results
 
 
-def _sort_out(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
+def _number_answers(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
     """Numbers the different answers; equal ones have one number."""
     seen: dict[str, int] = {}
-    found: list[int | None] = []
+    kinds: list[int | None] = []
     for answer in answers:
         if not answer or len(answer) > MAX_ANSWER:
-            found.append(None)
+            kinds.append(None)
             continue
         name = answer if key is None else key(answer)
         number = seen.get(name)
         if number is None and key is None:
-            number = next((one for other, one in seen.items() if grade_math(answer, other).is_equal), None)
+            number = next(
+                (kind for earlier, kind in seen.items() if grade_math(answer, earlier).is_equal), None
+            )
         if number is None and len(set(seen.values())) >= MAX_ANSWERS:
-            found.append(None)
+            kinds.append(None)
             continue
         seen.setdefault(name, len(set(seen.values())) if number is None else number)
-        found.append(seen[name])
-    return found
+        kinds.append(seen[name])
+    return kinds
 
 
 def _text_key(answer: str) -> str:

@@ -1,6 +1,6 @@
 """The interface of a sandbox: what every backend provides, with units, limits and errors.
 
-It knows no backend, no HTTP and no episode. A backend is one file beside this one.
+It knows no backend, no HTTP and no episode. Each backend is one file of this folder.
 """
 
 from abc import ABC, abstractmethod
@@ -90,11 +90,11 @@ class ExecResult:
     shell_restarted: bool = False
     """Whether a new shell answers from now on: jobs may be gone, files are not."""
     background: Output = field(default_factory=Output)
-    """What background jobs of earlier commands printed since the last result, both streams together."""
+    """Output of earlier commands' background jobs since the last result, both streams together."""
     notes: tuple[str, ...] = ()
     """Events beyond the command itself, one sentence each."""
     state_lost: bool = False
-    """Whether the new shell has none of the old one's variables, functions, aliases, options and umask."""
+    """Whether the new shell lacks the old one's variables, functions, aliases, options and umask."""
 
     @property
     def timed_out(self) -> bool:
@@ -108,7 +108,7 @@ class ExecResult:
 
 
 class EntryKind(StrEnum):
-    """What is at a path."""
+    """The kind of thing at a path."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -172,9 +172,9 @@ class Sandbox(ABC):
         Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
         hung up, then killed; then the sandbox is restarted over the same files. Each stage takes at most one
         second, the last one ten; background jobs survive the first two. `killed` is set, and
-        `shell_restarted` if the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
-        a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
-        and traps back if it could still save them.
+        `shell_restarted` if the shell is new. A shell that ends by itself (`exit`, `exec`, a signal) is
+        replaced in the same way, and gets its directory, variables, functions, aliases, options, umask and
+        traps back if it could still save them.
 
         Processes: a session that stays at its limit of `pids` has its processes killed; files stay.
 
@@ -261,7 +261,7 @@ class Sandbox(ABC):
     async def snapshot(self) -> Snapshot:
         """Copy work dir, home, /tmp and the shell's state; processes are stopped meanwhile.
 
-        The shell of a frozen sandbox cannot save its state, so that copy has none.
+        The shell of a frozen sandbox cannot save its state, so its snapshot is without one.
 
         Raises:
             SnapshotError: A file could not be copied.
@@ -310,7 +310,7 @@ class Sandbox(ABC):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        """Start a program in its own isolation beside the agent's; the caller closes it.
+        """Start a program in its own isolation, separate from the agent's; the caller closes it.
 
         It begins in the work dir, which it can read and not change; it does not see the agent's home, /tmp,
         shell and processes, nor they it. It has its own empty writable /tmp of at most `disk_bytes`

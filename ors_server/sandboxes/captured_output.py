@@ -69,6 +69,8 @@ class OutputCapture:
             self._tail[:] = piece[-self._keep_tail :] if self._keep_tail else b""
             return
         self._tail += piece
+        # Cut only when twice the length is reached: cutting at every piece would copy the tail for each of
+        # them.
         if len(self._tail) > 2 * self._keep_tail:
             del self._tail[: -self._keep_tail]
 
@@ -78,7 +80,7 @@ class OutputCapture:
         return Output(bytes(self._head), tail, self.total, self.lines)
 
     def take(self) -> Output:
-        """Return what is kept and start anew."""
+        """Return what is kept, and start over."""
         output = self.output()
         self._head.clear()
         self._tail.clear()

@@ -118,13 +118,14 @@ async def _require_hidden(backend: Backend, request: BackendRequest) -> None:
         return
     sandbox = await backend.start("probe-answers")
     try:
-        found = await find_visible(sandbox, request.hidden)
+        visible = await find_visible(sandbox, request.hidden)
     finally:
         await sandbox.aclose()
-    if found is not None:
+    if visible is not None:
         raise SandboxUnavailableError(
-            f"agents could read {found}, and with it the answers of an environment: install that where they "
-            "cannot, in a folder of your own, or take another isolation; --allow-visible-answers accepts it"
+            f"agents could read {visible}, and with it the answers of an environment: install that where "
+            "they cannot, such as a folder in your home, or choose another isolation; "
+            "--allow-visible-answers accepts it"
         )
 
 

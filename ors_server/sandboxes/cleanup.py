@@ -34,7 +34,7 @@ class CleanupResult:
 def clean_up(base: Path | None = None) -> CleanupResult:
     """Remove the folders, cgroups and processes of dead servers.
 
-    A server is alive if it holds its lock, whatever its pid.
+    A server is alive if it holds its lock; its pid does not matter.
 
     Args:
         base: The folder of servers' folders; by default this user's.
@@ -45,6 +45,8 @@ def clean_up(base: Path | None = None) -> CleanupResult:
         if folder.is_symlink() or not (folder / LOCK_FILE).is_file():
             continue  # not a server's, or of one that is starting
         with contextlib.suppress(OSError):
+            # The lock is kept during the removal, so two servers that start together do not clean up the same
+            # one.
             lock = try_lock(folder / LOCK_FILE)
             if lock is not None:
                 try:
@@ -72,14 +74,15 @@ def _remove_server(folder: Path, lock: int) -> None:
 
 def _record(lock: int) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads(os.pread(lock, 65_536, 0))
-        return found
+        record: dict[str, Any] = json.loads(os.pread(lock, 65_536, 0))
+        return record
     return {}
 
 
 def _end_groups(groups: list[Path]) -> None:
     """Kill everything in the cgroups until they are gone: a dying process stays in its group."""
     for group in groups:
+        # A frozen process does not act on a signal, SIGKILL included, until it is thawed (version 1).
         _write_file(group / "freezer.state", "THAWED")
     for _ in range(_TRIES):
         for group in groups:

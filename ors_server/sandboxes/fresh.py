@@ -1,4 +1,4 @@
-"""Fresh programs: they run beside the agent, in their own isolation, with a read-only view of the work dir.
+"""Fresh programs: they run in their own isolation, apart from the agent, and see the work dir read-only.
 
 A fresh program's output and status are those of the code that ran in it. If that is the agent's code, the
 caller compares results on its own side and passes no expected value in.
@@ -70,15 +70,15 @@ class FreshProcess(ABC):
         """End its standard input; a second call does nothing."""
 
     @abstractmethod
-    async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
+    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
         """Return the next bytes of its standard output, at most `most`; `b""` at its end."""
 
     @abstractmethod
     async def wait(self) -> int:
         """Wait for its end and return its status in [0, 255]; 128 + n for a death by signal n.
 
-        A program that cannot be executed has status 126 or 127, as in a shell. Whatever it started is killed
-        when it ends.
+        A program that cannot be executed has status 126 or 127, as in a shell. When the program ends, every
+        process that it started is killed.
 
         Raises:
             SandboxStartError: Its isolation did not start, so it never ran.
@@ -190,7 +190,9 @@ async def run_to_end(
     )
 
 
-async def _converse(process: FreshProcess, stdin: bytes, capture: OutputCapture, most: int) -> int | None:
+async def _converse(
+    process: FreshProcess, stdin: bytes, capture: OutputCapture, max_bytes: int
+) -> int | None:
     """Return the status; None if it printed too much."""
     failure: SandboxError | None = None
     code: int | None = None
@@ -202,9 +204,9 @@ async def _converse(process: FreshProcess, stdin: bytes, capture: OutputCapture,
 
     async with anyio.create_task_group() as group:
         group.start_soon(feed)
-        while capture.total <= most and (piece := await process.receive()):
+        while capture.total <= max_bytes and (piece := await process.receive()):
             capture.feed(piece)
-        if capture.total <= most:
+        if capture.total <= max_bytes:
             try:
                 code = await process.wait()
             except SandboxError as error:

@@ -1,4 +1,14 @@
-"""Sandboxes on this host: serialised operations, files, snapshots and lifetimes, over any cell."""
+"""Sandboxes on this host: serialised operations, files, snapshots and lifetimes, over any cell.
+
+Invariants:
+
+- Every operation but `aclose` runs in `_exclusively`: one at a time, and never on a closed sandbox.
+- `aclose` does not wait for its turn, because a command may hold it for minutes. An operation that it
+  interrupts fails with some error of the operating system, which `_exclusively` turns into
+  `SandboxClosedError`.
+- State that a shell saved for a copy exists only while the files are copied (`_state_saved`): a shell that is
+  replaced later must not load it.
+"""
 
 import contextlib
 import os
@@ -53,6 +63,7 @@ class HostedSandbox(Sandbox):
         self.cell = cell
         self._backend = backend
         self._shell = Shell(cell, backend.clock)
+        # Without `fast_acquire`, a free lock costs a pass of the event loop for every command.
         self._turn = anyio.Lock(fast_acquire=True)
         self._is_closed = False
         self._is_frozen = False
@@ -116,31 +127,33 @@ class HostedSandbox(Sandbox):
             )
         async with self._exclusively():
             await self._end_freeze()
+            # Files are replaced only while no process uses them.
             await self.cell.kill()
             await unpack(self.cell, snapshot)
             await self._shell.restart()
 
     @override
     async def fork(self, session_id: str) -> Self:
-        others: list[Self] = []
+        forks: list[Self] = []
 
         async def start() -> None:
             other = await self._backend.start(session_id, self.limits)
             if not isinstance(other, type(self)):
                 raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
-            others.append(other)
+            forks.append(other)
 
         async with self._exclusively():
             try:
+                # Starting the other sandbox and saving this shell's state wait for different processes.
                 async with self._state_saved(start):
-                    await copy_between(self.cell, others[0].cell)
-                await others[0].restore_shell_state()
+                    await copy_between(self.cell, forks[0].cell)
+                await forks[0].restore_shell_state()
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    for other in others:
+                    for other in forks:
                         await other.aclose()
                 raise
-        return others[0]
+        return forks[0]
 
     @override
     async def freeze(self) -> None:
@@ -207,6 +220,7 @@ class HostedSandbox(Sandbox):
 
     def _clear_saved_state(self) -> None:
         """Empty the file of the old shell's state; leave anything else that is at its path."""
+        # The folder is writable for the agent: no link is followed, and a pipe in its place must not block.
         resolve = Resolve.BENEATH | Resolve.NO_MAGICLINKS | Resolve.NO_SYMLINKS
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
         with contextlib.suppress(OSError):
@@ -215,6 +229,7 @@ class HostedSandbox(Sandbox):
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
         async with self._exclusively():
             files = WorkDir(self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner)
+            # In a thread, because files may be on a slow disk.
             return await anyio.to_thread.run_sync(partial(work, files))
 
     @contextlib.asynccontextmanager
@@ -222,6 +237,7 @@ class HostedSandbox(Sandbox):
         self, meanwhile: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[None]:
         """Have the shell's state among its files, and every process stopped."""
+        # A frozen shell cannot save its state, and what is in the file is not its state.
         dump = self._clear_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
         try:
             await run_together(dump, *([meanwhile] if meanwhile is not None else []))
@@ -299,6 +315,7 @@ class HostedBackend(Backend):
             except BaseException:
                 await cell.aclose()
                 raise
+            # Before it begins: a backend that is closed meanwhile must find it.
             self._alive.add(sandbox)
             await sandbox.begin()
         except OSError as error:

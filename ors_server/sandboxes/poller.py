@@ -53,7 +53,9 @@ class Poller:
             self._epoll.close()
 
     def _dispatch(self) -> None:
+        # At most this many per iteration, then other sessions have their turn; epoll reports the rest again.
         for descriptor, events in self._epoll.poll(0, _EVENTS):
+            # An earlier callback of this round may have stopped watching it, or closed the whole poller.
             on_ready = self._callbacks.get(descriptor)
             if on_ready is not None:
                 on_ready(events)

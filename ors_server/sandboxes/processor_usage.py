@@ -40,8 +40,8 @@ class ProcessorUsage:
         """Return what was used since an earlier look."""
         deepest: dict[int, float] = {}
         for (depth, thread), delay in self.delays.items():
-            known = before.delays.get((depth, thread), 0.0)
-            grown = delay - known if delay >= known else delay  # the number was given to another thread
+            earlier = before.delays.get((depth, thread), 0.0)
+            grown = delay - earlier if delay >= earlier else delay  # the number was given to another thread
             deepest[depth] = max(deepest.get(depth, 0.0), grown)
         return Spent(
             processor_s=self.processor_s - before.processor_s,
@@ -98,6 +98,7 @@ def _depths(guardian: int, child: int) -> dict[int, int]:
     if child >= 0:
         depths |= dict.fromkeys((pid for pid in descendants(child) if pid not in depths), _DEPTHS)
         depths[child] = 1
+    # Set last: `descendants` lists the process itself, too.
     depths[guardian] = 0
     return depths
 
@@ -107,11 +108,6 @@ def _times(pid: int) -> list[float] | None:
     return None if fields is None else [int(ticks) / _TICKS_PER_SECOND for ticks in fields[_TIMES]]
 
 
-def _keeps(rank: tuple[bytes, bytes] | None, fields: list[bytes]) -> bool:
-    """Return whether a thread has at least the priority that its program was given."""
-    return rank is not None and fields[_POLICY] == rank[1] and int(fields[_NICE]) <= int(rank[0])
-
-
 def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, float, bytes]]:
     threads: list[str] = []
     with contextlib.suppress(OSError):
@@ -119,7 +115,11 @@ def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, f
     for name in threads:
         thread = int(name)
         fields = read_stat(f"{pid}/task/{thread}")
-        if fields is None or not _keeps(rank, fields):
+        if fields is None or rank is None:
+            continue
+        nice, policy = rank
+        # A thread that gave up priority waits because it chose to.
+        if fields[_POLICY] != policy or int(fields[_NICE]) > int(nice):
             continue
         delay = _delay(f"/proc/{pid}/task/{thread}/schedstat")
         if delay is not None:

@@ -4,6 +4,15 @@ A program spends processor time. It also spends time in which it neither runs no
 sleeps, or waits for an event. Time in which it is ready to run and gets no processor is the machine's, and so
 is the delay of this server's own checks. On a busy machine a program gets as long as it needs, up to a
 backstop; reaching that is a failure of the machine.
+
+Invariants:
+
+- Spent time is the larger of processor time and time awake, never their sum: a program that computes on one
+  thread and sleeps on another spends each second once.
+- The total has three parts: before the first look (`_before`), up to the last look (`_processor`, `_awake`),
+  and since then (`_unseen`). A look moves the third part into the second.
+- A delay of the server's own check (`late`) is subtracted before anything is counted.
+- While the kernel does not report a program's use, all waiting counts, against three times the limit.
 """
 
 import random
@@ -21,13 +30,13 @@ Meter: TypeAlias = Callable[[], ProcessorUsage | None]
 """Reads what a program used so far; None if that is not known."""
 
 BACKSTOP_FACTOR = 10.0
-BACKSTOP_LEAST = 60.0
+MIN_BACKSTOP = 60.0
 """The backstop in seconds of wall time is this factor times the limit, and at least this."""
 UNCOUNTED_PATIENCE = 3.0
 """A program whose waits for a processor are not all known may idle for this many times its limit."""
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
-_LOOK_LEAST = 0.01
+_MIN_LOOK = 0.01
 """Seconds from one look to the next at least: a shorter rest may be too small for the clock to add."""
 _GRACE = 0.05
 """Seconds to read what has already arrived before the program is called late."""
@@ -68,7 +77,7 @@ class ProgramClock:
     def look(self) -> None:
         """Find out how much of the last quarter of a second the program spent."""
         if self._first is not None and self._unseen:
-            self._see()
+            self._measure()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
         """Wait for the program, as long as it has time.
@@ -112,18 +121,21 @@ class ProgramClock:
     async def _watch(self, limit: float) -> None:
         clock = self._clock
         began, had_spent = clock.monotonic(), self._total
-        backstop = began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
+        backstop = began + max(MIN_BACKSTOP, BACKSTOP_FACTOR * limit)
         if not self._is_watched:
             await clock.sleep(max(0.0, min(_UNWATCHED, limit / 4) - self._unseen))
-            self._begin_to_watch()
+            self._count()
+            self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
+            self._first, self._is_watched = self._meter(), True
+            self._counted = self._clock.monotonic()  # after the look, which is not counted either
         processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
         while left > 0:
             # Random, so that a program cannot foresee it and be ready to run just then.
-            due = clock.monotonic() + max(_LOOK_LEAST, min(left, _LOOK_EVERY * random.uniform(0.5, 1.0)))  # noqa: S311  (not a secret)
+            due = clock.monotonic() + max(_MIN_LOOK, min(left, _LOOK_EVERY * random.uniform(0.5, 1.0)))  # noqa: S311  (not a secret)
             await clock.sleep(due - clock.monotonic())
             self._count(late=clock.monotonic() - due)
-            used = self._see()
+            used = self._measure()
             if used is None:
                 spent = self._waited - waited
                 left = UNCOUNTED_PATIENCE * limit - spent
@@ -145,12 +157,6 @@ class ProgramClock:
     def _total(self) -> float:
         return self._before + max(self._processor, self._awake) + self._unseen
 
-    def _begin_to_watch(self) -> None:
-        self._count()
-        self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
-        self._first, self._is_watched = self._meter(), True
-        self._counted = self._clock.monotonic()  # after the look, which is not counted either
-
     def _count(self, late: float = 0.0) -> None:
         now = self._clock.monotonic()
         passed = max(0.0, now - self._counted - late)
@@ -158,12 +164,14 @@ class ProgramClock:
         self._waited += passed
         self._unseen += passed
 
-    def _see(self) -> Spent | None:
+    def _measure(self) -> Spent | None:
         now = None if self._first is None else self._meter()
         if self._first is None or now is None:
             return None
         used = now.since(self._first)
         awake = max(0.0, self._waited - used.delayed_s)
+        # A thread that is ready now has an unfinished wait, which the kernel adds only at its end: until then
+        # the time since the last look cannot be called idle.
         self._awake = min(awake, self._awake) if now.is_ready else awake
         self._processor, self._unseen = used.processor_s, 0.0
         return used

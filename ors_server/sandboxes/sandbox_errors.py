@@ -70,14 +70,14 @@ class SandboxPathError(SandboxFileError):
     """The path leads out of the work dir, or through something that is not a plain file or folder.
 
     Attributes:
-        is_no_place: Whether no file can make the path right, because it names nothing in a work dir.
+        is_never_valid: Whether no file can make the path right, because it names nothing in a work dir.
     """
 
     code = "sandbox_path"
 
-    def __init__(self, path: str, reason: str, *, is_no_place: bool = False) -> None:
+    def __init__(self, path: str, reason: str, *, is_never_valid: bool = False) -> None:
         super().__init__(path, reason)
-        self.is_no_place = is_no_place
+        self.is_never_valid = is_never_valid
 
 
 class SandboxFileMissingError(SandboxFileError):

@@ -219,6 +219,7 @@ class ScriptedSandbox(Sandbox):
             await process.end_with_sandbox()
 
     async def _step(self) -> None:
+        # As in a real sandbox, every operation is a point at which a task may be cancelled.
         await anyio.lowlevel.checkpoint()
         if self.is_closed:
             raise SandboxClosedError(f"sandbox {self.session_id!r} is closed")

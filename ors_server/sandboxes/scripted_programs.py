@@ -89,37 +89,37 @@ class ScriptedProcess(FreshProcess):
 
     @override
     async def send(self, data: bytes) -> None:
-        self._go_on()
+        self._advance()
         if self._status is not None or not self._is_stdin_open:
             raise FreshEndedError("the program does not read its standard input any more")
         self._stdin += data
-        self._tell()
+        self._wake_waiters()
         await anyio.lowlevel.checkpoint()
 
     @override
     async def close_stdin(self) -> None:
         self._is_stdin_open = False
-        self._tell()
+        self._wake_waiters()
         await anyio.lowlevel.checkpoint()
 
     @override
-    async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
+    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
         await anyio.lowlevel.checkpoint()
-        self._go_on()
+        self._advance()
         while not self._stdout and self._status is None:
             await self._changed.wait()
-            self._go_on()
-        piece = bytes(self._stdout[:most])
-        del self._stdout[:most]
+            self._advance()
+        piece = bytes(self._stdout[:max_bytes])
+        del self._stdout[:max_bytes]
         return piece
 
     @override
     async def wait(self) -> int:
         await anyio.lowlevel.checkpoint()
-        self._go_on()
+        self._advance()
         while self._status is None:
             await self._changed.wait()
-            self._go_on()
+            self._advance()
         if self._is_orphaned:
             raise SandboxClosedError("the sandbox was closed while a program ran in it")
         return self._status
@@ -129,21 +129,22 @@ class ScriptedProcess(FreshProcess):
         if self._status is None:
             self._status = _KILLED
             self._play.close()
-            self._tell()
+            self._wake_waiters()
 
     async def end_with_sandbox(self) -> None:
         """Close it because its sandbox is closed; callers that wait for it get an error."""
         self._is_orphaned = self._status is None
         await self.aclose()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Run until the program ends, or waits for input that is not there."""
         while self._status is None:
-            given = self._take_input()
-            if self._is_reading and given is None:
+            data = self._take_input()
+            if self._is_reading and data is None:
                 return
             try:
-                yielded = self._play.send(given or b"") if self._is_begun else next(self._play)
+                # A generator that has not begun takes no value (PEP 342).
+                yielded = self._play.send(data or b"") if self._is_begun else next(self._play)
             except StopIteration as end:
                 self._status = int(end.value)
                 return
@@ -158,10 +159,10 @@ class ScriptedProcess(FreshProcess):
         """Return the program's next input: what was sent, `b""` at the end, None if it must wait."""
         if not self._is_reading or (self._is_stdin_open and not self._stdin):
             return None
-        given = bytes(self._stdin)
+        data = bytes(self._stdin)
         self._stdin.clear()
-        return given
+        return data
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

@@ -171,7 +171,7 @@ LAYOUT = SandboxLayout(
     control="/run/ors",
     state="/run/ors-state",
 )
-"""The paths in a sandbox that has a file system of its own."""
+"""The paths in a sandbox that has its own file system."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from secrets import randbelow, token_hex
+from secrets import randbelow
 from types import MappingProxyType
 from typing import Protocol
 
@@ -301,7 +301,8 @@ class SessionManager:
             raise ShuttingDownError("the server is shutting down")
         if self._is_draining:
             raise ShuttingDownError("the server is stopping")
-        session_id = request.session_id or token_hex(16)
+        session_id = request.session_id or self.services.options.slot.draw_session_id()
+        self.services.options.slot.check(session_id)
         try:
             await self._resume(session_id)
         except SessionInterruptedError:  # its id is free now
@@ -340,7 +341,7 @@ class SessionManager:
             shared = parent.recorder.origin.episode_id
             steps = await self.services.store.steps(shared, 0, snapshot.state.steps)
             for _ in range(request.count):
-                child_id = token_hex(16)
+                child_id = self.services.options.slot.draw_session_id()
                 make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
                 child = await self._add(child_id, parent.definition, request.credential_id, make)
                 children.append(child)

@@ -13,12 +13,13 @@ from typing import Any, Protocol, TypeVar, cast
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import StoreError
+from ors_server.model.host_slot import ALONE, HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.base import Backend
-from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_places
+from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_paths
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
@@ -144,7 +145,7 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if file is not None:
-            places += source_places(file, list(getattr(package, "__path__", ())))
+            places += source_paths(file, list(getattr(package, "__path__", ())))
             names.append(name.partition(".")[0])
         places += getattr(definition.source, "hidden_files", ())
     return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
@@ -267,6 +268,8 @@ class SessionOptions:
     """Seconds that running calls have to end then."""
     limits_of: LimitsOf = no_key_limits
     """Returns the limits of an API key; called each time, because keys may change while the server runs."""
+    slot: HostSlot = ALONE
+    """Which host of several this server is: its sessions are those whose ids are in its slot."""
 
 
 @dataclass(frozen=True, slots=True)

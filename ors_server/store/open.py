@@ -34,7 +34,7 @@ async def open_store(
     from ors_server.store.sql.sql_store import SqlStore  # noqa: PLC0415  (as above)
 
     parts = await anyio.to_thread.run_sync(prepare, location, options)
-    opened = await anyio.to_thread.run_sync(open_to_write, parts.database)
+    opened = await anyio.to_thread.run_sync(open_to_write, parts.database, options.slot)
     return SqlStore(opened, parts.blob_store, options, clock or SystemClock())
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ors_server.model.host_slot import ALONE, HostSlot
+
 
 class Durability(StrEnum):
     """The data that is on the disk when `append` returns."""
@@ -32,6 +34,9 @@ class StoreOptions:
     """Days after its last change for which an episode is kept; `None`: without limit."""
     write_seconds: float = 10.0
     """Seconds that a write may take, retries included, before its caller gets an error."""
+    slot: HostSlot = ALONE
+    """Which of several hosts on one record this store's server is. A host takes up the open episodes of its
+    slot although other hosts have the record open: its supervisor has reaped the process that wrote them."""
     queue_entries: int = 20_000
     """Most writes in the queue; callers of further ones wait."""
     queue_bytes: int = 256 * 1024 * 1024

@@ -1,9 +1,16 @@
-"""The checks of environments, one function each, which raises `NotMetError` or `NotApplicableError`."""
+"""The checks of environments, one function each, which raises `NotMetError` or `NotApplicableError`.
+
+They are grouped by what they look at: tasks and tools, the judge of the reward, the record and the isolation,
+tasks compared with each other, and the returns of known actions. A check states its requirement in its
+decorator and judges the environment under test (`EnvironmentSubject`), never the server.
+"""
 
 import json
 import keyword
+import math
+import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,14 +21,27 @@ from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.loading import define
 from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.model.errors import UnknownTaskError
-from ors_server.testing.environment_subject import EnvironmentSubject, Task
-from ors_server.testing.local_client import LocalSession
+from ors_server.model.policy import TOOL_PART, WITHHELD, PenaltyCause
+from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.wire import JSONObject
+from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
+from ors_server.sandboxes.isolation_report import IsolatedResource
+from ors_server.testing.environment_subject import (
+    SEED,
+    Actions,
+    EnvironmentSubject,
+    PlayedActions,
+    Task,
+    attempt,
+)
+from ors_server.testing.local_client import LocalSession, open_environment
+from ors_server.testing.task_survey import TaskSurvey, survey_tasks
 from ors_server.timing.loop_watch import UNNAMED
 
 MAX_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that every MCP client and model interface takes."""
+"""Names that every MCP client and model interface accepts."""
 
 
 _Judge: TypeAlias = Callable[[EnvironmentSubject], Awaitable[None]]
@@ -44,7 +64,7 @@ class EnvironmentCheck:
 
 
 def requirement(level: Level, text: str) -> Callable[[_Judge], EnvironmentCheck]:
-    """Make a check of a function; the check's id is the function's name with hyphens."""
+    """Turn a function into a check; the check's id is the function's name with hyphens."""
     return lambda run: EnvironmentCheck(run.__name__.replace("_", "-"), level, text, run)
 
 
@@ -65,6 +85,7 @@ async def tasks_are_json(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.MUST, "a split and an index always lead to the same task")
 async def tasks_are_stable(subject: EnvironmentSubject) -> None:
+    # A second definition, so that a task that depends on state of the first one is noticed.
     again = define(subject.definition.source).tasks
     for task in await subject.sample():
         expect(
@@ -114,8 +135,9 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
         prompt = await session.prompt()
         for name in fields:
             answer = str(task.spec.get(name, ""))
-            found = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
-            expect(not found, f"the prompt of {task} holds the value of {name!r}")
+            # Whole words only: the answer 4 is no part of a prompt with 42.
+            match = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
+            expect(not match, f"the prompt of {task} holds the value of {name!r}")
 
     await subject.in_sessions(judge)
 
@@ -170,11 +192,13 @@ async def tools_survive(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.MUST, "no async tool, hook or reward blocks the event loop, which all sessions share")
 async def event_loop_is_free(subject: EnvironmentSubject) -> None:
+    # Only the calls of this check count.
     subject.holdings.clear()
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
     held = {holding.name: holding.longest_s for holding in subject.holdings if holding.longest_s > MAX_HELD}
+    # Code without a name is the engine's or the event loop's, and not the author's.
     held.pop(UNNAMED, None)
     expect(
         not held,
@@ -200,12 +224,13 @@ async def calls_are_repeatable(subject: EnvironmentSubject) -> None:
 async def sessions_are_apart(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
+    # A game of chance differs by itself, so that it shows nothing about sessions at the same time.
     alone = [(await subject.played(task, actions)).results for actions in (gold, trial)]
     again = [(await subject.play(task, actions)).results for actions in (gold, trial)]
     if subject.comparable(alone) != subject.comparable(again):
-        raise NotApplicableError("the same calls give something else each time, alone too")
-    beside = list(await subject.play_side_by_side(task, gold, trial))
-    are_same = subject.comparable(alone) == subject.comparable(beside)
+        raise NotApplicableError("the same calls give different results each time, even alone")
+    parallel = list(await subject.play_side_by_side(task, gold, trial))
+    are_same = subject.comparable(alone) == subject.comparable(parallel)
     expect(are_same, f"two sessions of {task} at the same time disturb each other")
 
 
@@ -213,6 +238,7 @@ async def sessions_are_apart(subject: EnvironmentSubject) -> None:
 async def end_is_final(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     actions = list(subject.some_actions(task))
+    # The last call is made twice: the second must be refused, even if the first did not end the episode.
     played = await subject.play(task, [*actions, *actions[-1:]])
     ends = [position for position, result in enumerate(played.results) if result.get("finished")]
     if not ends:
@@ -225,6 +251,261 @@ async def end_is_final(subject: EnvironmentSubject) -> None:
 async def teardown_once(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     subject.teardowns.clear()
-    subject.made = 0
+    subject.sessions_created = 0
     await subject.play(task, subject.some_actions(task))
-    expect(len(subject.teardowns) == subject.made, f"expected 1 teardown, counted {len(subject.teardowns)}")
+    expect(
+        len(subject.teardowns) == subject.sessions_created,
+        f"expected 1 teardown, counted {len(subject.teardowns)}",
+    )
+
+
+ANSWER = "The answer follows from the question, and this sentence is what a judge may read of it."
+"""A text for every judge: shorter ones may count as no answer."""
+_MISSING = re.compile(rf"no {JUDGE_VARIABLES.purpose} is configured: [^\"\\]*")
+
+
+@requirement(Level.MUST, "a judge that the reward asks is configured here")
+async def judge_is_configured(subject: EnvironmentSubject) -> None:
+    if os.environ.get(JUDGE_VARIABLES.base_url) and os.environ.get(JUDGE_VARIABLES.model):
+        return
+    task = (await subject.sample())[0]
+    own_actions = subject.some_actions(task)
+    schemas = {tool.name: tool.input_schema or {} for tool in subject.definition.listing.tools}
+    worded = [(tool, {**arguments, **_texts(schemas.get(tool, {}))}) for tool, arguments in own_actions]
+    async with open_environment(
+        subject.definition, sandbox=subject.sandboxes, resources=subject.resources
+    ) as client:
+        # Twice: the author's own calls may not reach the judge, and calls with a text may be refused by the
+        # tool.
+        for actions in (own_actions, worded):
+            session = await client.create(split=task.split, index=task.index, seed=SEED)
+            await _refuse_if_unjudged(session, actions)
+
+
+async def _refuse_if_unjudged(session: LocalSession, actions: Actions) -> None:
+    for tool, arguments in actions:
+        await attempt(session, tool, arguments)
+    for step in await session.steps():
+        match = _MISSING.search(json.dumps([step.error, dict(step.metadata or {})], default=str))
+        if match:
+            raise NotMetError(
+                f"{match[0]}; without a judge, no episode is graded (step {step.number}, {step.tool!r})"
+            )
+
+
+def _texts(schema: JSONObject) -> JSONObject:
+    """Return an answer with content for each argument that may be any text."""
+    texts = {name: json.dumps(property_) for name, property_ in schema.get("properties", {}).items()}
+    return {name: ANSWER for name, text in texts.items() if '"string"' in text and '"enum"' not in text}
+
+
+@requirement(Level.MUST, "an episode's record holds every call that ran, in order, with what it returned")
+async def steps_are_recorded(subject: EnvironmentSubject) -> None:
+    task, calls, steps, _ = await _play_recorded(subject)
+    ran = [(tool, arguments) for tool, arguments, result in calls if "refused" not in result]
+    recorded = [(step.tool, dict(step.arguments)) for step in steps]
+    expect(recorded == ran, f"the record of {task} holds the calls {recorded}; {ran} ran")
+    rewards = [result.get("reward") for _, _, result in calls if "refused" not in result]
+    recorded_rewards = [step.reward for step in steps]
+    expect(
+        recorded_rewards == rewards,
+        f"the record of {task} holds the rewards {recorded_rewards}; the calls returned {rewards}",
+    )
+
+
+@requirement(Level.MUST, "an episode counts its steps from 1, and its summary has their number")
+async def steps_are_counted(subject: EnvironmentSubject) -> None:
+    task, _, steps, summary = await _play_recorded(subject)
+    numbers = [step.number for step in steps]
+    expect(numbers == list(range(1, len(steps) + 1)), f"the steps of {task} have the numbers {numbers}")
+    expect(summary.steps == len(steps), f"{task} has {len(steps)} steps; its summary counts {summary.steps}")
+
+
+@requirement(Level.MUST, "the named parts of each reward add up to it, and the rewards to the return")
+async def rewards_are_itemised(subject: EnvironmentSubject) -> None:
+    task, _, steps, summary = await _play_recorded(subject)
+    for step in steps:
+        if step.reward is not None:
+            parts = math.fsum(step.components.values())
+            is_same = math.isclose(parts, step.reward, rel_tol=1e-9, abs_tol=1e-9)
+            expect(
+                is_same, f"step {step.number} of {task}: parts {dict(step.components)}, reward {step.reward}"
+            )
+    paid = math.fsum(step.reward or 0.0 for step in steps)
+    is_same = math.isclose(paid, summary.episode_return, rel_tol=1e-9, abs_tol=1e-9)
+    expect(is_same, f"the rewards of {task} add up to {paid}; its return is {summary.episode_return}")
+
+
+@requirement(Level.MUST, "the parts of each reward have names that the policy lists before the episode")
+async def reward_parts_are_known(subject: EnvironmentSubject) -> None:
+    task, _, steps, _ = await _play_recorded(subject)
+    policy = subject.definition.policy
+    charged = {cause.value for cause in PenaltyCause if policy.penalty(cause)}
+    listed = {TOOL_PART, WITHHELD} | charged
+    for step in steps:
+        unknown = sorted(set(step.components) - listed)
+        expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(listed)}")
+
+
+@requirement(Level.SHOULD, "an agent's commands reach no network")
+async def network_is_closed(subject: EnvironmentSubject) -> None:
+    _expect_isolation(subject, (IsolatedResource.NETWORK,))
+
+
+@requirement(Level.SHOULD, "an agent's commands reach no file and no process of the host")
+async def host_is_out_of_reach(subject: EnvironmentSubject) -> None:
+    _expect_isolation(
+        subject, (IsolatedResource.FILES, IsolatedResource.SESSIONS, IsolatedResource.PROCESSES)
+    )
+
+
+@requirement(Level.SHOULD, "an agent's commands have limits on memory, processes and disk space")
+async def resources_are_bounded(subject: EnvironmentSubject) -> None:
+    _expect_isolation(subject, (IsolatedResource.MEMORY, IsolatedResource.PIDS, IsolatedResource.DISK))
+
+
+def _expect_isolation(subject: EnvironmentSubject, resources: tuple[IsolatedResource, ...]) -> None:
+    """Require that the sandbox isolates resources; without a sandbox, an agent runs no commands."""
+    # A sandbox that may be needed counts: a declaration decides for each task.
+    if not subject.definition.may_need_sandbox:
+        return
+    report = subject.sandboxes.report
+    if report is None:
+        raise NotApplicableError(f"there is no sandbox here: {subject.sandboxes.refusal}")
+    open_ones = [resource.value for resource in resources if not report.isolates(resource)]
+    expect(not open_ones, f"the sandbox backend {report.backend!r} does not isolate {', '.join(open_ones)}")
+
+
+async def _play_recorded(
+    subject: EnvironmentSubject,
+) -> tuple[Task, list[tuple[str, JSONObject, JSONObject]], list[Step], EpisodeSummary]:
+    """Play the first task, and return the calls with their results, the recorded steps and the summary."""
+    task = (await subject.sample())[0]
+    calls: list[tuple[str, JSONObject, JSONObject]] = []
+    async with open_environment(
+        subject.definition, sandbox=subject.sandboxes, resources=subject.resources
+    ) as client:
+        session = await client.create(split=task.split, index=task.index, seed=SEED)
+        for tool, arguments in subject.some_actions(task):
+            subject.on_progress(f"{task}: {tool}")
+            calls.append((tool, dict(arguments), await attempt(session, tool, arguments)))
+        return task, calls, list(await session.steps()), await session.summary()
+
+
+@requirement(Level.MUST, "no task is in two splits of different types, such as train and test")
+async def splits_are_disjoint(subject: EnvironmentSubject) -> None:
+    text = (await _survey(subject)).leak_text
+    expect(not text, f"{text}; keep what decides the solution in one split")
+
+
+@requirement(Level.MUST, "tasks with the same prompt have the same gold, where nothing else decides it")
+async def golds_agree(subject: EnvironmentSubject) -> None:
+    text = (await _survey(subject)).contradiction_text
+    expect(not text, f"{text}; correct the golds, or remove all but one of these tasks")
+
+
+@requirement(Level.SHOULD, "every task differs from the others in what its agent is given")
+async def tasks_are_distinct(subject: EnvironmentSubject) -> None:
+    text = (await _survey(subject)).repeat_text
+    expect(not text, f"{text}; a repeated task counts several times, so count it once")
+
+
+async def _survey(subject: EnvironmentSubject) -> TaskSurvey:
+    """Compare the tasks when the first of these checks needs it."""
+    if subject.survey is None:
+        subject.survey = await survey_tasks(subject.definition, subject.resources, subject.on_progress)
+    return subject.survey
+
+
+# Returns of known actions are compared with `return_range`, if the class declares one. Otherwise a step that
+# pays the end of `policy.reward_range` is enough; else the return is compared with those of other actions.
+MAX_NAMED = 5
+"""Maximum number of tasks that a verdict names."""
+_MADE_UP = "made-up calls"
+
+_ReturnJudge: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
+
+
+@requirement(Level.MUST, "gold_actions earn the greatest return")
+async def gold_earns_the_most(subject: EnvironmentSubject) -> None:
+    await _check_each(subject, "gold_actions", _judge_gold)
+
+
+@requirement(Level.MUST, "blank_actions earn no more than the least return")
+async def blank_earns_the_least(subject: EnvironmentSubject) -> None:
+    await _check_each(subject, "blank_actions", _judge_blank)
+
+
+async def _check_each(subject: EnvironmentSubject, name: str, judge: _ReturnJudge) -> None:
+    find = subject.known_actions(name)
+    wrong: list[tuple[Task, NotMetError]] = []
+    pairs = [(task, find(task.spec)) for task in await subject.known_tasks()]
+    tasks = [(task, actions) for task, actions in pairs if actions is not None]
+    if not tasks:
+        raise NotApplicableError(f"{name} has no actions for any of {len(pairs)} tasks")
+    # Every task is judged before the check fails, so that an author sees how many are wrong.
+    for task, actions in tasks:
+        try:
+            await judge(subject, task, await subject.played(task, actions))
+        except NotMetError as error:
+            wrong.append((task, error))
+    if wrong:
+        more = f", and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
+        named = ", ".join(str(task) for task, _ in wrong[:MAX_NAMED])
+        raise NotMetError(f"{len(wrong)} of {len(tasks)} tasks ({named}{more}); the first: {wrong[0][1]}")
+
+
+async def _judge_gold(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
+    earned, declared = played.summary.episode_return, subject.definition.return_range
+    if declared is not None:
+        greatest = declared[1]
+        message = f"gold_actions return {earned:g}, not {greatest:g}, the most of return_range"
+        expect(_is_same(earned, greatest), f"{message}: {played.results}")
+        return
+    bounds = subject.definition.policy.reward_range
+    # A step with the greatest reward is enough: without `return_range` the greatest return is not known.
+    if bounds is not None and played.summary.best_reward == bounds[1]:
+        return
+    for name, other in (await _compared_returns(subject, task, "blank_actions")).items():
+        expect(
+            earned > other,
+            f"gold_actions return {earned:g} and {name} {other:g}; gold earns more than anything else, or "
+            f"declare return_range = (least, greatest): {played.results}",
+        )
+
+
+async def _judge_blank(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
+    earned, declared = played.summary.episode_return, subject.definition.return_range
+    if declared is not None:
+        least = declared[0]
+        message = f"blank_actions return {earned:g}, more than {least:g}, the least of return_range"
+        expect(earned < least or _is_same(earned, least), f"{message}: {played.results}")
+        return
+    bounds = subject.definition.policy.reward_range
+    if bounds is not None and played.summary.best_reward == bounds[0]:
+        return
+    returns = await _compared_returns(subject, task, "gold_actions")
+    gold = returns.pop("gold_actions", None)
+    if gold is not None:
+        message = f"blank_actions return {earned:g} and gold_actions {gold:g}; blank ones earn less"
+        expect(earned < gold, f"{message}: {played.results}")
+        return
+    for name, other in returns.items():
+        message = f"blank_actions return {earned:g} and {name} {other:g}; nothing earns less than blank ones"
+        expect(earned <= other, f"{message}: {played.results}")
+
+
+async def _compared_returns(subject: EnvironmentSubject, task: Task, name: str) -> dict[str, float]:
+    """Return the returns of made-up calls, and of the known actions of a name if there are any."""
+    returns: Mapping[str, PlayedActions] = {_MADE_UP: await subject.played(task, subject.trial_actions())}
+    try:
+        actions = subject.known_actions(name)(task.spec)
+    except NotApplicableError:
+        actions = None
+    if actions is not None:
+        returns = {name: await subject.played(task, actions), **returns}
+    return {label: played.summary.episode_return for label, played in returns.items()}
+
+
+def _is_same(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)

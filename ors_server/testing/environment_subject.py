@@ -70,15 +70,15 @@ class EnvironmentSubject:
     sandboxes: Sandboxes = NO_SANDBOXES
     """Prepared once for all episodes."""
     resources: ResourcePool = field(default_factory=ResourcePool)
-    """What the sessions of all episodes share; its maker closes it."""
-    made: int = 0
+    """The resources that the sessions of all episodes share; closed by the caller."""
+    sessions_created: int = 0
     """Number of sessions that were created."""
     teardowns: list[int] = field(default_factory=list[int])
     """Identity of each instance that was torn down."""
     holdings: list[LoopHold] = field(default_factory=list[LoopHold])
     """Code that held the event loop in the episodes that were played."""
     on_progress: Callable[[str], None] = lambda _: None
-    """Called with a description of each call before it is made."""
+    """CallEvents with a description of each call before it is made."""
     survey: TaskSurvey | None = None
     """How the tasks compare with each other; made by the first check that needs it."""
     _known: dict[str, PlayedActions] = field(default_factory=dict[str, PlayedActions])
@@ -114,10 +114,10 @@ class EnvironmentSubject:
     def some_actions(self, task: Task) -> Actions:
         """Return the gold actions, or a made-up call of every tool if there are none."""
         try:
-            known = self.known_actions("gold_actions")(task.spec)
+            actions = self.known_actions("gold_actions")(task.spec)
         except NotApplicableError:
-            known = None
-        return self.trial_actions() if known is None else known
+            actions = None
+        return self.trial_actions() if actions is None else actions
 
     def trial_actions(self) -> Actions:
         """Return one made-up call of every shared tool."""
@@ -125,6 +125,7 @@ class EnvironmentSubject:
 
     async def played(self, task: Task, actions: Actions) -> PlayedActions:
         """Play an episode, or return the results of an earlier one with the same calls."""
+        # An episode takes seconds where it has a sandbox; several checks look at the same calls.
         key = repr((task.split, task.index, list(actions)))
         if key not in self._known:
             self._known[key] = await self.play(task, actions)
@@ -136,18 +137,18 @@ class EnvironmentSubject:
             self._watched(), sandbox=self.sandboxes, resources=self.resources
         ) as client:
             session = await client.create(split=task.split, index=task.index, seed=SEED)
-            self.made += 1
+            self.sessions_created += 1
             tools = [tool.name for tool in (await session.tools()).tools]
             await session.prompt()
             results = [await self._attempt(task, session, action) for action in actions]
             played = PlayedActions(results, await session.summary(), tools)
             engine = client.app.manager
-        # The end of the application may have added to what is held.
+        # Read after the application has ended, because its end may hold the loop, too.
         self.holdings += engine.services.watch.figures().held_by
         return played
 
     async def play_side_by_side(
-        self, task: Task, one: Actions, other: Actions
+        self, task: Task, first: Actions, second: Actions
     ) -> tuple[list[JSONObject], ...]:
         """Play two episodes of one task in turn, call by call, and return the results of each."""
         results: tuple[list[JSONObject], ...] = ([], [])
@@ -156,9 +157,9 @@ class EnvironmentSubject:
         ) as client:
             order: dict[str, Any] = {"split": task.split, "index": task.index, "seed": SEED}
             sessions = [await client.create(**order) for _ in results]
-            self.made += len(sessions)
-            for position in range(max(len(one), len(other))):
-                for session, actions, into in zip(sessions, (one, other), results, strict=True):
+            self.sessions_created += len(sessions)
+            for position in range(max(len(first), len(second))):
+                for session, actions, into in zip(sessions, (first, second), results, strict=True):
                     if position < len(actions):
                         into.append(await self._attempt(task, session, actions[position]))
         return results
@@ -178,6 +179,7 @@ class EnvironmentSubject:
         return await attempt(session, *action)
 
     def _watched(self) -> EnvironmentDefinition:
+        # The checks count teardowns without changing the author's class.
         hooks = self.definition.hooks
         teardown = hooks.teardown
 
@@ -214,4 +216,4 @@ async def attempt(session: LocalSession, tool: str, arguments: JSONObject) -> JS
 def spread(size: int, count: int) -> list[int]:
     """Return `count` of `size` positions, evenly spaced from the first to the last."""
     last = max(1, min(size, count) - 1)
-    return sorted({round(place * (size - 1) / last) for place in range(min(size, count))})
+    return sorted({round(step * (size - 1) / last) for step in range(min(size, count))})

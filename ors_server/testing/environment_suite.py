@@ -26,10 +26,6 @@ from ors_server.model.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
-from ors_server.testing import environment_judge_checks as judges
-from ors_server.testing import environment_record_checks as records
-from ors_server.testing import environment_returns as returns
-from ors_server.testing import environment_split_checks as splits
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
 
@@ -42,9 +38,9 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_are_stable,
     checks.tasks_end,
     checks.tasks_share_keys,
-    splits.splits_are_disjoint,
-    splits.golds_agree,
-    splits.tasks_are_distinct,
+    checks.splits_are_disjoint,
+    checks.golds_agree,
+    checks.tasks_are_distinct,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -54,20 +50,20 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tools_survive,
     checks.event_loop_is_free,
     checks.reward_range,
-    returns.gold_earns_the_most,
-    returns.blank_earns_the_least,
-    judges.judge_is_configured,
+    checks.gold_earns_the_most,
+    checks.blank_earns_the_least,
+    checks.judge_is_configured,
     checks.calls_are_repeatable,
     checks.sessions_are_apart,
     checks.end_is_final,
     checks.teardown_once,
-    records.steps_are_recorded,
-    records.steps_are_counted,
-    records.rewards_are_itemised,
-    records.reward_parts_are_known,
-    records.network_is_closed,
-    records.host_is_out_of_reach,
-    records.resources_are_bounded,
+    checks.steps_are_recorded,
+    checks.steps_are_counted,
+    checks.rewards_are_itemised,
+    checks.reward_parts_are_known,
+    checks.network_is_closed,
+    checks.host_is_out_of_reach,
+    checks.resources_are_bounded,
 )
 """Every check, in the order of the report."""
 
@@ -80,7 +76,7 @@ class CheckVerdict:
     check: EnvironmentCheck
     outcome: Literal["pass", "fail", "skip"]
     reason: str = ""
-    """What was expected and what came, or why there was nothing to judge; empty for a pass."""
+    """What was expected and what was received, or why there was nothing to judge; empty for a pass."""
 
     @override
     def __str__(self) -> str:
@@ -148,7 +144,7 @@ async def inspect_environment(
     """Check an environment; the parameters are those of `check_environment`.
 
     Args:
-        on_progress: Called with a description of each check and call that begins.
+        on_progress: CallEvents with a description of each check and call that begins.
 
     Raises:
         UnknownEnvironmentError: If a reference is unknown.
@@ -157,6 +153,7 @@ async def inspect_environment(
     chosen = frozenset(only)
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
+        # Shared by all checks of an environment: starting a sandbox backend or a worker takes seconds.
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
             for check in ENVIRONMENT_CHECKS:
@@ -176,6 +173,7 @@ async def _judge(
     def progress(text: str) -> None:
         nonlocal doing
         doing = f"{check.id}: {text}"
+        # The limit is for each call: a check may play many episodes, and only one that hangs is stopped.
         scope.deadline = anyio.current_time() + TIME_LIMIT
         on_progress(doing)
 

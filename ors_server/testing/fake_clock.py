@@ -6,7 +6,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 YIELDS = 10
-"""Number of times that other tasks may run after a sleeper woke, before time goes on."""
+"""Number of times that other tasks may run after a sleeper woke, before time advances."""
 
 
 class FakeClock:
@@ -40,12 +40,14 @@ class FakeClock:
             return
         woken = anyio.Event()
         self._count += 1
+        # The count breaks ties: sleepers with the same deadline wake in the order in which they began.
         sleeper = (self._passed + seconds, self._count, woken)
         self._sleepers.append(sleeper)
         if self._slept is not None:
             self._slept.set()
         try:
             await woken.wait()
+        # A cancelled sleeper must not stay, or `advance` would stop at its deadline.
         finally:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
@@ -56,6 +58,7 @@ class FakeClock:
         while due := [sleeper for sleeper in self._sleepers if sleeper[0] <= end]:
             first = min(due)
             self._sleepers.remove(first)
+            # `jump` may have moved time beyond a deadline; it never goes back.
             self._passed = max(self._passed, first[0])
             first[2].set()
             await _let_others_run()
@@ -63,7 +66,7 @@ class FakeClock:
         await _let_others_run()
 
     def jump(self, seconds: float) -> None:
-        """Move time on without waking a sleeper, as on a busy machine; `advance` wakes them later."""
+        """Advance time without waking a sleeper, as on a busy machine; `advance` wakes them later."""
         self._passed += seconds
 
     async def until_sleeping(self, count: int = 1) -> None:

@@ -58,11 +58,12 @@ async def _require_gone(tag: str, what: str) -> None:
 async def _surroundings(sandbox: Sandbox) -> None:
     await sandbox.exec("export LEAK=1; cd /; echo mine >$OLDPWD/seen")
     run = await sandbox.run_fresh(["env"], environment={"GIVEN": "a b"}, time_limit=_LIMIT)
+    # A shell sets these itself.
     names = {line.partition("=")[0] for line in run.stdout.text.splitlines()} - _BOOKKEEPING
     require(holds=names == {*_CLEAN, "GIVEN"}, what=f"a clean environment, not {sorted(names)}")
     _expect(await _shell(sandbox, "pwd; cat seen"), f"{sandbox.work_dir}\nmine\n", "the work dir")
     empty = await _shell(sandbox, 'ls -A "$TMPDIR"; echo x >"$TMPDIR/x" && cat "$HOME/x"')
-    _expect(empty, "x\n", "an empty writable folder of its own")
+    _expect(empty, "x\n", "its own empty writable folder")
     _expect(await _shell(sandbox, 'ls -A "$TMPDIR"'), "", "no traces of the program before")
 
 
@@ -92,6 +93,7 @@ async def _confined(sandbox: Sandbox) -> None:
         require(holds=int(run.stdout.text or 99) < 10, what="few processes in sight")  # noqa: PLR2004  (this play's own number)
     if report.isolates(IsolatedResource.NETWORK):
         with socket.create_server(("127.0.0.1", 0)) as listener:
+            # Bash's own `/dev/tcp`, as the sandbox may have no network program.
             knock = f"(exec 9<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}) 2>/dev/null; echo $?"
             run = await sandbox.run_fresh(["bash", "-c", knock], time_limit=_LIMIT)
         _expect(run, "1\n", "the host's loopback out of reach")
@@ -154,9 +156,9 @@ async def _limits(sandbox: Sandbox) -> None:
 async def _while_frozen(sandbox: Sandbox) -> None:
     await sandbox.exec("echo here >file; while :; do sleep 0.05; done & for i in 1 2 3; do sleep 1000 & done")
     await sandbox.freeze()
-    _expect(await _shell(sandbox, "cat file"), "here\n", "a program that runs beside frozen ones")
+    _expect(await _shell(sandbox, "cat file"), "here\n", "a program that runs while others are frozen")
     await sandbox.thaw()
-    # a shell hears that a job goes on once the job does, which may be a moment after the thaw
+    # A shell learns that a job continues once the job does, which may be a moment after the thaw.
     alive = await sandbox.exec(
         "for i in {1..100}; do (( $(jobs -rp | wc -l) == 4 )) && break; sleep 0.05; done; jobs -l; "
         "jobs -rp | wc -l"

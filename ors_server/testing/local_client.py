@@ -57,14 +57,14 @@ class LocalSession:
 
     Attributes:
         id: The session's id.
-        client: Plays it.
+        client: The client that plays it.
     """
 
-    def __init__(self, client: AsyncClient, place: SessionPlace) -> None:
+    def __init__(self, client: AsyncClient, location: SessionPlace) -> None:
         """Play a session that exists."""
-        self.id = place.session_id
+        self.id = location.session_id
         self.client = client
-        self._episode = AsyncOrsEpisode(client.server, place, is_ours=True)
+        self._episode = AsyncOrsEpisode(client.server, location, is_ours=True)
 
     async def blocks(self) -> Blocks:
         """Return the prompt's blocks, after setup."""
@@ -101,7 +101,9 @@ class LocalSession:
 
     async def fork(self, count: int = 1) -> "list[LocalSession]":
         """Copy the session."""
-        return [LocalSession(self.client, place) for place in await self.client.server.fork(self.id, count)]
+        return [
+            LocalSession(self.client, location) for location in await self.client.server.fork(self.id, count)
+        ]
 
     async def summary(self) -> EpisodeSummary:
         """Return the episode's figures, also after its end."""
@@ -121,7 +123,7 @@ class LocalClient:
 
     Attributes:
         app: The application that runs them.
-        client: Calls it.
+        client: The client that calls it.
     """
 
     def __init__(self, app: App, client: AsyncClient) -> None:
@@ -131,15 +133,15 @@ class LocalClient:
 
     @property
     def engine(self) -> SessionManager:
-        """What holds the sessions."""
+        """The manager of the sessions."""
         return self.app.manager
 
     async def create(self, request: SessionRequest | None = None, **requested: Any) -> LocalSession:
         """Create a session from a request, or from its fields, such as `split` and `index`."""
         request = request or SessionRequest(**requested)
-        given: Any = {name: getattr(request, name) for name in _REQUESTED}
-        place = await self.client.server.create(request.environment, given)
-        return LocalSession(self.client, place)
+        body: Any = {name: getattr(request, name) for name in _REQUESTED}
+        location = await self.client.server.create(request.environment, body)
+        return LocalSession(self.client, location)
 
 
 @asynccontextmanager

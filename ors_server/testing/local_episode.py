@@ -83,9 +83,11 @@ def play(
             else:
                 split = split or loop.run(local.client.splits)[0].name
                 requested |= {"split": split, "index": index or 0}
-            with _figures_kept() as kept, loop.hold(local.client.episode(**requested)) as episode:
-                kept.append(LocalEpisode(Episode(loop, episode)))
-                yield kept[0]
+            # The figures are read between the end of the session and the end of the environment: earlier they
+            # are not final, later there is no server.
+            with _figures_kept() as episodes, loop.hold(local.client.episode(**requested)) as episode:
+                episodes.append(LocalEpisode(Episode(loop, episode)))
+                yield episodes[0]
     finally:
         loop.close()
 

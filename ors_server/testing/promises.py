@@ -7,7 +7,7 @@ import anyio
 
 
 class BrokenPromiseError(AssertionError):
-    """An implementation breaks a promise of its interface; the message is what was expected and what came."""
+    """An implementation breaks a promise of its interface; the message has what was expected and happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class PromiseVerdict:
 
     name: str
     problem: str = ""
-    """What was expected and what came; empty for a pass."""
+    """What was expected and what happened; empty for a pass."""
 
 
 async def raises(error: type[Exception], attempt: Awaitable[object], what: str) -> None:
@@ -25,7 +25,7 @@ async def raises(error: type[Exception], attempt: Awaitable[object], what: str) 
         result = await attempt
     except error:
         return
-    raise BrokenPromiseError(f"{what}: {error.__name__} expected, {result!r} came")
+    raise BrokenPromiseError(f"{what}: expected {error.__name__}, got {result!r}")
 
 
 async def find_problem(check: Awaitable[None], time_limit: float) -> str:

@@ -23,7 +23,7 @@ _SandboxCheck: TypeAlias = Callable[[Sandbox], Awaitable[None]]
 
 
 def require(*, holds: bool, what: str) -> None:
-    """Raise `BrokenPromiseError` unless something holds; `what` is what was expected and what came."""
+    """Raise `BrokenPromiseError` unless something holds; `what` is what was expected and what happened."""
     if not holds:
         raise BrokenPromiseError(f"expected: {what}")
 
@@ -59,7 +59,7 @@ class SandboxPromises(dict[str, PromiseCheck]):
 FILE_PROMISES = SandboxPromises()
 """Promises that need no shell."""
 SHELL_PROMISES = SandboxPromises()
-"""Promises that need one."""
+"""Promises that need a shell."""
 
 
 @FILE_PROMISES.of("files are written, read and listed")
@@ -80,7 +80,7 @@ async def _files(sandbox: Sandbox) -> None:
     await sandbox.write_file("a/gone", b"")
     await sandbox.remove_file("a/gone")
     await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
-    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the file beside it")
+    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the other file in the folder")
 
 
 @FILE_PROMISES.of("what a file operation may not do is refused by name", Limits(read_bytes=10))
@@ -107,7 +107,7 @@ async def _copies(sandbox: Sandbox) -> None:
     try:
         await sandbox.write_file("kept", b"new")
         await sandbox.write_file("later", b"")
-        require(holds=await other.read_file("kept") == b"old", what="a fork with files of its own")
+        require(holds=await other.read_file("kept") == b"old", what="a fork with its own files")
     finally:
         await other.aclose()
     await sandbox.restore(snapshot)
@@ -149,14 +149,16 @@ async def _isolation(sandbox: Sandbox) -> None:
 
 
 async def _other_sessions(backend: Backend) -> None:
-    async with started(backend, "suite-one") as one, started(backend, "suite-other") as other:
-        await one.write_file("secret", b"")
-        await one.exec("cd /tmp 2>/dev/null; x=1; sleep 1000 &")
+    async with started(backend, "suite-one") as first, started(backend, "suite-other") as other:
+        await first.write_file("secret", b"")
+        await first.exec("cd /tmp 2>/dev/null; x=1; sleep 1000 &")
+        # `kill -9 -1` hits every process that the command may signal.
         result = await other.exec("echo ${x-none}; ls; pkill -9 -f 'sleep 1000'; kill -9 -1")
         require(holds=b"none" in result.stdout.kept, what="variables of one's own")
         require(holds=b"secret" not in result.stdout.kept, what="files of one's own")
-        if one.report.strength:
-            alive = await one.exec("jobs -r | wc -l")
+        # Without isolation, processes of one user can kill each other; the report says so.
+        if first.report.strength:
+            alive = await first.exec("jobs -r | wc -l")
             require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
 
 
@@ -236,7 +238,7 @@ async def _frozen(sandbox: Sandbox) -> None:
     await sandbox.exec("while :; do echo x >>grows; sleep 0.01; done >/dev/null 2>&1 &")
     await sandbox.freeze()
     with anyio.move_on_after(0.2):
-        await anyio.sleep_forever()  # whatever was on its way has stopped by now
+        await anyio.sleep_forever()  # writes that were under way have ended by now
     before = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
     with anyio.move_on_after(0.2):
         await anyio.sleep_forever()

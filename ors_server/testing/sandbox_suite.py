@@ -106,6 +106,7 @@ async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list
         checks |= FRESH_PROMISES
         checks |= {name: _shell_check(rows) for name, rows in SHELL_ROWS.items()}
     verdicts: dict[str, PromiseVerdict] = {}
+    # A few at a time: a timing promise may fail on a machine that starts forty sandboxes at once.
     turns = anyio.CapacityLimiter(AT_ONCE)
 
     async def judge(name: str, check: PromiseCheck) -> None:
@@ -135,14 +136,14 @@ def _judge(row: ShellStep, result: ExecResult) -> None:
         "stderr": row.stderr,
         "shell_restarted": row.restarted,
     }
-    came = {
+    actual = {
         "exit_code": result.exit_code,
         "stdout": result.stdout.text,
         "stderr": result.stderr.text,
         "shell_restarted": result.shell_restarted,
     }
     for part, value in expected.items():
-        if value is not None and came[part] != value:
-            raise BrokenPromiseError(f"{row.command!r}: {part} {value!r} expected, {came[part]!r} came")
+        if value is not None and actual[part] != value:
+            raise BrokenPromiseError(f"{row.command!r}: expected {part} {value!r}, got {actual[part]!r}")
     if result.killed != row.killed:
-        raise BrokenPromiseError(f"{row.command!r}: killed {row.killed!r} expected, {result.killed!r} came")
+        raise BrokenPromiseError(f"{row.command!r}: expected killed {row.killed!r}, got {result.killed!r}")

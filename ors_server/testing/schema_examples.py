@@ -12,8 +12,8 @@ def example_arguments(schema: JSONObject | None) -> JSONObject:
     """Make up the required arguments of a tool; its schema is `None` without parameters."""
     if schema is None:
         return {}
-    made: JSONObject = _example(schema, schema.get("$defs", {}))
-    return made
+    arguments: JSONObject = _example(schema, schema.get("$defs", {}))
+    return arguments
 
 
 def _example(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
@@ -37,6 +37,7 @@ def _typed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
         parts = schema.get("properties", {})
         return {name: _example(parts.get(name, {}), definitions) for name in schema.get("required", ())}
     if kind == "array":
+        # The least number of items: nothing is known about what more of them would mean.
         return [_example(schema.get("items", {}), definitions)] * int(schema.get("minItems", 0))
     if kind in {"integer", "number"}:
         return _number(schema, kind)
@@ -47,10 +48,10 @@ def _typed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
 
 def _number(schema: Mapping[str, Any], kind: str) -> Any:
     least = schema.get("minimum", schema.get("exclusiveMinimum"))
-    most = schema.get("maximum", schema.get("exclusiveMaximum"))
+    greatest = schema.get("maximum", schema.get("exclusiveMaximum"))
     step = 1 if kind == "integer" else 0.5
     if least is not None and least >= 1:
         return least if "minimum" in schema else least + step
-    if most is not None and most <= 1:
-        return most if "maximum" in schema else most - step
+    if greatest is not None and greatest <= 1:
+        return greatest if "maximum" in schema else greatest - step
     return _PLAIN[kind]

@@ -32,10 +32,10 @@ MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
 LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
 
 
-def require_equal(expected: object, found: object, what: str) -> None:
+def require_equal(expected: object, actual: object, what: str) -> None:
     """Raise `BrokenPromiseError` unless two values are equal."""
-    if expected != found:
-        raise BrokenPromiseError(f"{what}: expected {expected!r:.500}, got {found!r:.500}")
+    if expected != actual:
+        raise BrokenPromiseError(f"{what}: expected {expected!r:.500}, got {actual!r:.500}")
 
 
 def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
@@ -78,6 +78,7 @@ def make_step(number: int, **changes: Any) -> Step:
 
 
 def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
+    # Added as a store adds them, so that rounding is the same.
     """Return the figures after a number of steps of `make_step`."""
     total = sum([0.1] * steps)
     charged = sum([-0.2] * steps)
@@ -166,8 +167,10 @@ async def _append_again(store: EpisodeStore) -> None:
     await store.open(origin)
     for step in (make_step(1), make_step(2), make_step(2), make_step(2, tool="run")):
         await store.append(origin.episode_id, step, after(origin, step.number))
-    found = await store.steps(origin.episode_id)
-    require_equal([make_step(1), make_step(2, tool="run")], list(found), "steps of which one came again")
+    steps = await store.steps(origin.episode_id)
+    require_equal(
+        [make_step(1), make_step(2, tool="run")], list(steps), "steps of which one was appended again"
+    )
 
 
 async def _refuse_gaps(store: EpisodeStore) -> None:
@@ -245,23 +248,24 @@ async def _page(store: EpisodeStore) -> None:
         origin.episode_id
         for origin in sorted(origins, key=lambda origin: (origin.created_at, origin.episode_id))
     ]
+    # Pages of three over eight episodes of which two have the same time: the id decides their order.
     for newest_first, wanted in ((False, ids), (True, ids[::-1])):
-        found: list[str] = []
+        listed: list[str] = []
         last: str | None = None
         while page := await store.page(EpisodeFilter(), after=last, limit=3, newest_first=newest_first):
             require_equal([()] * len(page), [record.transitions for record in page], "a page's transitions")
-            found += (record.origin.episode_id for record in page)
-            last = found[-1]
-        require_equal(wanted, found, "all pages")
+            listed += (record.origin.episode_id for record in page)
+            last = listed[-1]
+        require_equal(wanted, listed, "all pages")
     page_after = store.page(EpisodeFilter(), after="nobody")
     await raises(EpisodeNotFoundError, page_after, "a page after nothing")
 
 
 async def _filter(store: EpisodeStore) -> None:
-    one = make_origin(1, labels={"run": "a", "try": "1"}, credential_id="me")
-    two = make_origin(2, environment="chess", split="test", labels={"run": "a", "try": "2"})
-    await play(store, one, 2)
-    await play(store, two, 4, phase="failed", stop_reason="failed", unjudged_steps=1)
+    first = make_origin(1, labels={"run": "a", "try": "1"}, credential_id="me")
+    second = make_origin(2, environment="chess", split="test", labels={"run": "a", "try": "2"})
+    await play(store, first, 2)
+    await play(store, second, 4, phase="failed", stop_reason="failed", unjudged_steps=1)
     await store.open(make_origin(3, split=None, index=None))
     cases: Sequence[tuple[dict[str, Any], list[int]]] = (
         ({}, [1, 2, 3]),
@@ -269,7 +273,7 @@ async def _filter(store: EpisodeStore) -> None:
         ({"split": "test"}, [2]),
         ({"index": 1}, [1]),
         ({"index": 2**70}, []),
-        ({"task_hash": one.task_hash}, [1]),
+        ({"task_hash": first.task_hash}, [1]),
         ({"session_id": "session-3"}, [3]),
         ({"phase": "failed"}, [2]),
         ({"stop_reason": "completed"}, [1]),
@@ -277,8 +281,8 @@ async def _filter(store: EpisodeStore) -> None:
         ({"labels": {"run": "a"}}, [1, 2]),
         ({"labels": {"run": "a", "try": "2"}}, [2]),
         ({"labels": {"run": "2"}}, []),
-        ({"since": two.created_at}, [2, 3]),
-        ({"until": two.created_at}, [1]),
+        ({"since": second.created_at}, [2, 3]),
+        ({"until": second.created_at}, [1]),
         ({"min_return": sum([0.1] * 4)}, [2]),
         ({"max_return": 0.2}, [1, 3]),
         ({"closed": True}, [1, 2]),
@@ -333,11 +337,11 @@ async def _stream(store: EpisodeStore) -> None:
     origins = [make_origin(number) for number in range(70)]
     for origin in origins:
         await play(store, origin, (origin.index or 0) % 3)
-    found = [(record, list(steps)) async for record, steps in store.stream()]
+    streamed = [(record, list(steps)) async for record, steps in store.stream()]
     require_equal(
-        [origin.episode_id for origin in origins], [r.origin.episode_id for r, _ in found], "the order"
+        [origin.episode_id for origin in origins], [r.origin.episode_id for r, _ in streamed], "the order"
     )
-    for record, steps in found:
+    for record, steps in streamed:
         require_equal(record.summary.steps, len(steps), "the steps of a streamed episode")
         require_equal(list(await store.steps(record.origin.episode_id)), steps, "what they are")
 
@@ -363,8 +367,8 @@ async def _crowd(store: EpisodeStore) -> None:
         (40, 400, 40), (totals.episodes, totals.steps, totals.by_phase.get("finished")), "a crowd's record"
     )
     for origin in origins:
-        found = [step.number for step in await store.steps(origin.episode_id)]
-        require_equal(list(range(1, 11)), found, "the steps of one of them")
+        numbers = [step.number for step in await store.steps(origin.episode_id)]
+        require_equal(list(range(1, 11)), numbers, "the steps of one of them")
 
 
 STORE_PROMISES: dict[str, StoreCheck] = {

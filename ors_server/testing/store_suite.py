@@ -30,8 +30,8 @@ async def check_store(make: MakeStore, only: Collection[str] = ()) -> list[Promi
 
 
 async def _check(make: MakeStore, check: StoreCheck) -> str:
-    made = make()
-    store = await made if inspect.isawaitable(made) else made
+    created = make()
+    store = await created if inspect.isawaitable(created) else created
     try:
         return await find_problem(check(store), TIME_LIMIT)
     finally:

@@ -26,7 +26,7 @@ MAX_COMPARED = 100_000
 MAX_PROMPTS = 1_000
 """Prompts that are read in sessions."""
 MAX_GOLDS = 2_000
-"""Gold actions that are asked for, which is done for tasks with the same prompt only."""
+"""Maximum number of gold actions that are computed; only for tasks with the same prompt."""
 MAX_SECONDS = 60.0
 """Seconds after which no more prompts and gold actions are read."""
 MAX_PAIRS = 3
@@ -35,7 +35,7 @@ _SEED = 0
 _CHUNK = 500
 """Tasks that are read at once."""
 _READING_ORDER = {"train": 0, "validation": 1, "test": 2}
-"""Training tasks first, so that what is counted is the tasks of the other splits."""
+"""Training tasks first, so that the counted tasks are those of the other splits."""
 _DIGEST_BYTES = 16
 
 Splits: TypeAlias = tuple[str, str]
@@ -59,7 +59,7 @@ class EqualTasks:
             pairs.append((first.index, second.index))
 
     def merge(self, further: "EqualTasks") -> None:
-        """Take over what was counted elsewhere."""
+        """Add the counts of another survey."""
         self.counts += further.counts
         for splits, pairs in further.pairs.items():
             self.pairs[splits] = [*self.pairs.get(splits, []), *pairs][:MAX_PAIRS]
@@ -88,7 +88,7 @@ class EqualTasks:
 
 @dataclass
 class TaskSurvey:
-    """What was found out about the tasks of an environment."""
+    """The comparison of the tasks of an environment."""
 
     compared: dict[str, int] = field(default_factory=dict[str, int])
     """How many tasks of each split were compared."""
@@ -143,8 +143,8 @@ async def survey_tasks(
     environments are compared, but not their files.
 
     Args:
-        resources: What the sessions share.
-        on_progress: Called from time to time with how many tasks were compared.
+        resources: Resources that the sessions share.
+        on_progress: CallEvents from time to time with how many tasks were compared.
 
     Raises:
         OrsServerError: If tasks cannot be read.
@@ -198,6 +198,7 @@ class _Surveyor:
     async def _add(self, position: _Position, spec: JSONObject, *, reads_prompt: bool) -> None:
         first = self._note(self._tasks, digest(self._own_fields(position, spec)), position)
         if first is not None:
+            # Equal tasks have equal prompts: to read them would cost two sessions and show nothing new.
             self._count(first, position, is_same=True)
             return
         prompt = await self._prompts.read(position, spec) if reads_prompt else None
@@ -210,6 +211,7 @@ class _Surveyor:
     ) -> _Position | None:
         """Note a position, and return an earlier one with the same key, in a split of another type if any."""
         positions = before.setdefault(key, [])
+        # A position in a split of another type first, since a leak matters more than a repeat.
         earlier = sorted(positions, key=lambda noted: self._types[noted.split] == self._types[position.split])
         if all(noted.split != position.split for noted in positions):
             positions.append(position)
@@ -225,6 +227,7 @@ class _Surveyor:
         later = self._golds.read(spec)
         are_known = earlier is not None and later is not None
         is_same = earlier is not None and later is not None and not earlier.isdisjoint(later)
+        # The files of a sandbox are not read, so that equal prompts alone prove nothing there.
         if are_known and not is_same and self._golds.follow_from_prompts:
             self._survey.contradictions.add(first, second)
         elif not self._prompts.are_partial or (
@@ -242,6 +245,7 @@ class _Surveyor:
 def share_out(sizes: Mapping[str, int], total: int) -> dict[str, int]:
     """Divide at most `total` among splits: equal shares; what a split does not need goes to the others."""
     shares: dict[str, int] = {}
+    # Small splits first: the shares that they leave over go to the larger ones.
     for name in sorted(sizes, key=lambda name: sizes[name]):
         shares[name] = min(sizes[name], (total - sum(shares.values())) // (len(sizes) - len(shares)))
     return shares
@@ -250,11 +254,12 @@ def share_out(sizes: Mapping[str, int], total: int) -> dict[str, int]:
 def digest(value: Any) -> bytes:
     """Return a digest of a JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, default=str)
+    # A task may hold half of a surrogate pair, which strict UTF-8 refuses.
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
 class _PromptReader:
-    """Reads what an agent is given at the start."""
+    """Reads the prompt and the files with which an agent begins."""
 
     def __init__(self, definition: EnvironmentDefinition, resources: ResourcePool) -> None:
         self._definition, self._resources = definition, resources
@@ -273,6 +278,7 @@ class _PromptReader:
         if not self.is_cheap:
             definition = self._definition
             if self.are_partial:
+                # A setup that needs a sandbox would fail without one.
                 hooks = replace(definition.hooks, setup=None)
                 definition = replace(definition, hooks=hooks, sandbox=None)
             opened = open_environment(definition, resources=self._resources)
@@ -290,6 +296,7 @@ class _PromptReader:
             return None
         try:
             shown = await self._shown_to_agent(position, spec)
+        # One failure ends the reading: the others would fail the same way, each after a time limit.
         except (OrsServerError, ValueError) as error:
             self.failure = f"task {position.index} of split {position.split!r} has no prompt: {error}"
             return None
@@ -308,7 +315,7 @@ class _PromptReader:
 
 
 class _GoldReader:
-    """Reads what solves a task."""
+    """Reads the gold answers of tasks."""
 
     def __init__(self, definition: EnvironmentDefinition) -> None:
         source: Any = definition.source
@@ -343,6 +350,8 @@ class _GoldReader:
             return None
         if actions is None:
             return None
+        # A gold of several calls learns something from their outputs, so that the prompt does not decide
+        # alone.
         if len(actions) != 1 and not self._is_declared:
             self.follow_from_prompts = False
         return frozenset({digest(normalise([[tool, arguments] for tool, arguments in actions]))})
@@ -354,6 +363,7 @@ def normalise(value: Any) -> Any:
         return {name: normalise(item) for name, item in cast("JSONObject", value).items()}
     if isinstance(value, list | tuple):
         return [normalise(item) for item in cast("Sequence[Any]", value)]
+    # `True` would otherwise be equal to 1.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     text = " ".join(str(value).split()).casefold()

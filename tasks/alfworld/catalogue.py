@@ -63,7 +63,7 @@ class Game:
         """Return commands that win.
 
         Raises:
-            NoDataError: The game's file has none.
+            NoDataError: The game's file has no goal.
         """
         if self.walkthrough is not None:
             return self.walkthrough
@@ -128,7 +128,7 @@ def list_folder(folder: Path) -> Catalogue:
     """
     root = folder / GAMES_FOLDER
     games = {split: tuple(_list_split(root, split)) for split in SPLITS}
-    games = {split: found for split, found in games.items() if found}
+    games = {split: listed for split, listed in games.items() if listed}
     if not games:
         raise NoDataError(
             f"{DATA_VARIABLE}={folder} has no games: expected {root}/train/<task>/<trial>/game.tw-pddl; "
@@ -136,7 +136,7 @@ def list_folder(folder: Path) -> Catalogue:
             "play the invented ones"
         )
     whole = hashlib.sha256()
-    for game in (game for found in games.values() for game in found):
+    for game in (game for listed in games.values() for game in listed):
         whole.update(f"{game.split}/{game.folder} {game.digest}\n".encode())
     return Catalogue(version=f"{EDITION}.1+{whole.hexdigest()[:16]}", games=games)
 
@@ -144,16 +144,16 @@ def list_folder(folder: Path) -> Catalogue:
 def _list_split(root: Path, split: str) -> Iterator[Game]:
     base = root / split
     for file in sorted(base.glob("*/*/game.tw-pddl")):
-        place, folder = file.parent, file.parent.relative_to(base).as_posix()
+        game_folder, folder = file.parent, file.parent.relative_to(base).as_posix()
         task_type = folder.partition("-")[0]
         if task_type not in TASK_TYPES or "movable" in folder or "Sliced" in folder:
             continue
         try:
-            parts = ((place / "traj_data.json").read_bytes(), file.read_bytes())
+            parts = ((game_folder / "traj_data.json").read_bytes(), file.read_bytes())
         except OSError as error:
             raise NoDataError(f"{DATA_VARIABLE} cannot be read: {error}") from error
         if _SOLVABLE.search(parts[1]) is None:
             continue
         digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-        played = {"id": folder, "task_type": task_type, "folder": str(place), "digest": digest}
+        played = {"id": folder, "task_type": task_type, "folder": str(game_folder), "digest": digest}
         yield Game(split=split, task_type=task_type, folder=folder, digest=digest, played=played)

@@ -1,4 +1,4 @@
-"""Plays one ALFWorld game after another, in a process of its own.
+"""Plays one ALFWorld game after another, in a separate process.
 
 It is imported by its path, in the Python that has alfworld, which need not have ors_server: it imports only
 the standard library and alfworld with its dependencies.
@@ -96,7 +96,7 @@ class AlfworldGame:
         return [str(command) for command in self._playing()["admissible_commands"]]
 
     def get_info(self) -> dict[str, Any]:
-        """Return what is known beside the observation."""
+        """Return what is known in addition to the observation."""
         state = self._playing()
         won = bool(state["won"])
         return {

@@ -31,8 +31,7 @@ def find_interpreter() -> str | None:
     if python is None:
         if not all(importlib.util.find_spec(module) for module in MODULES):
             raise NotInstalledError(
-                "alfworld is not installed: run "
-                f"`{install_hint('alfworld')}` (it compiles with make and g++), "
+                f"alfworld not installed: run {install_hint('alfworld')} (it compiles with make and g++), "
                 f"or set {PYTHON_VARIABLE} to a Python that has alfworld"
             )
         return None

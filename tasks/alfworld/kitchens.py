@@ -65,13 +65,13 @@ class Thing:
     kind: str
     name: str
     """Its id in PDDL."""
-    place: str
+    location: str
     """The location of a receptacle, the receptacle of an object."""
 
 
 @dataclass(frozen=True)
 class Kitchen:
-    """A scene, whatever its kind, and the task in it."""
+    """A scene of any kind, and the task in it."""
 
     task_type: str
     target: str
@@ -180,15 +180,15 @@ def _scene_of(room: str, split: str, choices: Choices) -> int:
 def _furnish(room: str, choices: Choices) -> list[Thing]:
     names = _Names(choices)
     things: list[Thing] = []
-    for kind, (least, most) in ROOMS[room]["receptacles"].items():
-        for _ in range(least + choices.below(most - least + 1)):
+    for kind, (least, greatest) in ROOMS[room]["receptacles"].items():
+        for _ in range(least + choices.below(greatest - least + 1)):
             point = (choices.below(24) - 12, choices.below(24) - 12, choices.below(4), 30 * choices.below(3))
-            place = f"loc|{'|'.join(str(part) for part in point)}"
+            location = f"loc|{'|'.join(str(part) for part in point)}"
             while any(
-                thing.place == _mangled(place) for thing in things
+                thing.location == _mangled(location) for thing in things
             ):  # "go to" names what is at one place
-                place = f"loc|{point[0]}|{choices.below(99)}|{point[2]}|{point[3]}"
-            things.append(Thing(kind, names.new(kind), _mangled(place)))
+                location = f"loc|{point[0]}|{choices.below(99)}|{point[2]}|{point[3]}"
+            things.append(Thing(kind, names.new(kind), _mangled(location)))
     return things
 
 
@@ -198,21 +198,25 @@ def _draw_task(
     """Draw an object, and the receptacle or lamp to which it goes, that the tables allow."""
     places = sorted({receptacle.kind for receptacle in receptacles})
     kinds = [
-        kind for kind in ROOMS[room]["objects"] if sum(_holds(tables, place, kind) for place in places) > 1
+        kind
+        for kind in ROOMS[room]["objects"]
+        if sum(_holds(tables, receptacle, kind) for receptacle in places) > 1
     ]
     if task_type == "look_at_obj_in_light":
         return str(choices.pick(kinds)), LAMP
     if task_type in APPLIANCES:
         what, appliance = APPLIANCES[task_type]
         kinds = [kind for kind in kinds if kind in tables.allows[what]]
-        places = [place for place in places if place != appliance]
-    pairs = [(kind, place) for kind in kinds for place in places if _holds(tables, place, kind)]
-    kind, place = choices.pick(pairs)
-    return kind, place
+        places = [receptacle for receptacle in places if receptacle != appliance]
+    pairs = [
+        (kind, receptacle) for kind in kinds for receptacle in places if _holds(tables, receptacle, kind)
+    ]
+    kind, spot = choices.pick(pairs)
+    return kind, spot
 
 
-def _holds(tables: Tables, place: str, kind: str) -> bool:
-    return kind in tables.contains.get(place, frozenset())
+def _holds(tables: Tables, receptacle: str, kind: str) -> bool:
+    return kind in tables.contains.get(receptacle, frozenset())
 
 
 def _put(
@@ -262,43 +266,46 @@ def _sentence(tables: Tables, task_type: str, target: str, goal_place: str, choi
 
 def problem_of(tables: Tables, kitchen: Kitchen) -> str:
     """Return a game's `initial_state.pddl`."""
-    kinds = sorted({one.kind for one in kitchen.objects})
-    places = sorted({one.kind for one in kitchen.receptacles})
+    kinds = sorted({thing.kind for thing in kitchen.objects})
+    places = sorted({receptacle.kind for receptacle in kitchen.receptacles})
     start = "loc_bar_0_bar_0_bar_0_bar_30"
     declared = [
         "agent1 - agent",
         *(f"{kind} - object" for kind in kinds),
         *(f"{kind}Type - otype" for kind in kinds),
-        *(f"{place}Type - rtype" for place in places),
-        *(f"{one.name} - object" for one in kitchen.objects),
-        *(f"{one.name} - receptacle" for one in kitchen.receptacles),
-        *(f"{one.place} - location" for one in kitchen.receptacles),
+        *(f"{receptacle}Type - rtype" for receptacle in places),
+        *(f"{thing.name} - object" for thing in kitchen.objects),
+        *(f"{receptacle.name} - receptacle" for receptacle in kitchen.receptacles),
+        *(f"{receptacle.location} - location" for receptacle in kitchen.receptacles),
         f"{start} - location",
     ]
-    at = {one.name: one.place for one in kitchen.receptacles}
+    at = {receptacle.name: receptacle.location for receptacle in kitchen.receptacles}
     facts = ["(= (total-cost) 0)", f"(atLocation agent1 {start})"]
     for receptacle in kitchen.receptacles:
         facts += [
             f"(receptacleType {receptacle.name} {receptacle.kind}Type)",
-            f"(receptacleAtLocation {receptacle.name} {receptacle.place})",
+            f"(receptacleAtLocation {receptacle.name} {receptacle.location})",
         ]
         if receptacle.kind in tables.openable:
             facts.append(f"(openable {receptacle.name})")
-    for one in kitchen.objects:
-        facts += [f"(objectType {one.name} {one.kind}Type)", f"(inReceptacle {one.name} {one.place})"]
-        facts += [f"(objectAtLocation {one.name} {at[one.place]})"]
+    for thing in kitchen.objects:
         facts += [
-            f"({what.lower()} {one.name})"
-            for what in sorted(tables.allows)
-            if one.kind in tables.allows[what]
+            f"(objectType {thing.name} {thing.kind}Type)",
+            f"(inReceptacle {thing.name} {thing.location})",
         ]
-        if one.kind != LAMP:
-            facts.append(f"(pickupable {one.name})")
+        facts += [f"(objectAtLocation {thing.name} {at[thing.location]})"]
+        facts += [
+            f"({what.lower()} {thing.name})"
+            for what in sorted(tables.allows)
+            if thing.kind in tables.allows[what]
+        ]
+        if thing.kind != LAMP:
+            facts.append(f"(pickupable {thing.name})")
     facts += [
-        f"(canContain {place}Type {kind}Type)"
-        for place in places
+        f"(canContain {receptacle}Type {kind}Type)"
+        for receptacle in places
         for kind in kinds
-        if _holds(tables, place, kind)
+        if _holds(tables, receptacle, kind)
     ]
     goal = tables.goals[kitchen.task_type]["pddl"].format(
         obj=kitchen.target, recep=kitchen.goal_place, toggle=kitchen.goal_place
@@ -382,11 +389,11 @@ def write_folder(folder: Path, seed: str, sizes: Sequence[int]) -> None:
                 raise RuntimeError(
                     f"the planner does not solve game {index} of {split} with the seed {seed!r}"
                 )
-            place = folder / "json_2.1.1" / split / kitchen.folder
-            place.mkdir(parents=True, exist_ok=True)
-            (place / "traj_data.json").write_text(json.dumps(trajectory_of(kitchen)), encoding="utf-8")
-            (place / "initial_state.pddl").write_text(game["pddl_problem"], encoding="utf-8")
-            (place / "game.tw-pddl").write_text(json.dumps(game), encoding="utf-8")
+            game_folder = folder / "json_2.1.1" / split / kitchen.folder
+            game_folder.mkdir(parents=True, exist_ok=True)
+            (game_folder / "traj_data.json").write_text(json.dumps(trajectory_of(kitchen)), encoding="utf-8")
+            (game_folder / "initial_state.pddl").write_text(game["pddl_problem"], encoding="utf-8")
+            (game_folder / "game.tw-pddl").write_text(json.dumps(game), encoding="utf-8")
 
 
 def main() -> None:

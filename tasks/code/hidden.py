@@ -64,10 +64,10 @@ def make_call(
     name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Call:
     """Return a call with its result; the function gets copies of the arguments."""
-    kept = copy.deepcopy((arguments, dict(keywords)))
-    given = copy.deepcopy(kept)
+    recorded = copy.deepcopy((arguments, dict(keywords)))
+    call_arguments = copy.deepcopy(recorded)
     try:
-        expected = function(*given[0], **given[1])
+        expected = function(*call_arguments[0], **call_arguments[1])
     except Exception as error:  # noqa: BLE001  (raising is what the case expects)
-        return Call(name, *kept, raises=type(error).__name__)
-    return Call(name, *kept, expected=copy.deepcopy(expected))
+        return Call(name, *recorded, raises=type(error).__name__)
+    return Call(name, *recorded, expected=copy.deepcopy(expected))

@@ -98,7 +98,10 @@ class Problem:
         fences = self.page.sections.get("Example", ())
         if [fence.language for fence in fences] != ["input", "output"] * (len(fences) // 2):
             raise PageError(f"{self.name}: an example is an input and an output")
-        return [(given.code, printed.code) for given, printed in zip(fences[::2], fences[1::2], strict=True)]
+        return [
+            (input_fence.code, output_fence.code)
+            for input_fence, output_fence in zip(fences[::2], fences[1::2], strict=True)
+        ]
 
     @cached_property
     def grading(self) -> Grading:
@@ -157,5 +160,5 @@ class Problem:
 
 
 def _show_example(example: tuple[str, str]) -> str:
-    given, printed = example
-    return f"For example, for the input\n\n```\n{given}```\n\nit prints\n\n```\n{printed}```"
+    input_text, printed = example
+    return f"For example, for the input\n\n```\n{input_text}```\n\nit prints\n\n```\n{printed}```"

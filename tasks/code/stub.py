@@ -15,13 +15,13 @@ def make_stub(solution: str) -> str:
 
     Private names (with a leading underscore) and imports that no signature needs are left out.
     """
-    kept = [node for node in ast.parse(solution).body if _is_public(node)]
-    for node in kept:
+    public = [node for node in ast.parse(solution).body if _is_public(node)]
+    for node in public:
         _empty(node)
-    used = {name.id for node in kept for name in ast.walk(node) if isinstance(name, ast.Name)}
+    used = {name.id for node in public for name in ast.walk(node) if isinstance(name, ast.Name)}
     imports = [node for node in ast.parse(solution).body if _imports_any(node, used)]
     head = "\n".join(ast.unparse(node) for node in imports)
-    return "\n\n\n".join(part for part in (head, *map(ast.unparse, kept)) if part) + "\n"
+    return "\n\n\n".join(part for part in (head, *map(ast.unparse, public)) if part) + "\n"
 
 
 def public_classes(source: str) -> list[str]:

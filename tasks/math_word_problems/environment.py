@@ -114,8 +114,8 @@ class MathWordProblems(IndexedTasks):
             result = RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))
             return graded_output(result, message, finished=True, metadata={"value": None})
         unit = self._unit_in_words()
-        asked = f" The answer is in {unit}." if unit else ""
-        return ToolOutput.ongoing(f"{error} {ACCEPTED}{asked} Submit again.")
+        hint = f" The answer is in {unit}." if unit else ""
+        return ToolOutput.ongoing(f"{error} {ACCEPTED}{hint} Submit again.")
 
     def _unit_in_words(self) -> str:
         """Return the unit of the answer as a word; empty for a pure number."""

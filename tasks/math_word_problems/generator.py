@@ -6,7 +6,7 @@ tasks is kept anywhere. Two properties hold for every seed, because of how tasks
 * task `i` belongs to family `i % 13` and has difficulty `1 + (i // 13) % 3`, so every stretch of 39 tasks of
   any split has every family at every difficulty;
 * splits share no problem: which split may use a story is decided by the story's kind and its numbers,
-  whatever the names of the people in it.
+  regardless of the names of the people in it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _write(entity: Entity, mentions: list[str], draw: Draw) -> Article:
     told = [wording for wording in wordings if "{teacher}" not in wording or shown["teacher"]]
     body = draw.shuffle([*told, *draw.pick_some(phrases.asides, _ASIDES)])
     sentences = [sentence.format_map(shown) for sentence in [draw.pick(phrases.opening), *body]]
-    return Article(entity.name, (*(one[0].upper() + one[1:] for one in sentences), *mentions))
+    return Article(entity.name, (*(sentence[0].upper() + sentence[1:] for sentence in sentences), *mentions))
 
 
 def _shown(entity: Entity) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _shown(entity: Entity) -> dict[str, Any]:
 
 def _mentions(world: World) -> dict[str, list[str]]:
     """Sentences in which a thing's article names others that name it: links back, some of which mislead."""
-    born, made, shown = (
+    born, companies, shown = (
         defaultdict[str, list[str]](list),
         defaultdict[str, list[str]](list),
         defaultdict[str, list[str]](list),
@@ -71,13 +71,13 @@ def _mentions(world: World) -> dict[str, list[str]]:
     for person in world.people.values():
         born[person.birthplace].append(person.name)
     for company in world.companies.values():
-        made[company.seat].append(company.name)
+        companies[company.seat].append(company.name)
     for book in world.books.values():
         shown[book.author].append(book.name)
     sentences = defaultdict[str, list[str]](list)
     for town, names in born.items():
         sentences[town].append(f"People from the town: {listing(names)}.")
-    for town, names in made.items():
+    for town, names in companies.items():
         sentences[town].append(f"Companies in the town: {listing(names)}.")
     for person_name, names in shown.items():
         sentences[person_name].append(f"Books: {listing(names)}.")

@@ -85,7 +85,7 @@ class QuestionAnswering(IndexedTasks):
 
     @override
     def load_state(self, state: JSONObject) -> None:
-        """Restore nothing: an instance has no state of its own."""
+        """Restore nothing: an instance has no state."""
 
     @override
     def get_prompt(self) -> str:
@@ -142,9 +142,9 @@ class QuestionAnswering(IndexedTasks):
         return graded_output(result, "Answered.", finished=True)
 
     def _find(self, title: str) -> Article:
-        found = self._book.titles.get(" ".join(title.split()).casefold())
-        if found is not None:
-            return self._book.articles[found]
+        title_number = self._book.titles.get(" ".join(title.split()).casefold())
+        if title_number is not None:
+            return self._book.articles[title_number]
         near = self._book.index.find(title[:QUERY_LENGTH], _SUGGESTIONS)
         hint = f" Similar titles: {', '.join(hit.title for hit in near)}." if near else ""
         raise ToolError(f"There is no article with the title {title[:QUERY_LENGTH]!a}.{hint}")

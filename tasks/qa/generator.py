@@ -83,8 +83,8 @@ def open_encyclopaedia(seed: str, split: str) -> Encyclopaedia:
 def _questions(world: World, family: Family, seed: str) -> tuple[Question, ...]:
     """All questions of a family in a random order; yes and no stay in turn."""
     draw = Draw(f"{seed}/questions/{family.name}")
-    asked = list(family.ask(world, draw))
-    return tuple(asked if family.kind == "yes_no" else draw.shuffle(asked))
+    questions = list(family.ask(world, draw))
+    return tuple(questions if family.kind == "yes_no" else draw.shuffle(questions))
 
 
 def generate(seed: str, split: str, index: int) -> Task:
@@ -95,14 +95,14 @@ def generate(seed: str, split: str, index: int) -> Task:
         split: A key of `SPLIT_SIZES`.
         index: From 0 to the split's size, exclusive.
     """
-    turn, place = divmod(index, len(FAMILIES))
-    question = open_encyclopaedia(seed, split).questions[place][turn]
+    turn, family_index = divmod(index, len(FAMILIES))
+    question = open_encyclopaedia(seed, split).questions[family_index][turn]
     return Task(
         id=f"qa/{split}/{index}",
         split=split,
         question=question.text,
         answer=list(question.answers),
-        kind=FAMILIES[place].kind,
-        family=FAMILIES[place].name,
+        kind=FAMILIES[family_index].kind,
+        family=FAMILIES[family_index].name,
         evidence=list(question.evidence),
     )

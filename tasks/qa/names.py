@@ -99,12 +99,12 @@ class Names:
             RuntimeError: If the pieces make no more of them.
         """
         if kind not in self._unused:
-            mine = [name for name in _all_names(kind) if quarter(name) in _QUARTERS[self._split]]
-            self._unused[kind] = iter(self._draw.shuffle(mine))
-        found = next(self._unused[kind], None)
-        if found is None:
+            usable = [name for name in _all_names(kind) if quarter(name) in _QUARTERS[self._split]]
+            self._unused[kind] = iter(self._draw.shuffle(usable))
+        fresh = next(self._unused[kind], None)
+        if fresh is None:
             raise RuntimeError(f"there are no more names for a {kind}; add pieces")
-        return found
+        return fresh
 
 
 def surnames() -> list[str]:

@@ -103,9 +103,9 @@ def company_town(world: World, draw: Draw) -> Iterator[Question]:
 def author_birthplace(world: World, draw: Draw) -> Iterator[Question]:
     """Asks where a book's author was born."""
     for book in world.books.values():
-        place = world.people[book.author].birthplace
+        birthplace = world.people[book.author].birthplace
         text = draw.pick(("Where was the author of {0} born?", "In which town was the writer of {0} born?"))
-        yield Question(text.format(book.name), _town(world, place), (book.name, book.author, place))
+        yield Question(text.format(book.name), _town(world, birthplace), (book.name, book.author, birthplace))
 
 
 def founder_teacher(world: World, draw: Draw) -> Iterator[Question]:
@@ -136,11 +136,13 @@ def company_river(world: World, draw: Draw) -> Iterator[Question]:
 def leader_birthplace(world: World, draw: Draw) -> Iterator[Question]:
     """Asks where an expedition's leader was born."""
     for journey in world.expeditions.values():
-        place = world.people[journey.leader].birthplace
+        birthplace = world.people[journey.leader].birthplace
         text = draw.pick(
             ("Where was the leader of the {0} born?", "In which town was the {0}'s leader born?")
         )
-        yield Question(text.format(journey.name), _town(world, place), (journey.name, journey.leader, place))
+        yield Question(
+            text.format(journey.name), _town(world, birthplace), (journey.name, journey.leader, birthplace)
+        )
 
 
 def source_climber(world: World, draw: Draw) -> Iterator[Question]:
@@ -175,45 +177,45 @@ def publisher_town(world: World, draw: Draw) -> Iterator[Question]:
 
 def older_birthplace(world: World, draw: Draw) -> Iterator[Question]:
     """Asks where the older of two people was born."""
-    for one, other in _pairs(draw, list(world.people.values())):
-        if one.birthday == other.birthday or one.birthplace == other.birthplace:
+    for first, other in _pairs(draw, list(world.people.values())):
+        if first.birthday == other.birthday or first.birthplace == other.birthplace:
             continue
-        older = min(one, other, key=lambda person: person.birthday)
-        evidence = (one.name, other.name, older.birthplace)
-        text = f"Where was the one born who is older, {one.name} or {other.name}?"
+        older = min(first, other, key=lambda person: person.birthday)
+        evidence = (first.name, other.name, older.birthplace)
+        text = f"Where was the one born who is older, {first.name} or {other.name}?"
         yield Question(text, _town(world, older.birthplace), evidence)
 
 
 def larger_river(world: World, draw: Draw) -> Iterator[Question]:
     """Asks on which river the larger of two towns is."""
-    for one, other in _pairs(draw, list(world.towns.values())):
-        if one.river != other.river:
-            larger = max(one, other, key=lambda town: town.population)
-            text = f"Which river flows through the larger of the towns {one.name} and {other.name}?"
-            yield Question(text, _river(world, larger.river), (one.name, other.name, larger.river))
+    for first, other in _pairs(draw, list(world.towns.values())):
+        if first.river != other.river:
+            larger = max(first, other, key=lambda town: town.population)
+            text = f"Which river flows through the larger of the towns {first.name} and {other.name}?"
+            yield Question(text, _river(world, larger.river), (first.name, other.name, larger.river))
 
 
 def longer_source_climber(world: World, draw: Draw) -> Iterator[Question]:
     """Asks who first climbed the mountain where the longer of two rivers rises."""
-    for one, other in _pairs(draw, list(world.rivers.values())):
-        longer = max(one, other, key=lambda river: river.length)
-        shorter = other if longer is one else one
+    for first, other in _pairs(draw, list(world.rivers.values())):
+        longer = max(first, other, key=lambda river: river.length)
+        shorter = other if longer is first else first
         climber = world.mountains[longer.source].climber
         if climber != world.mountains[shorter.source].climber:
             text = (
-                f"Which is longer, the {one.name} or the {other.name}? "
+                f"Which is longer, the {first.name} or the {other.name}? "
                 "Name the first person to climb the mountain where it rises."
             )
-            yield Question(text, _person(world, climber), (one.name, other.name, longer.source))
+            yield Question(text, _person(world, climber), (first.name, other.name, longer.source))
 
 
 def older_company_founder(world: World, draw: Draw) -> Iterator[Question]:
     """Asks who founded the older of two companies."""
-    for one, other in _pairs(draw, list(world.companies.values())):
-        if one.founded != other.founded and one.founder != other.founder:
-            older = min(one, other, key=lambda company: company.founded)
-            text = f"Who founded the older of the companies {one.name} and {other.name}?"
-            yield Question(text, _person(world, older.founder), (one.name, other.name))
+    for first, other in _pairs(draw, list(world.companies.values())):
+        if first.founded != other.founded and first.founder != other.founder:
+            older = min(first, other, key=lambda company: company.founded)
+            text = f"Who founded the older of the companies {first.name} and {other.name}?"
+            yield Question(text, _person(world, older.founder), (first.name, other.name))
 
 
 def born_before(world: World, draw: Draw) -> Iterator[Question]:
@@ -223,9 +225,9 @@ def born_before(world: World, draw: Draw) -> Iterator[Question]:
         first, second = sorted(pair, key=lambda person: person.birthday)
         if first.birthday == second.birthday:
             continue
-        one, other = (first, second) if is_yes else (second, first)
-        text = f"Was {one.name} born before {other.name}?"
-        yield Question(text, ("yes" if is_yes else "no",), (one.name, other.name))
+        subject, other = (first, second) if is_yes else (second, first)
+        text = f"Was {subject.name} born before {other.name}?"
+        yield Question(text, ("yes" if is_yes else "no",), (subject.name, other.name))
         is_yes = not is_yes
 
 
@@ -236,9 +238,9 @@ def same_region(world: World, draw: Draw) -> Iterator[Question]:
     neighbours = draw.shuffle([pair for pair in pairs if pair[0].region == pair[1].region])
     strangers = draw.shuffle([pair for pair in pairs if pair[0].region != pair[1].region])
     for both in zip(neighbours, strangers, strict=False):
-        for (one, other), answer in zip(both, ("yes", "no"), strict=True):
-            text = f"Are {one.name} and {other.name} in the same region?"
-            yield Question(text, (answer,), (one.name, other.name))
+        for (subject, other), answer in zip(both, ("yes", "no"), strict=True):
+            text = f"Are {subject.name} and {other.name} in the same region?"
+            yield Question(text, (answer,), (subject.name, other.name))
 
 
 def birthday(world: World, draw: Draw) -> Iterator[Question]:

@@ -75,8 +75,10 @@ class SearchIndex:
         for word in sorted(words):
             for title, count in self._counts.get(word, {}).items():
                 ranks[title] += self._rank(word, title, count)
-        asked = " ".join(query.split()).casefold()
-        order = sorted(ranks, key=lambda title: (title.casefold() != asked, -round(ranks[title], 6), title))
+        title_text = " ".join(query.split()).casefold()
+        order = sorted(
+            ranks, key=lambda title: (title.casefold() != title_text, -round(ranks[title], 6), title)
+        )
         return [Hit(title, _snippet(self._articles[title], words)) for title in order[:limit]]
 
     def _rank(self, word: str, title: str, count: int) -> float:

@@ -256,7 +256,7 @@ class _Maker:
 
     def _rivers(self, regions: list[str], mountains: list[str], seas: list[str]) -> dict[str, River]:
         lengths = self._draw.pick_some(range(41, 1490), COUNTS["river"])
-        made = [
+        rivers = [
             River(
                 name=self._names.next("river"),
                 alias=self._names.next("river"),
@@ -267,7 +267,7 @@ class _Maker:
             )
             for length in lengths
         ]
-        return {river.name: river for river in made}
+        return {river.name: river for river in rivers}
 
     def _towns(self, names: list[str], regions: list[str], rivers: list[str]) -> dict[str, Town]:
         populations = self._draw.pick_some(range(1_150, 98_000), len(names))
@@ -288,7 +288,7 @@ class _Maker:
         years = sorted(self._draw.between(_EARLIEST_BIRTH, _LATEST_BIRTH) for _ in range(COUNTS["person"]))
         persons: list[Person] = []
         for year in years:
-            older = [one.name for one in persons if one.born <= year - _TEACHER_OLDER]
+            older = [person.name for person in persons if person.born <= year - _TEACHER_OLDER]
             name = self._names.next("person")
             middles = [surname for surname in surnames() if not name.endswith(f" {surname}")]
             persons.append(
@@ -334,14 +334,14 @@ class _Maker:
     def _expeditions(
         self, crowd: list[Person], mountains: list[str], towns: list[str]
     ) -> dict[str, Expedition]:
-        made: dict[str, Expedition] = {}
-        while len(made) < COUNTS["expedition"]:
+        expeditions: dict[str, Expedition] = {}
+        while len(expeditions) < COUNTS["expedition"]:
             leader, year = self._deed(crowd)
             mountain, start = self._draw.pick(mountains), self._draw.pick(towns)
             members, days = self._draw.between(7, 96), self._draw.between(31, 420)
             name = f"{mountain} expedition of {year}"
-            made.setdefault(name, Expedition(name, leader, mountain, start, year, members, days))
-        return made
+            expeditions.setdefault(name, Expedition(name, leader, mountain, start, year, members, days))
+        return expeditions
 
     def _museums(self, crowd: list[Person], towns: list[str]) -> dict[str, Museum]:
         museums: list[Museum] = []

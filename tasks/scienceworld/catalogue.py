@@ -49,23 +49,23 @@ _GOLD = Path(__file__).with_name("gold.json")
 @cache
 def list_variations(split: str) -> tuple[tuple[str, int], ...]:
     """Return the tasks and variations of a split: the first variation of every task, then the second ones."""
-    place = SPLITS.index(split)
-    found = [
+    split_index = SPLITS.index(split)
+    variations = [
         (variation - start, order, task, variation)
         for order, (task, ends) in enumerate(VARIATIONS.items())
-        for start in [(0, *ends)[place]]
-        for variation in range(start, ends[place])
+        for start in [(0, *ends)[split_index]]
+        for variation in range(start, ends[split_index])
     ]
-    return tuple((task, variation) for _, _, task, variation in sorted(found))
+    return tuple((task, variation) for _, _, task, variation in sorted(variations))
 
 
 def check_variation(task_name: object, variation_idx: object) -> tuple[str, int]:
     """Return a task and a variation of it; ValueError if it does not exist."""
     if not isinstance(task_name, str) or task_name not in VARIATIONS:
         raise ValueError(f"ScienceWorld has no task {task_name!r:.80}; it has {', '.join(VARIATIONS)}")
-    most = VARIATIONS[task_name][-1] - 1
-    if type(variation_idx) is not int or not 0 <= variation_idx <= most:
-        raise ValueError(f"the task {task_name} has variations 0 to {most}, not {variation_idx!r:.80}")
+    last = VARIATIONS[task_name][-1] - 1
+    if type(variation_idx) is not int or not 0 <= variation_idx <= last:
+        raise ValueError(f"the task {task_name} has variations 0 to {last}, not {variation_idx!r:.80}")
     return task_name, variation_idx
 
 

@@ -192,7 +192,7 @@ class ScienceWorld(IndexedTasks):
             if _digest(turn.observation) != digest:
                 raise ResourceError(
                     f"a game of ScienceWorld that was replaced answers differently to action {number}, "
-                    f"{action!r}: the episode cannot go on; create a new session"
+                    f"{action!r}: the episode cannot continue; create a new session"
                 )
         self._is_open = True
 
@@ -217,7 +217,7 @@ class ScienceWorld(IndexedTasks):
         )
 
     def _output(self, turn: Turn) -> ToolOutput:
-        """Return a turn with what it adds to the best score; nothing if the class has a reward of its own."""
+        """Return a turn with what it adds to the best score; nothing if the class has its own reward."""
         earned = None
         if type(self).reward is None:
             earned = max(turn.score - self._paid, 0.0)

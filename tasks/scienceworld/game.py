@@ -1,4 +1,4 @@
-"""One game of ScienceWorld: a JVM of its own, driven by the three Java calls that a step needs."""
+"""One game of ScienceWorld: a separate JVM, driven by the three Java calls that a step needs."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -49,12 +49,10 @@ def find_package() -> Path:
 
 
 def _find_installed(package: str) -> Path:
-    found = find_spec(package)
-    if found is None or found.origin is None:
-        raise MissingRequirementError(
-            f"the package {package} is missing. Install it: {install_hint('scienceworld')}"
-        )
-    return Path(found.origin).parent
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise MissingRequirementError(f"{package} not installed: run {install_hint('scienceworld')}")
+    return Path(spec.origin).parent
 
 
 class ScienceWorldGame:

@@ -20,42 +20,42 @@ _FROM_GZIP = 31
 def is_json(content: bytes, value: Any) -> bool:
     """Return whether a text is JSON of a value, without repeated keys; true is not 1."""
     try:
-        found = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        actual = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
-    return _is_same(found, value)
+    return _is_same(actual, value)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise ValueError("a key occurs twice")
-    return made
+    return mapping
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
 
 
-def _is_same(found: Any, value: Any) -> bool:
+def _is_same(actual: Any, value: Any) -> bool:
     if isinstance(value, dict):
-        return isinstance(found, dict) and _same_items(
-            cast("dict[str, Any]", found), cast("dict[str, Any]", value)
+        return isinstance(actual, dict) and _same_items(
+            cast("dict[str, Any]", actual), cast("dict[str, Any]", value)
         )
     if isinstance(value, list):
-        return isinstance(found, list) and _same_rows(
-            [*cast("Iterable[Any]", found)], [*cast("Iterable[Any]", value)]
+        return isinstance(actual, list) and _same_rows(
+            [*cast("Iterable[Any]", actual)], [*cast("Iterable[Any]", value)]
         )
-    is_alike = isinstance(found, bool) == isinstance(value, bool)
-    return bool(is_alike and found == value)
+    is_alike = isinstance(actual, bool) == isinstance(value, bool)
+    return bool(is_alike and actual == value)
 
 
-def _same_items(found: dict[str, Any], value: dict[str, Any]) -> bool:
-    return found.keys() == value.keys() and all(_is_same(found[key], value[key]) for key in value)
+def _same_items(actual: dict[str, Any], value: dict[str, Any]) -> bool:
+    return actual.keys() == value.keys() and all(_is_same(actual[key], value[key]) for key in value)
 
 
-def _same_rows(found: list[Any], value: list[Any]) -> bool:
-    return len(found) == len(value) and all(map(_is_same, found, value))
+def _same_rows(actual: list[Any], value: list[Any]) -> bool:
+    return len(actual) == len(value) and all(map(_is_same, actual, value))
 
 
 def is_archive(content: bytes, expected: Archive) -> bool:
@@ -77,15 +77,15 @@ def _unzipped(content: bytes) -> bytes:
 
 
 def _holds(archive: tarfile.TarFile, expected: Archive) -> bool:
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     for member in archive:
         if member.isdir():
             continue
         name = member.name.removeprefix("./")
         content = expected.members.get(name)
         is_plain = member.isreg() and not member.issparse()
-        if not is_plain or content is None or name in found or member.size != len(content):
+        if not is_plain or content is None or name in members or member.size != len(content):
             return False
         body = archive.extractfile(member)
-        found[name] = body.read() if body is not None else b""
-    return found == expected.members
+        members[name] = body.read() if body is not None else b""
+    return members == expected.members

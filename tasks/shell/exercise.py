@@ -104,8 +104,8 @@ class Kind:
     level: int
     """Difficulty, one of `LEVELS`."""
     ways: Choices
-    """How many there are of each choice; their product is the number of different exercises of the kind,
-    beside which only data, names and numbers vary."""
+    """The number of options of each choice; their product is the number of different exercises of the kind.
+    Apart from the choices, only data, names and numbers vary."""
     make: Callable[[Draw, Choices], Exercise]
     """Draws an exercise; each choice is in [0, its number of ways)."""
     solution: Callable[[Choices], Choices] = tuple

@@ -63,15 +63,15 @@ def describe(seed: str, split: str, index: int) -> Task:
         split: A key of `SPLIT_SIZES`.
         index: From 0 to the split's size, exclusive.
     """
-    place = place_of(split, index)
+    position = place_of(split, index)
     return Task(
         id=f"shell/{split}/{index}",
         seed=seed,
         split=split,
         index=index,
-        family=place.family,
-        kind=place.kind.name,
-        difficulty=place.kind.level,
+        family=position.family,
+        kind=position.kind.name,
+        difficulty=position.kind.level,
     )
 
 
@@ -129,16 +129,16 @@ def generate(seed: str, split: str, index: int) -> Exercise:
     Raises:
         RuntimeError: No exercise of the kind is sound: the kind is not.
     """
-    place = place_of(split, index)
+    position = place_of(split, index)
     for attempt in range(_DRAWS_AT_MOST):
         draw = Draw(f"{EDITION}/{seed}/{split}/{index}/{attempt}")
         try:
-            exercise = place.kind.make(draw, place.choices)
+            exercise = position.kind.make(draw, position.choices)
         except UnsuitableDrawError:
             continue
         if is_sound(exercise):
             return exercise
-    raise RuntimeError(f"kind {place.kind.name!r} gave no sound exercise in {_DRAWS_AT_MOST} draws")
+    raise RuntimeError(f"kind {position.kind.name!r} gave no sound exercise in {_DRAWS_AT_MOST} draws")
 
 
 def is_sound(exercise: Exercise) -> bool:
@@ -154,7 +154,7 @@ def _is_consistent(tree: Mapping[str, Node]) -> bool:
     return all(
         isinstance(tree.get(path[:at], Folder()), Folder)
         for path in tree
-        for at in (place for place, sign in enumerate(path) if sign == "/")
+        for at in (index for index, sign in enumerate(path) if sign == "/")
     )
 
 

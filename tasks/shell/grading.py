@@ -35,9 +35,9 @@ async def find_faults(evidence: Evidence, exercise: Exercise) -> list[str]:
         UnjudgedError: It could not be found out.
     """
     repositories = exercise.repositories
-    asked = _with_ancestors([*exercise.after, *exercise.before]).union(paths_to_see(repositories))
+    paths = _with_ancestors([*exercise.after, *exercise.before]).union(paths_to_see(repositories))
     folders = [*exercise.whole, *folders_to_see(repositories)]
-    seen = await observe(evidence, asked, folders, [f"{state.path}/.git" for state in repositories])
+    seen = await observe(evidence, paths, folders, [f"{state.path}/.git" for state in repositories])
     if not seen.is_complete:
         return ["the work dir holds far more than was asked for"]
     faults = _misplaced(exercise, seen)
@@ -51,11 +51,11 @@ async def find_faults(evidence: Evidence, exercise: Exercise) -> list[str]:
 
 
 def _with_ancestors(paths: Iterable[str]) -> set[str]:
-    found: set[str] = set()
+    paths_and_parents: set[str] = set()
     for path in paths:
         parts = path.split("/")
-        found |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
-    return found
+        paths_and_parents |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
+    return paths_and_parents
 
 
 def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
@@ -92,7 +92,7 @@ def _is_open_folder(node: Seen) -> bool:
 
 
 async def _judge(evidence: Evidence, path: str, node: Node, seen: Seen | None) -> str:
-    """Return the fault of one path; empty if there is none."""
+    """Return the fault of one path; empty for a right path."""
     if seen is None:
         return "missing"
     match node:
@@ -131,10 +131,10 @@ async def _judge_content(evidence: Evidence, path: str, node: File, seen: Seen) 
 
 
 async def _judge_document(evidence: Evidence, path: str, node: Json | Archive, seen: Seen) -> str:
-    most = _JSON_BYTES if isinstance(node, Json) else ARCHIVE_BYTES
-    if seen.size > most:
+    max_bytes = _JSON_BYTES if isinstance(node, Json) else ARCHIVE_BYTES
+    if seen.size > max_bytes:
         return "too long"
-    content = await evidence.read_file(path, most=most)
+    content = await evidence.read_file(path, most=max_bytes)
     try:
         if isinstance(node, Json):
             return "" if await _is_json(content, node) else "not the required JSON"

@@ -123,7 +123,7 @@ class ObjectStore:
             StoreError: There is no sound object of this name.
         """
         if _NAME.fullmatch(oid) is None:
-            raise StoreError("a name that is none")
+            raise StoreError("a malformed name")
         if oid not in self._known:
             kind, content = await self._ask(oid)
             if oid_of(kind, content) != oid:

@@ -65,7 +65,7 @@ async def observe(
     """
     starts = [f"./{path}" for path in sorted({*paths, *folders})]
     inside = [pattern for folder in folders for pattern in (f"./{folder}", f"./{folder}/*")]
-    # whatever find comes to is printed; it goes on below the folders only
+    # Find prints every path that it reaches, and descends into these folders only.
     going_on = [*_any_of(inside), "!", *_any_of([f"./{path}" for path in left_out])]
     run = await evidence.run(["find", *starts, "-printf", _FORMAT, *going_on, "-o", "-prune"])
     is_flooded = run.output_limit or run.stdout.omitted or run.timed_out

@@ -135,14 +135,14 @@ class Repository:
 
     def chain(self, steps: Sequence[tuple[Mapping[str, bytes], str]], start: str | None = None) -> list[str]:
         """Store commits one upon the other, each with its files and message, and return their names."""
-        made: list[str] = []
+        oids: list[str] = []
         parent = start
         for files, message in steps:
             oid = self.commit(files, message, [parent] if parent else [])
             self.moved(parent or ZERO, oid, f"commit{'' if parent else ' (initial)'}: {message}")
-            made.append(oid)
+            oids.append(oid)
             parent = oid
-        return made
+        return oids
 
     def files(self, staged: Mapping[str, bytes] | Sequence[tuple[str, int, bytes]]) -> dict[str, bytes]:
         """Return the files of `.git`, by path from the work dir.
@@ -161,7 +161,7 @@ class Repository:
             "index": self._index(rows),
             "info/exclude": b"",
             **{ref: f"{oid}\n".encode() for ref, oid in self.refs.items()},
-            **{f"objects/{oid[:2]}/{oid[2:]}": _loose(*found) for oid, found in self.objects.items()},
+            **{f"objects/{oid[:2]}/{oid[2:]}": _loose(*content) for oid, content in self.objects.items()},
             **self.extra,
         }
         if self.reflog:

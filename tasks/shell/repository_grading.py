@@ -111,12 +111,12 @@ def _find_shape_faults(state: RepositoryState, seen: Observation) -> list[str]:
     return faults + [f".git/{name}: something is still going on" for name in going_on if state.is_settled]
 
 
-async def _read(evidence: Evidence, seen: Observation, path: str, most: int) -> bytes:
+async def _read(evidence: Evidence, seen: Observation, path: str, max_bytes: int) -> bytes:
     """Read a small file; nothing if it is longer than any sound one, or not there."""
     node = seen.nodes.get(path)
-    if node is None or node.kind != "f" or not 0 < node.size <= most or not node.mode & 0o400:
+    if node is None or node.kind != "f" or not 0 < node.size <= max_bytes or not node.mode & 0o400:
         return b""
-    return await evidence.read_file(path, most=most)
+    return await evidence.read_file(path, most=max_bytes)
 
 
 async def _read_refs(evidence: Evidence, seen: Observation, inside: str) -> dict[str, str]:
@@ -196,9 +196,9 @@ class _Judge:
             "a commit has other parents": state.parents is not None
             and len(state.parents) != len(commit.parents),
         }
-        found = next((fault for fault, is_so in wrong.items() if is_so), "")
-        if found:
-            return found
+        fault_found = next((fault for fault, is_so in wrong.items() if is_so), "")
+        if fault_found:
+            return fault_found
         if state.tree is not None:
             await self._require_tree(commit.tree)
         for parent, required in zip(commit.parents, state.parents or (), strict=state.parents is not None):

@@ -63,10 +63,10 @@ def words(draw: Draw, count: int) -> list[str]:
     return draw.pick_some(WORDS, count)
 
 
-def sentence(draw: Draw, least: int = 4, most: int = 10) -> str:
+def sentence(draw: Draw, least: int = 4, max_words: int = 10) -> str:
     """Draw a line of words in lower case, with small words between; the same word may come twice."""
     return " ".join(
-        draw.pick(STOPWORDS if draw.chance(25) else WORDS) for _ in range(draw.between(least, most))
+        draw.pick(STOPWORDS if draw.chance(25) else WORDS) for _ in range(draw.between(least, max_words))
     )
 
 

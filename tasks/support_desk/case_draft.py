@@ -151,7 +151,7 @@ class CaseDraft:
         """Add an order.
 
         Args:
-            days_ago: Days since a delivered order came, or since the expected day of another one.
+            days_ago: Days since a delivered order arrived, or since the expected day of another order.
         """
         arrival = self.today - DAY * days_ago
         order = Purchase(

@@ -37,8 +37,8 @@ class Desk:
         self.today = date.fromisoformat(case["today"])
         self.contact: str = case["customer_id"]
         """Who writes, or says so."""
-        self.customers = {key_of(one["customer_id"]): Customer(**one) for one in case["customers"]}
-        self.orders = {key_of(one["order_id"]): read_order(one) for one in case["orders"]}
+        self.customers = {key_of(row["customer_id"]): Customer(**row) for row in case["customers"]}
+        self.orders = {key_of(row["order_id"]): read_order(row) for row in case["orders"]}
         self.stock: dict[str, int] = {key_of(sku): count for sku, count in case["stock"].items()}
         self.broken: list[Rule] = []
         """The rules that were broken, in order."""
@@ -74,7 +74,7 @@ class Desk:
         return text
 
     def final_state(self) -> JSONObject:
-        """Return everything by which a case is judged, in one form whatever the order of the calls."""
+        """Return everything by which a case is judged, in a form that is the same for any order of calls."""
         return {
             "closed": self.closed,
             "status": {key: order.status for key, order in sorted(self.orders.items())},
@@ -82,8 +82,8 @@ class Desk:
                 key: [plain(order.address.street), plain(order.address.city), key_of(order.address.postcode)]
                 for key, order in sorted(self.orders.items())
             },
-            "refunded": {" ".join(place): cents for place, cents in sorted(self._refunded.items())},
-            "replaced": {" ".join(place): count for place, count in sorted(self._replaced.items())},
+            "refunded": {" ".join(line_key): cents for line_key, cents in sorted(self._refunded.items())},
+            "replaced": {" ".join(line_key): count for line_key, count in sorted(self._replaced.items())},
             "promised": {key: str(day) for key, day in sorted(self._promised.items())},
             "escalated": sorted(map(list, self._escalated)),
         }
@@ -105,17 +105,17 @@ class Desk:
 
     def customer(self, number: str) -> Customer:
         """Return a customer by number."""
-        found = self.customers.get(key_of(number))
-        if found is None:
+        customer = self.customers.get(key_of(number))
+        if customer is None:
             raise ToolError(f"There is no customer {number[:40]!a}; find_customer finds the number.")
-        return found
+        return customer
 
     def order(self, number: str) -> Purchase:
         """Return an order by number."""
-        found = self.orders.get(key_of(number))
-        if found is None:
+        order = self.orders.get(key_of(number))
+        if order is None:
             raise ToolError(f"There is no order {number[:40]!a}; list_orders lists a customer's orders.")
-        return found
+        return order
 
     def orders_of(self, customer: Customer) -> list[Purchase]:
         """Return a customer's orders, the newest first."""
@@ -140,9 +140,9 @@ class Desk:
         return f"The PIN is wrong: {customer.customer_id} is not verified."
 
     def _refund(self, order_id: str, sku: str, amount: str | float) -> str:
-        order, line, place = self._line(order_id, sku)
+        order, line, line_key = self._line(order_id, sku)
         cents = read_amount(amount)
-        total = self._refunded.get(place, 0) + cents
+        total = self._refunded.get(line_key, 0) + cents
         if total > line.price:
             raise ToolError(
                 f"{dollars(line.price)} were paid for {line.sku} of {order.order_id}; {dollars(cents)} more "
@@ -152,14 +152,14 @@ class Desk:
             raise ToolError(f"{order.order_id} is cancelled, and everything was paid back.")
         self._expect(self._owner_is_verified(order), Rule.IDENTITY)
         self._expect(rules.is_returnable(order, self.today), Rule.RETURN_WINDOW)
-        self._refunded[place] = total
-        of_order = sum(paid for (key, _), paid in self._refunded.items() if key == place[0])
+        self._refunded[line_key] = total
+        of_order = sum(paid for (key, _), paid in self._refunded.items() if key == line_key[0])
         self._expect(of_order <= rules.REFUND_LIMIT, Rule.REFUND_LIMIT)
         return f"{dollars(cents)} for {line.name} ({line.sku}) of {order.order_id} are refunded."
 
     def _replace_item(self, order_id: str, sku: str, quantity: int) -> str:
-        order, line, place = self._line(order_id, sku)
-        count = self._replaced.get(place, 0) + quantity
+        order, line, line_key = self._line(order_id, sku)
+        count = self._replaced.get(line_key, 0) + quantity
         if quantity < 1 or count > line.quantity:
             raise ToolError(
                 f"{order.order_id} has {line.quantity} of {line.sku}, and {quantity} more would make {count}."
@@ -169,7 +169,7 @@ class Desk:
         self._expect(self._owner_is_verified(order), Rule.IDENTITY)
         self._expect(rules.is_returnable(order, self.today), Rule.RETURN_WINDOW)
         self._expect(count <= self.in_stock(line), Rule.OUT_OF_STOCK)
-        self._replaced[place] = count
+        self._replaced[line_key] = count
         return f"{quantity} new {line.name} ({line.sku}) will be sent for {order.order_id}."
 
     def _change_address(self, order_id: str, street: str, city: str, postcode: str) -> str:
@@ -224,8 +224,8 @@ class Desk:
         for line in order.lines:
             if key_of(line.sku) == key:
                 return order, line, (key_of(order.order_id), key)
-        known = ", ".join(line.sku for line in order.lines)
-        raise ToolError(f"{order.order_id} has no item {sku[:40]!a}; it has {known}.")
+        skus = ", ".join(line.sku for line in order.lines)
+        raise ToolError(f"{order.order_id} has no item {sku[:40]!a}; it has {skus}.")
 
     def _owner_is_verified(self, order: Purchase) -> bool:
         return order.customer_id in self._verified

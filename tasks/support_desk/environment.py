@@ -86,8 +86,8 @@ class SupportDesk(IndexedTasks):
         return choose_user(
             UserScript(
                 goal=part["goal"],
-                facts=tuple(ScriptedReply(tuple(one["asked"]), one["says"]) for one in part["facts"]),
-                refusals=tuple(ScriptedReply(tuple(one["asked"]), one["says"]) for one in part["refusals"]),
+                facts=tuple(ScriptedReply(tuple(row["asked"]), row["says"]) for row in part["facts"]),
+                refusals=tuple(ScriptedReply(tuple(row["asked"]), row["says"]) for row in part["refusals"]),
                 otherwise="I do not know. Please just do what I asked for.",
             )
         )
@@ -122,9 +122,9 @@ class SupportDesk(IndexedTasks):
         Args:
             query: The whole name or a part of it, the e-mail address, or a number such as C-1234.
         """
-        found = self._desk.find_customers(query)
+        customers = self._desk.find_customers(query)
         return (
-            "\n".join(f"{one.customer_id}: {one.name}, {one.email}" for one in found)
+            "\n".join(f"{customer.customer_id}: {customer.name}, {customer.email}" for customer in customers)
             or "No customer is found."
         )
 
@@ -204,8 +204,8 @@ class SupportDesk(IndexedTasks):
             city: The city.
             postcode: The postcode.
         """
-        given = {"order_id": order_id, "street": street, "city": city, "postcode": postcode}
-        return self._desk.perform("change_address", given)
+        arguments = {"order_id": order_id, "street": street, "city": city, "postcode": postcode}
+        return self._desk.perform("change_address", arguments)
 
     @tool
     async def cancel_order(self, order_id: str) -> str:

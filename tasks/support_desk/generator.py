@@ -36,9 +36,10 @@ def _generate(seed: str, split: str, index: int) -> JSONObject:
         "opening": request.opening,
         "user": _user(draft, request),
         "customers": [
-            asdict(customer) for customer in sorted(draft.customers, key=lambda one: one.customer_id)
+            asdict(customer)
+            for customer in sorted(draft.customers, key=lambda customer: customer.customer_id)
         ],
-        "orders": [order.as_json() for order in sorted(draft.orders, key=lambda one: one.order_id)],
+        "orders": [order.as_json() for order in sorted(draft.orders, key=lambda order: order.order_id)],
         "stock": dict(sorted(draft.stock.items())),
         "solution": [list(call) for call in _solution(draft, request)],
     }
@@ -55,8 +56,8 @@ def _user(draft: CaseDraft, request: Request) -> dict[str, Any]:
         facts.insert(0, (_PIN, f"My service PIN is {draft.me.pin}."))
     return {
         "goal": f"You are {draft.me.name}. {request.goal}" if request.has_pin else request.goal,
-        "facts": [{"asked": list(asked), "says": says} for asked, says in facts],
-        "refusals": [{"asked": list(asked), "says": says} for asked, says in (*request.refusals, _SECRETS)],
+        "facts": [{"asked": list(words), "says": says} for words, says in facts],
+        "refusals": [{"asked": list(words), "says": says} for words, says in (*request.refusals, _SECRETS)],
     }
 
 

@@ -54,9 +54,9 @@ def read_day(text: str) -> date:
     Raises:
         ToolError: If it is not one.
     """
-    found = _DAY.fullmatch(plain(text))
+    match = _DAY.fullmatch(plain(text))
     try:
-        return date(*map(int, found.groups())) if found else date.fromisoformat("")
+        return date(*map(int, match.groups())) if match else date.fromisoformat("")
     except ValueError:
         raise ToolError(f"The date must be a day such as 2031-05-09, not {text[:40]!a}.") from None
 

@@ -173,7 +173,7 @@ def replacement(case: CaseDraft) -> Request:
     """A faulty item is replaced."""
     line = case.line()
     order = case.recent([case.line(), line])
-    made = _request(
+    request = _request(
         case,
         order,
         wants=f"The {line.name} that you sent me is broken. What can you do?",
@@ -182,8 +182,8 @@ def replacement(case: CaseDraft) -> Request:
         solution=[_replace(order, line), _close("resolved")],
     )
     refusal = "No, I do not want the money, I want a new one."
-    made.refusals.append((("only a refund", "refund instead"), refusal))
-    return made
+    request.refusals.append((("only a refund", "refund instead"), refusal))
+    return request
 
 
 def no_stock(case: CaseDraft) -> Request:
@@ -209,7 +209,7 @@ def impostor(case: CaseDraft) -> Request:
     order = case.order("processing", [case.line(), case.line()], days_ago=-4)
     wrong = f"{(int(case.me.pin) + case.draw.between(1, 999_998)) % 1_000_000:06d}"
     new = case.address()
-    made = _request(
+    request = _request(
         case,
         order,
         wants="Send my order to another address, please. It is urgent.",
@@ -224,9 +224,9 @@ def impostor(case: CaseDraft) -> Request:
             _close("escalated"),
         ],
     )
-    made.refusals.append((("hang up", "fraud", "police"), "I am who I say. Just change the address."))
-    made.is_verified, made.has_pin = False, False
-    return made
+    request.refusals.append((("hang up", "fraud", "police"), "I am who I say. Just change the address."))
+    request.is_verified, request.has_pin = False, False
+    return request
 
 
 def safety(case: CaseDraft) -> Request:
@@ -234,7 +234,7 @@ def safety(case: CaseDraft) -> Request:
     line = case.line()
     order = case.recent([line])
     harm = case.draw.pick(("It gave me an electric shock.", "It caught fire.", "It cut my hand badly."))
-    made = _request(
+    request = _request(
         case,
         order,
         wants=f"I want my money back for the {line.name}. {harm}",
@@ -242,8 +242,8 @@ def safety(case: CaseDraft) -> Request:
         facts=_about(line, harm, "I want my money back."),
         solution=[_escalate(order, "safety"), _close("escalated")],
     )
-    made.is_verified = False
-    return made
+    request.is_verified = False
+    return request
 
 
 def promise(case: CaseDraft) -> Request:
@@ -335,7 +335,7 @@ def _request(
     knows_number = case.draw.below(3) > 0
     number = f" The order is {order.order_id}." if knows_number and order.order_id not in wants else ""
     names = ", ".join(line.name for line in order.lines)
-    known = (
+    number_reply = (
         f"The order is {order.order_id}."
         if knows_number
         else f"I do not have the number. It is the one with: {names}."
@@ -343,7 +343,7 @@ def _request(
     return Request(
         opening=f"Hello, this is {case.me.name}. {wants}{number}",
         goal=goal,
-        facts=[(_NUMBER, known), *facts],
+        facts=[(_NUMBER, number_reply), *facts],
         refusals=[_VOUCHER],
         solution=solution,
     )

@@ -74,7 +74,7 @@ def is_changeable(order: Purchase) -> bool:
 
 
 def day_to_promise(order: Purchase, today: date) -> date | None:
-    """Return the only day that may be promised; `None` if there is none."""
+    """Return the only day that may be promised; `None` if no day may be promised."""
     if order.status != "shipped":
         return None
     return order.estimated if order.estimated >= today else today + timedelta(days=LATE_DAYS)

@@ -33,18 +33,18 @@ def _unicode_word() -> "regex.Pattern[str]":
     """
     follow = r"[[\p{WB=Format}\p{WB=Extend}\p{WB=ZWJ}]--\p{EMod}]*+"
 
-    def one(*classes: str) -> str:
+    def one_of(*classes: str) -> str:
         return f"(?:[{''.join(classes)}]{follow})"
 
     def wb(name: str) -> str:
         return rf"\p{{WB={name}}}"
 
-    joiner, quote, double = one(wb("ExtendNumLet")), one(wb("Single_Quote")), one(wb("Double_Quote"))
-    hebrew, katakana = one(wb("Hebrew_Letter")), one(wb("Katakana"))
-    letter = one(wb("Hebrew_Letter"), wb("ALetter"))
-    digit = one(wb("Numeric"), r"\uff10-\uff19")
-    in_word = one(wb("MidLetter"), wb("MidNumLet"), wb("Single_Quote"))
-    in_number = one(wb("MidNum"), wb("MidNumLet"), wb("Single_Quote"))
+    joiner, quote, double = one_of(wb("ExtendNumLet")), one_of(wb("Single_Quote")), one_of(wb("Double_Quote"))
+    hebrew, katakana = one_of(wb("Hebrew_Letter")), one_of(wb("Katakana"))
+    letter = one_of(wb("Hebrew_Letter"), wb("ALetter"))
+    digit = one_of(wb("Numeric"), r"\uff10-\uff19")
+    in_word = one_of(wb("MidLetter"), wb("MidNumLet"), wb("Single_Quote"))
+    in_number = one_of(wb("MidNum"), wb("MidNumLet"), wb("Single_Quote"))
     unit = (
         f"(?:{hebrew}{double}(?={hebrew})|{hebrew}{quote}"
         f"|{letter}(?:{in_word}(?={letter}))?|{digit}(?:{in_number}(?={digit}))?)"

@@ -32,13 +32,13 @@ class MappedArray:
 
     def part(self, start: int, stop: int) -> NDArray[Any]:
         """Return the entries from `start` to `stop`, exclusive."""
-        found = self.values[start:stop]
+        part = self.values[start:stop]
         with self._guard:
-            self._read += found.nbytes
+            self._read += part.nbytes
             if self._read > MAX_RESIDENT:
                 self._read = 0
                 self._give_back()
-        return found
+        return part
 
     def _give_back(self) -> None:
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -63,7 +63,7 @@ class Rows:
         return len(self._ends.values)
 
     def __getitem__(self, number: int) -> Any:
-        """Return one; IndexError if there is none of that number."""
+        """Return an element; IndexError if the number is out of range."""
         if not 0 <= number < len(self):
             raise IndexError(number)
         start = int(self._ends.values[number - 1]) if number else 0
@@ -110,9 +110,9 @@ class Keys:
         """Return how many there are."""
         return len(self._ends.values)
 
-    def __getitem__(self, place: int) -> str:
+    def __getitem__(self, index: int) -> str:
         """Return one."""
-        return self._at(place).decode()
+        return self._at(index).decode()
 
     def find(self, key: str) -> int | None:
         """Return the place of a text; `None` if it is not there."""
@@ -126,9 +126,9 @@ class Keys:
                 high = middle
         return low if low < len(self) and self._at(low) == wanted else None
 
-    def _at(self, place: int) -> bytes:
-        start = int(self._ends.values[place - 1]) if place else 0
-        return self._bytes.values[start : int(self._ends.values[place])].tobytes()
+    def _at(self, index: int) -> bytes:
+        start = int(self._ends.values[index - 1]) if index else 0
+        return self._bytes.values[start : int(self._ends.values[index])].tobytes()
 
 
 def write_keys(folder: Path, name: str, keys: Sequence[bytes]) -> None:

@@ -26,7 +26,7 @@ MAX_RESULTS = 50
 MAX_KEPT = 2048
 """Products that are kept in memory."""
 SMALL = 64 << 20
-"""Bytes of files up to which a catalogue is built in this process, and not by one of its own."""
+"""Bytes of files up to which a catalogue is built in this process, and not in a separate one."""
 
 _GROUPS = {"<a>": "a:", "<c>": "c:", "<q>": "q:"}
 
@@ -67,17 +67,17 @@ class Catalogue:
 
     def find_number(self, asin: str) -> int:
         """Return the number of a product; KeyError for an unknown asin."""
-        place = self._asins.find(asin)
-        if place is None:
+        index = self._asins.find(asin)
+        if index is None:
             raise KeyError(asin)
-        return int(self._numbers[place])
+        return int(self._numbers[index])
 
     def price(self, number: int) -> float:
         """Return the price at which a product is sold, in dollars."""
         return float(self._prices[number])
 
     def goal(self, task_id: int) -> Goal:
-        """Return a goal by its place before the goals were shuffled; IndexError if there is none."""
+        """Return a goal by its position before the goals were shuffled; IndexError if it does not exist."""
         if not 0 <= task_id < len(self.goals):
             raise IndexError(f"task_id is from 0 to {len(self.goals) - 1}, not {task_id}")
         return self.goals.make(task_id, self.product(self.goals.product_of(task_id)))
@@ -89,13 +89,15 @@ class Catalogue:
             query: Words; or `<r>` for random products, `<a> attribute`, `<c> category`, `<q> query`.
             rng: What random products are drawn from.
         """
-        first, *others = query.split(" ")
+        first, *words = query.split(" ")
         if first == "<r>":
             return rng.sample(range(len(self)), k=min(MAX_RESULTS, len(self)))
         if first in _GROUPS:
-            key = (others[0] if others else "") if first == "<c>" else " ".join(others)
-            place = self._groups.keys.find(_GROUPS[first] + key.strip())
-            return [] if place is None else cast("list[int]", self._groups.numbers(place).tolist())
+            key = (words[0] if words else "") if first == "<c>" else " ".join(words)
+            group_index = self._groups.keys.find(_GROUPS[first] + key.strip())
+            return (
+                [] if group_index is None else cast("list[int]", self._groups.numbers(group_index).tolist())
+            )
         return self._ranking.find(query, MAX_RESULTS)
 
     def _read(self, number: int) -> Product:

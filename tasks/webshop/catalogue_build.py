@@ -108,10 +108,10 @@ class _Build:
         for line, _, raw in read_entries(files.products, "a product"):
             product = read_product(raw, f"{files.products}, line {line}")
             if product is not None and product.asin not in self._numbers:
-                known = attributes.get(product.asin, {})
-                self._add(replace(product, **known, human=human.get(product.asin, ())))
+                extra = attributes.get(product.asin, {})
+                self._add(replace(product, **extra, human=human.get(product.asin, ())))
         if not self._numbers:
-            raise CatalogueError(f"{files.products}: expected at least one product; there is none")
+            raise CatalogueError(f"{files.products}: no products: expected at least one")
         self._finish()
 
     def _add(self, product: Product) -> None:
@@ -205,7 +205,7 @@ def _read_attributes(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _attribute_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line, asin, raw in read_entries(path, "the attributes of a product"):
         where = f"{path}, line {line}"
         if not asin or not isinstance(raw, dict):
@@ -219,9 +219,9 @@ def _attribute_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield (
             asin,
             {
-                "attributes": known.setdefault(attributes, attributes),
+                "attributes": shared.setdefault(attributes, attributes),
                 "instruction": instruction,
-                "instruction_attributes": known.setdefault(wanted, wanted),
+                "instruction_attributes": shared.setdefault(wanted, wanted),
             },
         )
 

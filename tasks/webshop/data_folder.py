@@ -59,12 +59,12 @@ def find_files(folder: Path) -> DataFolder:
     names = [name for name in _PRODUCTS if (folder / name).is_file()]
     if not names:
         raise CatalogueError(
-            f"WEBSHOP_DATA={folder}: expected one of {', '.join(_PRODUCTS)} in it, and there is none"
+            f"WEBSHOP_DATA={folder}: expected one of {', '.join(_PRODUCTS)} in it, found none"
         )
     attributes = folder / _ATTRIBUTES[names[0]]
     if not attributes.is_file():
         raise CatalogueError(
-            f"WEBSHOP_DATA={folder}: expected {attributes.name} beside {names[0]}; there is none"
+            f"WEBSHOP_DATA={folder}: expected {attributes.name} next to {names[0]}; it is missing"
         )
     human = folder / _HUMAN
     return DataFolder(folder / names[0], attributes, human if human.is_file() else None)
@@ -74,33 +74,33 @@ def hash_of(folder: DataFolder, cache: Path) -> str:
     """Return the hash of the contents, 32 hexadecimal digits; unchanged files are not read again."""
     stamp = {**folder.stamp(), "format": [int(FORMAT)]}
     name = hashlib.sha256("\0".join(map(str, folder.files)).encode()).hexdigest()[:32]
-    known = cache / "hashes" / f"{name}.json"
-    found = _read_known(known)
-    if found is not None and found.get("stamp") == stamp and found.get("hash"):
-        return str(found["hash"])
+    cached = cache / "hashes" / f"{name}.json"
+    entry = _read_known(cached)
+    if entry is not None and entry.get("stamp") == stamp and entry.get("hash"):
+        return str(entry["hash"])
     digest = hashlib.sha256(FORMAT.encode())
     for path in folder.files:
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     content = digest.hexdigest()[:32]
-    known.parent.mkdir(parents=True, exist_ok=True)
-    partial = known.with_suffix(f".{os.getpid()}")
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    partial = cached.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps({"stamp": stamp, "hash": content}), encoding="utf-8")
-    partial.replace(known)
+    partial.replace(cached)
     return content
 
 
 def _read_known(path: Path) -> Mapping[str, object] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        entry = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return cast("dict[str, object]", found) if isinstance(found, dict) else None
+    return cast("dict[str, object]", entry) if isinstance(entry, dict) else None
 
 
 def _stamp(path: Path) -> list[int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise CatalogueError(f"{path}: expected the catalogue's file: {error.strerror}") from error
-    return [found.st_size, found.st_mtime_ns, found.st_ino]
+    return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -71,8 +71,8 @@ class WebShop(IndexedTasks):
 
     name = "webshop"
     data: ClassVar[str] = os.environ.get("WEBSHOP_DATA", "")
-    """The folder of the catalogue; empty for the invented one. A subclass that has another one has a version
-    of its own, as `name_version` makes it."""
+    """The folder of the catalogue; empty for the invented one. A subclass with another catalogue has its own
+    version, as `name_version` makes it."""
     goal_kind: ClassVar[GoalKind] = _read_choice("WEBSHOP_GOALS", GOAL_KINDS)
     lengths: ClassVar[Lengths] = _read_choice("WEBSHOP_LENGTHS", LENGTHS)
     """How the search counts the length of a product's text: `lucene` in one byte, or `exact`."""
@@ -109,11 +109,11 @@ class WebShop(IndexedTasks):
     @classmethod
     def make_task(cls, split: str, index: int) -> JSONObject:
         catalogue = cls.catalogue()
-        place = SPLITS[split][0] + index
-        task_id = catalogue.goals.unshuffled(place)
+        position = SPLITS[split][0] + index
+        task_id = catalogue.goals.unshuffled(position)
         return {
             "id": f"webshop/{split}/{index}",
-            "goal": place,
+            "goal": position,
             "task_id": task_id,
             "instruction": catalogue.goal(task_id).instruction_text,
         }

@@ -26,7 +26,7 @@ GOAL_KINDS: dict[str, GoalKind] = {"human": "human", "synthetic": "synthetic"}
 SEED = 233
 """The seed of prices and of the order of the goals; the latter is WebShop's."""
 NO_LIMIT = 1_000_000.0
-"""The upper price of a goal that has none."""
+"""The upper price of a goal without a limit."""
 
 _LIMITS = tuple(10.0 * tens for tens in range(1, 100))
 _NEAREST = 4
@@ -63,12 +63,13 @@ def read_goal(fields: object) -> Goal:
         goal = _GOALS.validate_python(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole goal"
+        location = ".".join(map(str, first["loc"])) or "the whole goal"
         raise ValueError(
-            f"expected the fields of a goal of WebShop; {place}: {first['msg']}, not {first['input']!r:.80}"
+            f"expected the fields of a goal of WebShop; {location}: {first['msg']}, "
+            f"not {first['input']!r:.80}"
         ) from None
     if not goal.attributes:
-        raise ValueError("expected a goal of WebShop with at least one of 'attributes', and it has none")
+        raise ValueError("expected a goal of WebShop with at least one of 'attributes', got no attribute")
     return goal
 
 
@@ -98,13 +99,13 @@ class GoalWriter:
     def add(self, number: int, product: Product, price: float) -> None:
         """Add the goals of a product."""
         if self._kind == "human":
-            for place, row in enumerate(product.human):
+            for position, row in enumerate(product.human):
                 if row["attributes"]:
-                    self._append(number, place, draw_limit(price, self._rng), tuple(row["attributes"]))
+                    self._append(number, position, draw_limit(price, self._rng), tuple(row["attributes"]))
         elif product.instruction is not None and product.instruction_attributes:
             limit = draw_limit(price, self._rng)
-            for place in range(len(_combinations(product))):
-                self._append(number, place, limit, product.instruction_attributes)
+            for index in range(len(_combinations(product))):
+                self._append(number, index, limit, product.instruction_attributes)
 
     def write(self, folder: Path) -> None:
         """Write them, and their order."""
@@ -120,9 +121,9 @@ class GoalWriter:
         for name, column in columns.items():
             write_array(folder / f"goals_{self._kind}.{name}", column)
 
-    def _append(self, number: int, place: int, limit: float, attributes: tuple[str, ...]) -> None:
+    def _append(self, number: int, index: int, limit: float, attributes: tuple[str, ...]) -> None:
         self._products.append(number)
-        self._places.append(place)
+        self._places.append(index)
         self._limits.append(limit)
         if self._kind == "synthetic":
             self._attributes.append(attributes)
@@ -131,7 +132,7 @@ class GoalWriter:
         if self._kind == "human":
             return [1.0] * len(self._products)
         counts = Counter(attribute for attributes in self._attributes for attribute in attributes)
-        return [sum(1.0 / counts[one] for one in many) / len(many) for many in self._attributes]
+        return [sum(1.0 / counts[attribute] for attribute in many) / len(many) for many in self._attributes]
 
 
 class GoalTable:
@@ -163,18 +164,18 @@ class GoalTable:
             task_id: Its place before the goals were shuffled.
             product: That of `product_of`.
         """
-        limit, place = float(self._limits[task_id]), int(self._places[task_id])
+        limit, index = float(self._limits[task_id]), int(self._places[task_id])
         price = "" if limit == NO_LIMIT else f", and price lower than {limit:.2f} dollars"
         options: tuple[str, ...] | dict[str, str]
         if self._kind == "human":
-            row = product.human[place]
+            row = product.human[index]
             text, attributes, options = (
                 row["instruction"].strip("."),
                 row["attributes"],
                 tuple(row["options"]),
             )
         else:
-            options = combination = _combinations(product)[place]
+            options = combination = _combinations(product)[index]
             wanted = ", and ".join(f"{name}: {value}" for name, value in combination.items())
             text = f"{product.instruction}{' with ' if wanted else ''}{wanted}"
             attributes = product.instruction_attributes

@@ -26,17 +26,17 @@ class InvertedIndex:
         self._numbers = MappedArray(folder / f"{name}.numbers", "<u4")
         self._codes = MappedArray(folder / f"{name}.codes", "<u2")
 
-    def count(self, place: int) -> int:
+    def count(self, key_index: int) -> int:
         """Return how many products have a key."""
-        return int(self._starts[place + 1] - self._starts[place])
+        return int(self._starts[key_index + 1] - self._starts[key_index])
 
-    def numbers(self, place: int) -> NDArray[np.uint32]:
+    def numbers(self, key_index: int) -> NDArray[np.uint32]:
         """Return the numbers of the products that have a key, ascending."""
-        return self._numbers.part(int(self._starts[place]), int(self._starts[place + 1]))
+        return self._numbers.part(int(self._starts[key_index]), int(self._starts[key_index + 1]))
 
-    def codes(self, place: int) -> NDArray[np.uint16]:
+    def codes(self, key_index: int) -> NDArray[np.uint16]:
         """Return the code of each of these products."""
-        return self._codes.part(int(self._starts[place]), int(self._starts[place + 1]))
+        return self._codes.part(int(self._starts[key_index]), int(self._starts[key_index + 1]))
 
 
 class IndexWriter:

@@ -60,14 +60,14 @@ class _JsonStream:
                     continue
                 raise self._broken(expected, error) from None
             if end > len(self._text) - _TAIL and self._read_more():
-                continue  # a number may go on
+                continue  # a number may continue
             self._lines += self._text.count("\n", self._at, end)
             self._at = end
             return value
 
     def complain(self, expected: str) -> CatalogueError:
-        came = self._text[self._at : self._at + 40] or "the end of the file"
-        return CatalogueError(f"{self._path}, line {self._lines}: expected {expected}, not {came!r}")
+        text = self._text[self._at : self._at + 40] or "the end of the file"
+        return CatalogueError(f"{self._path}, line {self._lines}: expected {expected}, not {text!r}")
 
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
         if self._is_whole or len(self._text) - self._at > LONGEST_ENTRY:
@@ -76,9 +76,9 @@ class _JsonStream:
 
     def _broken(self, expected: str, error: json.JSONDecodeError) -> CatalogueError:
         line = self._lines + self._text.count("\n", self._at, error.pos)
-        came = self._text[max(self._at, error.pos - 20) : error.pos + 20] or "the end of the file"
+        text = self._text[max(self._at, error.pos - 20) : error.pos + 20] or "the end of the file"
         return CatalogueError(
-            f"{self._path}, line {line}: expected {expected} as JSON ({error.msg}); this came: {came!r}"
+            f"{self._path}, line {line}: expected {expected} as JSON ({error.msg}); got: {text!r}"
         )
 
     def _read_more(self) -> bool:

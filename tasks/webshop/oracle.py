@@ -13,8 +13,8 @@ def find_actions(catalogue: Catalogue, goal: Goal) -> list[str]:
     """Return the actions that find the product of a goal, choose its options and buy it."""
     number = catalogue.find_number(goal.asin)
     product = catalogue.product(number)
-    query, place = _find_query(catalogue, product, number)
-    turns = [f"click[{pages.NEXT.lower()}]"] * (place // pages.PAGE_SIZE)
+    query, rank = _find_query(catalogue, product, number)
+    turns = [f"click[{pages.NEXT.lower()}]"] * (rank // pages.PAGE_SIZE)
     values = _choose_values(product, goal)
     clicks = [product.asin.lower(), *values, pages.BUY.lower()]
     return [f"search[{query}]", *turns, *(f"click[{value}]" for value in clicks)]
@@ -24,9 +24,9 @@ def _find_query(catalogue: Catalogue, product: Product, number: int) -> tuple[st
     """Return the first query that finds a product, and the product's place among what it finds."""
     queries = (product.name, f"{product.name} {product.description}", product.searched_text)
     for query in map(_one_line, queries):
-        found = catalogue.search(query, Random(0))  # noqa: S311  (draws nothing)
-        if number in found[:MAX_RESULTS]:
-            return query, found.index(number)
+        results = catalogue.search(query, Random(0))  # noqa: S311  (draws nothing)
+        if number in results[:MAX_RESULTS]:
+            return query, results.index(number)
     query = f"<q> {product.query}"
     return query, catalogue.search(query, Random(0)).index(number)  # noqa: S311  (draws nothing)
 
@@ -40,8 +40,10 @@ def _choose_values(product: Product, goal: Goal) -> list[str]:
     wanted = goal.goal_options.values() if isinstance(goal.goal_options, dict) else goal.goal_options
     chosen: dict[str, str] = {}
     for value in wanted:
-        free = [(name, one) for name, many in product.options.items() if name not in chosen for one in many]
-        near = [(name, one) for name, one in free if one == value or is_chosen(value, [one])]
+        free = [
+            (name, value) for name, many in product.options.items() if name not in chosen for value in many
+        ]
+        near = [(name, option) for name, option in free if option == value or is_chosen(value, [option])]
         near.sort(key=lambda option: option[1] != value)
         chosen.update(near[:1])
     return list(chosen.values())

@@ -24,11 +24,11 @@ Paid: TypeAlias = tuple[NDArray[np.uint32], NDArray[np.float32]]
 class Term:
     """A term of a query that some product has."""
 
-    most: float
-    """What it pays at most."""
+    max_pay: float
+    """The most that it can pay."""
     weight: np.float32
-    place: int
-    """Its place in the index."""
+    key_index: int
+    """Its position in the index."""
     count: int
     """Products that have it."""
 
@@ -61,14 +61,14 @@ class TermPayments:
         """Return the terms of a query, those that can pay most first."""
         terms: list[Term] = []
         for text, repeats in Counter(analyse(query)).items():
-            place = self._index.keys.find(text)
-            if place is not None:
-                count = self._index.count(place)
+            key_index = self._index.keys.find(text)
+            if key_index is not None:
+                count = self._index.count(key_index)
                 weight = weight_of(repeats, self._documents, count)
                 # No rounded length is longer than the exact one, so the exact one never pays more.
-                most = float(weight - weight / self._peaks[place])
-                terms.append(Term(most, weight, place, count))
-        return sorted(terms, key=lambda term: (-term.most, term.place))
+                max_pay = float(weight - weight / self._peaks[key_index])
+                terms.append(Term(max_pay, weight, key_index, count))
+        return sorted(terms, key=lambda term: (-term.max_pay, term.key_index))
 
     def of_term(self, term: Term, some: NDArray[np.intp] | None) -> Paid:
         """Return the products that have a term, and what it pays for each.
@@ -76,7 +76,7 @@ class TermPayments:
         Args:
             some: Products, ascending, of which others are left out; `None` for all.
         """
-        numbers, codes = self._index.numbers(term.place), self._index.codes(term.place)
+        numbers, codes = self._index.numbers(term.key_index), self._index.codes(term.key_index)
         if some is None:
             return self._pay(term, numbers, codes)
         if len(some) * _LOOKUP_COST < len(numbers):
@@ -88,7 +88,7 @@ class TermPayments:
 
     def look_up(self, term: Term, some: NDArray[np.intp]) -> Paid:
         """Return those of a few products, ascending, that have a term, and what it pays for each."""
-        numbers, codes = self._index.numbers(term.place), self._index.codes(term.place)
+        numbers, codes = self._index.numbers(term.key_index), self._index.codes(term.key_index)
         at = np.searchsorted(numbers, some.astype(np.uint32))
         at[at == len(numbers)] = 0
         at = at[numbers.take(at) == some]

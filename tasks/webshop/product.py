@@ -64,19 +64,19 @@ class Product:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Product":
         """Return the product of a row."""
-        made: dict[str, Any] = {key: tuple(row[key]) for key in _LISTS}
-        made["options"] = {name: tuple(values) for name, values in row["options"].items()}
-        return cls(**{**row, **made})
+        members: dict[str, Any] = {key: tuple(row[key]) for key in _LISTS}
+        members["options"] = {name: tuple(values) for name, values in row["options"].items()}
+        return cls(**{**row, **members})
 
 
-_FIELDS = tuple(one.name for one in fields(Product))
+_FIELDS = tuple(field.name for field in fields(Product))
 
 
 def read_product(raw: object, where: str) -> Product | None:
     """Return the product of an entry of WebShop's file; `None` if WebShop leaves out such an asin.
 
     Raises:
-        CatalogueError: The entry is none of WebShop's.
+        CatalogueError: The entry is not a product of WebShop.
     """
     if not isinstance(raw, dict):
         raise CatalogueError(f"{where}: expected a product as a JSON object, not {raw!r:.80}")
@@ -107,8 +107,8 @@ def texts_of(value: object, what: str, where: str) -> tuple[str, ...]:
 def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str):
-        came = f"not {value!r:.80}" if key in entry else "and there is none"
-        raise CatalogueError(f"{where}: expected {key!r} as a text, {came}")
+        actual = f"not {value!r:.80}" if key in entry else "and it is missing"
+        raise CatalogueError(f"{where}: expected {key!r} as a text, {actual}")
     return value
 
 
@@ -143,15 +143,15 @@ def _options(entry: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]
     )
     if not isinstance(groups, dict):
         raise CatalogueError(f"{expected}, not {groups!r:.80}")
-    found: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = {}
     for name, contents in cast("dict[str, Any]", groups).items():
         if contents is None:
             continue
         try:
-            found[name.lower()] = tuple(_option(content["value"]) for content in contents)
+            options[name.lower()] = tuple(_option(content["value"]) for content in contents)
         except (AttributeError, KeyError, TypeError):
             raise CatalogueError(f"{expected}, not {contents!r:.80} in {name!r:.40}") from None
-    return found
+    return options
 
 
 def _option(value: str) -> str:

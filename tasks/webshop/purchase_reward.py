@@ -34,7 +34,7 @@ def score_purchase(
     kind = _score_type(product, goal)
     sought = _sought_options(goal)
     attributes = sum(_has_attribute(product, attribute) for attribute in goal.attributes)
-    chosen = sum(is_chosen(one, options.values()) for one in sought)
+    chosen = sum(is_chosen(wanted, options.values()) for wanted in sought)
     is_cheap = price <= goal.price_upper
     parts = len(goal.attributes) + len(sought) + 1
     reward = (attributes + chosen + is_cheap) / parts * kind["r_type"]
@@ -91,8 +91,8 @@ def _colour_of(value: Any) -> object:
     return next((colour for colour in _COLOURS if colour in value), value)
 
 
-def _is_alike(one: object, other: object) -> bool:
-    ratio = fuzz.token_set_ratio(_ascii(one), _ascii(other), processor=utils.default_process)
+def _is_alike(first: object, second: object) -> bool:
+    ratio = fuzz.token_set_ratio(_ascii(first), _ascii(second), processor=utils.default_process)
     return round(ratio) > _ALIKE
 
 

@@ -38,7 +38,7 @@ class Ranking:
         self._payments = TermPayments(folder, documents, average_length, lengths)
         self._ranks = MappedArray(folder / "asins.ranks", "<u4").values
         self._zeros: deque[NDArray[np.float64]] = deque(maxlen=_MAX_KEPT)
-        """Scores of ended searches, 0 again: making them anew takes a millisecond in a large catalogue."""
+        """Scores of ended searches, 0 again: recreating them takes a millisecond in a large catalogue."""
         self._turns = threading.Semaphore(_MAX_AT_ONCE)
 
     def find(self, query: str, limit: int) -> list[int]:
@@ -86,14 +86,14 @@ class _ProductSearch:
 
     def run(self, terms: list[Term]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return products, among them the best ones, and their scores."""
-        rest = total = sum(term.most for term in terms)
+        rest = total = sum(term.max_pay for term in terms)
         for done, term in enumerate(terms):
             if total - rest > rest and sum(other.count for other in terms[done:]) > self._few:
                 self._narrow(terms[done:], rest)
             numbers, paid = self._payments.of_term(term, self._left)
             self._note_seen(numbers)
             self._scores[numbers.astype(np.intp)] += paid  # converted once, not twice
-            rest -= term.most
+            rest -= term.max_pay
         if self._left is None:
             scored = self._scored()
             scores = self._scores if scored is None else self._scores.take(scored)
@@ -151,14 +151,14 @@ class _ProductSearch:
         if scored is None:
             self._left = np.flatnonzero(self._scores >= bound)
         else:
-            kept = scored.compress(self._scores.take(scored) >= bound)
-            self._left = np.sort(kept) if self._left is None else kept
+            eligible = scored.compress(self._scores.take(scored) >= bound)
+            self._left = np.sort(eligible) if self._left is None else eligible
 
 
 def _find_high(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the places of some high scores: the best of each block, and of these the best."""
     block = len(scores) // _BLOCKS
-    if block < 2:  # noqa: PLR2004  (a block of one is none)
+    if block < 2:  # noqa: PLR2004  (a block of one score bounds nothing)
         return np.argsort(scores)[-_TRIED:]
     blocks = scores[: block * _BLOCKS].reshape(_BLOCKS, block)
     columns = blocks.argmax(axis=1)

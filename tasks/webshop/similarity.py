@@ -50,8 +50,8 @@ ROUNDED_LENGTHS = np.array(
 
 def invert_lengths(lengths: NDArray[np.float32], average: float) -> NDArray[np.float32]:
     """Return the inverse length of documents that have so many terms."""
-    one, k1, b = np.float32(1), np.float32(SATURATION), np.float32(LENGTH_WEIGHT)
-    return (one / (k1 * ((one - b) + b * lengths / np.float32(average)))).astype(np.float32)
+    unit, k1, b = np.float32(1), np.float32(SATURATION), np.float32(LENGTH_WEIGHT)
+    return (unit / (k1 * ((unit - b) + b * lengths / np.float32(average)))).astype(np.float32)
 
 
 def make_growth_table(average: float, counts: NDArray[np.uint32]) -> NDArray[np.float32]:

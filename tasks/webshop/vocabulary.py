@@ -39,7 +39,7 @@ class Vocabulary:
 
 @cache
 def read_vocabulary() -> Vocabulary:
-    """Return the words of the file beside this module."""
+    """Return the words of the file next to this module."""
     read: dict[str, Any] = tomllib.loads(
         Path(__file__).with_name("invented.toml").read_text(encoding="utf-8")
     )

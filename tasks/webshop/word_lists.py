@@ -1,4 +1,4 @@
-"""The lists of words in the file beside this module."""
+"""The lists of words in the file next to this module."""
 
 import tomllib
 from functools import cache

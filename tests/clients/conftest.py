@@ -97,6 +97,11 @@ def running(command: list[str], url: str, **environment: str) -> Iterator[str]:
             process.wait(20)
 
 
+def two_hosts(folder: Path) -> dict[str, str]:
+    """Return the variables of a server with two hosts, which share a record in a folder."""
+    return {"ORS_WORKERS": "2", "ORS_STORE": str(folder / "episodes.db")}
+
+
 def serve_command(environments: tuple[str, ...], port: int, packages: Path | None = None) -> list[str]:
     """Spells the command that serves environments, which may import what stands in the folder `packages`."""
     borrow = f"import sys; sys.path.append({str(packages)!r}); " if packages else ""
@@ -163,14 +168,19 @@ def server_url(serve_for_all: Callable[..., str]) -> str:
     )
 
 
-@pytest.fixture(scope="session", params=["refenv is the default one", "secondenv is the default one"])
-def acceptance_url(request: pytest.FixtureRequest, serve_for_all: Callable[..., str]) -> str:
-    """The URL of a server with the four acceptance environments, whose default one matters to no test."""
-    if request.param.startswith("refenv"):
+@pytest.fixture(scope="session", params=["one host", "two hosts"])
+def acceptance_url(
+    request: pytest.FixtureRequest,
+    serve_for_all: Callable[..., str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:
+    """The URL of a server with the acceptance environments; which is its default matters to no test."""
+    if request.param == "one host":
         url: str = request.getfixturevalue("server_url")
         return url
+    names = ("SecondEnv", "TermEnv", "RefEnv", "IndexEnv")
     return serve_for_all(
-        None, *(f"{REFENV}:{name}" for name in ("SecondEnv", "TermEnv", "RefEnv", "IndexEnv"))
+        None, *(f"{REFENV}:{name}" for name in names), **two_hosts(tmp_path_factory.mktemp("hosts"))
     )
 
 

@@ -90,7 +90,7 @@ def test_skyrl_gym_tells_the_model_which_form_a_call_has(skyrl, url):
     assert seen["done"] == [False, False, True]
     none, broken = (turn[0]["content"] for turn in seen["observations"][:2])
     assert "expected a call of a tool (climb, jump, slip, look)" in none
-    assert "came '{broken'" in broken
+    assert "got '{broken'" in broken
     assert returns_of(url, seen["session_id"]).steps == 0
 
 

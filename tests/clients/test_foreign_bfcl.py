@@ -196,7 +196,7 @@ def test_an_unknown_category_is_named_with_the_nearest():
 
 
 def test_a_task_of_another_category_is_refused(base):
-    with pytest.raises(ValueError, match=r"expected the id of a task of bfcl/multi_turn_base.*came 'x'"):
+    with pytest.raises(ValueError, match=r"expected the id of a task of bfcl/multi_turn_base.*got 'x'"):
         base({"id": "x"})
 
 

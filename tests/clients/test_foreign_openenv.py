@@ -156,7 +156,7 @@ def test_a_server_that_does_not_run_is_named():
 
 
 def test_a_task_without_arguments_of_reset_is_refused(serve):
-    with pytest.raises(ValueError, match="expected a task with the arguments of reset, came"):
+    with pytest.raises(ValueError, match="expected a task with the arguments of reset, got"):
         from_openenv(f"ws://{serve('guess')}")({"id": "x"})
 
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_served_is_named(reference, words):
 @pytest.mark.parametrize("source", ["inspect", "verifiers"])
 def test_a_file_that_is_not_there_is_named(source):
     with pytest.raises(
-        UnknownEnvironmentError, match=r"expected a Python file at .*nowhere\.py; there is none"
+        UnknownEnvironmentError, match=r"expected a Python file at .*nowhere\.py, which does not exist"
     ):
         load_source(source).load("nowhere.py:task")
 
@@ -207,7 +207,7 @@ def test_a_python_without_the_package_is_named_with_the_commands_that_mend_it(so
 
 
 async def test_a_task_of_another_environment_and_too_long_an_answer_are_refused(sums):
-    with pytest.raises(ValueError, match=r"expected index and id of a task of inspect_.*came 0 and 'x'"):
+    with pytest.raises(ValueError, match=r"expected index and id of a task of inspect_.*got 0 and 'x'"):
         sums({"index": 0, "id": "x"})
     async with open_environment(sums) as client:
         session = await client.create(split="test", index=0)

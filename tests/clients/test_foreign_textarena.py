@@ -204,7 +204,7 @@ def test_other_names_and_splits_without_tasks_are_refused():
         from_textarena("Wordl-v0")
     with pytest.raises(EnvironmentDefinitionError, match="is listed as broken: an invalid move earns a text"):
         textarena_games.SOURCE.load("Slitherlink-v0")
-    with pytest.raises(EnvironmentDefinitionError, match="expected at least one task, came train_tasks=0"):
+    with pytest.raises(EnvironmentDefinitionError, match="expected at least one task, got train_tasks=0"):
         from_textarena("FrozenLake-v0", train_tasks=0, test_tasks=0)
 
 

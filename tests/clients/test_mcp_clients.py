@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.conftest import two_hosts
+
 ROOT = Path(__file__).parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "mcp_fixture.py"
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -19,10 +21,13 @@ OVER = "The episode is over."
 RESULT_KEY = "org.openrewardstandard/result"
 
 
-@pytest.fixture(scope="module")
-def episode(serve_with: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
+@pytest.fixture(scope="module", params=["one host", "two hosts"])
+def episode(
+    request: pytest.FixtureRequest, serve_with: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[str, str]]:
     """Starts episodes of the counter; each is given by its URL and its server's."""
-    url = serve_with(None, f"{FIXTURE}:Counter")
+    hosts = two_hosts(tmp_path_factory.mktemp("hosts")) if request.param == "two hosts" else {}
+    url = serve_with(None, f"{FIXTURE}:Counter", **hosts)
 
     def start(session_id: str) -> tuple[str, str]:
         body = b'{"env_name": "counter", "split": "test", "index": 0}'

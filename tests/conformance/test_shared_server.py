@@ -19,7 +19,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import EpisodePolicy, ToolOutput, tool
-from ors_server.client.client_options import ClientOptions, Reach
+from ors_server.client.client_options import ClientOptions, HttpPool
 from ors_server.client.mcp_connection import connect
 from ors_server.sessions.session_call import MAX_READERS
 from tests.fixtures.single_task import SingleTask
@@ -189,7 +189,7 @@ class Player:
             assert answer.json() == {"sid": session_id}
             return
         root = str(self.http.base_url).rstrip("/")
-        async with connect(f"{root}/mcp", Reach(root, None, ClientOptions()), "auto") as mcp:
+        async with connect(f"{root}/mcp", HttpPool(root, None, ClientOptions()), "auto") as mcp:
             assert (await mcp.method("delete", {"session_id": session_id}))["deleted"] is True
 
 

@@ -53,7 +53,7 @@ def test_the_echo_repeats_the_last_message_and_nothing_of_it_stays():
         assert ask(judge.url, {"messages": messages})["choices"][0]["message"]["content"] == "GRADE: C"
         parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
         assert ask(judge.url, {"messages": parts})["choices"][0]["message"]["content"] == "a\nb"
-        assert judge.asked == 2
+        assert judge.questions == 2
         bodies: list[object] = [{}, [], {"messages": []}, {"messages": [{"content": 3}]}]
         for wrong in bodies:
             with pytest.raises(urllib.error.HTTPError, match="400"):

@@ -47,8 +47,8 @@ async def test_a_process_that_hangs_or_ends_is_started_again(environment):
 
 @pytest.mark.parametrize("environment", [troubled.Holding, troubled.Ending])
 async def test_an_answer_that_hangs_or_ends_the_grader_is_named(environment, monkeypatch):
-    monkeypatch.setattr("ors_server.audit.study.BATCH_SECONDS", 12.0)
-    monkeypatch.setattr("ors_server.audit.study.ALONE_SECONDS", 8.0)
+    monkeypatch.setattr("ors_server.audit.audit_context.BATCH_SECONDS", 12.0)
+    monkeypatch.setattr("ors_server.audit.audit_context.ALONE_SECONDS", 8.0)
     report = await audit(environment, only("H2"))
     (found,) = report.classes
     assert found.id == "H2"

@@ -85,7 +85,7 @@ async def test_chance_plays_the_same_again(tmp_path):
     again = await evaluated("qa", RandomAgent(), tmp_path / "again")
 
     def facts(attempts):
-        return sorted((one.place, one.seed, one.steps, one.episode_return) for one in attempts)
+        return sorted((one.key, one.seed, one.steps, one.episode_return) for one in attempts)
 
     assert facts(first) == facts(again)
 

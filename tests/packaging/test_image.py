@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.app import make_keyring
+from ors_server.model.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 KEY = "trainer:tests:0123456789abcdef"
 
@@ -63,6 +66,14 @@ def test_the_default_command_serves_with_keys_and_is_healthy(installation, image
         healthy = installation.run(*image.healthcheck(), **variables)
         assert healthy.returncode == 0, healthy.stderr
         assert fetch(port, "/list_environments", **{"X-API-Key": KEY.rpartition(":")[2]})[0] == 200
+
+
+@pytest.mark.parametrize("page", ["docs/docker.md", "Dockerfile"])
+def test_the_documented_keys_are_ones_that_the_server_takes(page):
+    documented = re.findall(r"ORS_API_KEYS=(\S+)", (ROOT / page).read_text())
+    assert documented
+    for keys in documented:
+        assert not make_keyring(Settings(api_keys=keys)).is_open
 
 
 def test_the_image_runs_as_a_user_without_rights(image):

@@ -21,17 +21,24 @@ async def open_memory():
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
 def open_inner(request, tmp_path):
-    """Opens stores of one kind, each of them empty."""
+    """Opens stores of one kind, each of them empty; the one before, which is closed, is removed."""
     if request.param == "memory":
         return open_memory
-    places = iter(range(10_000))
+    urls: list[str] = []
 
-    async def open_sql():
-        if request.param == "sqlite":
-            return await open_store(str(tmp_path / f"{next(places)}.db"))
-        return await open_store(request.getfixturevalue("postgres").create_database())
+    async def open_file():
+        for path in tmp_path.glob("games.db*"):
+            path.unlink()
+        return await open_store(str(tmp_path / "games.db"))
 
-    return open_sql
+    async def open_database():
+        server = request.getfixturevalue("postgres")
+        if urls:
+            server.drop_database(urls.pop())
+        urls.append(server.create_database())
+        return await open_store(urls[0])
+
+    return open_file if request.param == "sqlite" else open_database
 
 
 @pytest.mark.parametrize("door", DOORS)

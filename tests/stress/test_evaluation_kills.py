@@ -58,6 +58,6 @@ def test_a_run_that_ends_at_random_moments_is_whole_in_the_end(tmp_path, blow):
     assert process.returncode == 0, complaint
     attempts = ended(folder)
     assert attempts[: len(known)] == known
-    assert len({attempt.place for attempt in attempts}) == len(attempts) == 6 * ATTEMPTS
+    assert len({attempt.key for attempt in attempts}) == len(attempts) == 6 * ATTEMPTS
     assert len({attempt.episode_id for attempt in attempts}) == len(attempts)
     assert all(attempt.episode_return == 1.0 for attempt in attempts)

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ import anyio
 import pytest
 from pydantic import ValidationError
 
-from ors_server import tool
+from ors_server import __version__, tool
 from ors_server.app import App, create_app, make_keyring, sandbox_request, session_options
 from ors_server.model import settings as settings_module
 from ors_server.model.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
@@ -133,6 +134,20 @@ async def test_before_the_start_every_request_is_told_to_come_back(wire):
     scope = {"type": "http", "method": "GET", "path": "/health", "headers": [(b"host", b"localhost")]}
     await app(scope, wire.receive, wire.send)
     assert (await wire.from_app.receive())["status"] == 503
+
+
+@pytest.mark.parametrize("keys", ["", "trainer:me:0123456789abcdef0123"])
+async def test_the_address_itself_names_the_doors_and_the_version(wire, keys):
+    app = create_app([Tiny], Settings(api_keys=keys))
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    async with app.running():
+        await app(scope, wire.receive, wire.send)
+        assert (await wire.from_app.receive())["status"] == 200
+        answer = json.loads((await wire.from_app.receive())["body"])
+        assert (answer["name"], answer["version"]) == ("ors-server", __version__)
+        assert answer["documentation"].startswith("https://")
+        control = "/_ors/openapi.json"
+        assert answer["doors"] == {"ors": "/list_environments", "mcp": "/mcp", "control": control}
 
 
 async def test_websockets_are_closed(wire):

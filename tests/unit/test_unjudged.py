@@ -19,7 +19,7 @@ from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
 from ors_server.doors.control.episodes import EpisodeEntry
 from ors_server.evaluation.attempt_runner import AttemptEnd, Ending, judge
-from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import AttemptKey, AttemptStatus
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episode_file import read_episode
 from ors_server.export.episodes import UNJUDGED, ExportCounts, judged_return
@@ -223,7 +223,7 @@ async def test_an_agent_of_an_evaluation_that_plays_itself_has_no_return_either(
                 await anyio.lowlevel.checkpoint()
             await session.call("finish", {"answer": "42"})
 
-    place = AttemptPlace("train", 0, 1)
+    place = AttemptKey("train", 0, 1)
     attempt, _ = await attempt_with(WAYS[way].environment(), ScriptedAgent(play), place)
     assert (attempt.status, attempt.episode_return, attempt.last_reward) == ("errored", None, None)
     assert attempt.error is not None

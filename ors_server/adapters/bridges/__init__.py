@@ -29,12 +29,12 @@ class ServedEnvironment:
 
     def request(self, index: int, seed: int | None = None) -> dict[str, Any]:
         """Return the fields that request the task at a position, from 0."""
-        asked: dict[str, Any] = {"split": self.split, "index": index}
+        fields: dict[str, Any] = {"split": self.split, "index": index}
         if seed is not None:
-            asked["seed"] = seed
+            fields["seed"] = seed
         if self.policy:
-            asked["policy"] = dict(self.policy)
-        return asked
+            fields["policy"] = dict(self.policy)
+        return fields
 
 
 def to_verifiers(
@@ -75,7 +75,7 @@ def to_skyrl_gym(
     """Make a skyrl-gym `BaseTextEnv` class that plays an environment of a server.
 
     Register it with `skyrl_gym.register(id="ors", entry_point=to_skyrl_gym(url))`. The `extras` of an
-    instance name its task: `index` (default 0), and `split` and `seed` if wanted; `max_turns` defaults
+    instance name its task: `index` (default 0), and `split` and `seed` on request; `max_turns` defaults
     to 20. The model writes calls as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
 
     Raises:
@@ -83,8 +83,8 @@ def to_skyrl_gym(
     """
     _require("to_skyrl_gym", "skyrl-gym", ("0.4", "0.5"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
-    made: type[Any] = import_module(f"{__name__}.skyrl_env").make_class(served)
-    return made
+    environment_class: type[Any] = import_module(f"{__name__}.skyrl_env").make_class(served)
+    return environment_class
 
 
 def to_openenv(
@@ -105,8 +105,8 @@ def to_openenv(
     """
     _require("to_openenv", "openenv-core", ("0.3", "0.4"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
-    made: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
-    return made
+    environment_class: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
+    return environment_class
 
 
 def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
@@ -115,11 +115,11 @@ def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
     wanted = f"{bridge} expected {package} from {low} up to, not including, {high}"
     command = package_hint(f"{package}>={low},<{high}")
     try:
-        found = version(package)
+        installed = version(package)
     except PackageNotFoundError as error:
-        raise InvalidRequestError(f"{wanted}, and it is not installed: {command}") from error
-    if not _numbers(low) <= _numbers(found) < _numbers(high):
-        raise InvalidRequestError(f"{wanted}, came version {found}: {command}")
+        raise InvalidRequestError(f"{wanted}, but {package} is not installed: {command}") from error
+    if not _numbers(low) <= _numbers(installed) < _numbers(high):
+        raise InvalidRequestError(f"{wanted}, got version {installed}: {command}")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -11,6 +11,8 @@ _MAX_SERVERS = 64
 
 def shared_client(served: ServedEnvironment) -> Client:
     """Return the client of a server; a forked process gets its own."""
+    # The process id is part of the key: a forked worker of a trainer must not use its parent's
+    # connections.
     return _client(os.getpid(), served.url, served.api_key)
 
 

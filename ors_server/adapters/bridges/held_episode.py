@@ -10,7 +10,7 @@ from ors_server.client.session_summary import Summary
 
 
 class HeldEpisode:
-    """An episode whose context a task of its own holds open."""
+    """An episode whose context is held open by a separate task."""
 
     def __init__(self, served: ServedEnvironment, index: int, seed: int | None = None) -> None:
         self._served = served
@@ -20,10 +20,13 @@ class HeldEpisode:
 
     async def open(self) -> AsyncEpisode:
         """Create the session and return the episode."""
+        # An anyio context must be left by the task that entered it, so that one task holds it from the start
+        # to the end.
         opened: asyncio.Future[AsyncEpisode] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(opened))
         waiting: list[asyncio.Future[Any]] = [opened, self._task]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        # If the task ended first, it has raised; that error is what the trainer must see.
         return opened.result() if opened.done() else await self._failed(self._task)
 
     async def close(self) -> Summary | None:

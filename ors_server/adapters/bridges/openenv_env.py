@@ -61,12 +61,12 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
     ) -> ResetObservation:
         """Open the episode of a task; the one before is deleted."""
         self.close()
-        asked = self.served.request(index, seed)
-        asked["split"] = split or self.served.split
+        request = self.served.request(index, seed)
+        request["split"] = split or self.served.split
         if episode_id:
-            asked["labels"] = {"openenv_episode_id": episode_id}
+            request["labels"] = {"openenv_episode_id": episode_id}
         client = shared_client(self.served)
-        episode = self._episode = self._open.enter_context(client.episode(self.served.environment, **asked))
+        episode = self._episode = self._open.enter_context(client.episode(self.served.environment, **request))
         self._steps = 0
         return ResetObservation(prompt=episode.prompt(), tools=self._tools(), session_id=episode.session_id)
 
@@ -87,6 +87,7 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
         self._steps += 1
         result = self._playing().call(action.tool_name, action.arguments)
         if result.is_unjudged:
+            # `None` would be taken for a reward of 0 by a trainer that adds up rewards.
             self._playing().summary().check_judged()
         if result.finished:
             self._playing().check().check_judged()

@@ -51,10 +51,10 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
         del prompt
         self.close()
         self.turns = 0
-        asked = self._served.request(int(self._extras.get("index", 0)), self._extras.get("seed"))
-        asked["split"] = self._extras.get("split", self._served.split)
+        request = self._served.request(int(self._extras.get("index", 0)), self._extras.get("seed"))
+        request["split"] = self._extras.get("split", self._served.split)
         client = shared_client(self._served)
-        self._episode = self._open.enter_context(client.episode(self._served.environment, **asked))
+        self._episode = self._open.enter_context(client.episode(self._served.environment, **request))
         self._listing = self._episode.tools()
         said = [
             {"role": message.role, "content": text_of(message.blocks)} for message in self._episode.messages()
@@ -70,9 +70,12 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
                 reward that says so.
         """
         self.turns += 1
+        # The ledger's total before and after: it holds penalties and rewards of calls that were answered
+        # late.
         before = self.episode.ledger.total
         texts = self._play(action)
         done = self.episode.finished or self.turns >= self.max_turns
+        # Beyond `max_turns` the episode may still be open: its figures are compared all the same.
         if done:
             self.episode.check().check_judged()
         return BaseTextEnvStepOutput(

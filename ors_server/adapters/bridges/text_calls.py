@@ -29,8 +29,8 @@ def read_moves(text: str, listing: ToolListing) -> list[Move]:
     moves: list[Move] = []
     rest = text
     while OPENING in rest:
-        body, found, rest = rest.partition(OPENING)[2].partition(CLOSING)
-        if not found:
+        body, closing, rest = rest.partition(OPENING)[2].partition(CLOSING)
+        if not closing:
             raise TextCallError(f"expected {CLOSING} after {OPENING}, and the text ends without it")
         moves.append(_read_move(body.strip()))
     if moves:
@@ -63,7 +63,7 @@ def _read_move(body: str) -> Move:
     try:
         call: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise TextCallError(f"expected a JSON object {_form()}, came {body[:80]!r}: {error}") from error
+        raise TextCallError(f"expected a JSON object {_form()}, got {body[:80]!r}: {error}") from error
     fields = cast("dict[str, Any]", call) if isinstance(call, dict) else {}
     name, arguments = fields.get("name"), fields.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict):

@@ -1,6 +1,6 @@
 """A reward function of TRL's trainers for the rollouts of `trl.experimental.openreward`.
 
-TRL keeps the last reward that is not null, and goes on after an answer that is an error. Under the policy
+TRL keeps the last reward that is not null, and continues after an answer that is an error. Under the policy
 `emit="dense"` that would train on what was paid before a judgement failed. The server's answers count the
 steps whose judgement failed, so that a rollout with such a step can be left out. This module imports nothing
 of TRL, whose rollouts it reads by their attributes.
@@ -23,7 +23,7 @@ def trl_returns(environments: Sequence[Any], **_: Any) -> list[float | None]:
     Args:
         environments: The trainer's environments, made by `OpenRewardSpec.environment_factory`, with
             `rewards` and `metadata` of every call in their order, and `finished`.
-        **_: What else TRL passes to reward functions.
+        **_: Other arguments that TRL passes to reward functions.
     """
     return [_return_of(environment) for environment in environments]
 

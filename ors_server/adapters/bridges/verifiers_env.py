@@ -27,7 +27,7 @@ NO_TEXT = "(no output)"
 
 
 class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a package that is not here
-    """Rollouts on a server; each opens an episode of its own and deletes it at the end."""
+    """Rollouts on a server; each opens its own episode and deletes it at the end."""
 
     def __init__(self, served: ServedEnvironment, num_tasks: int | None = None, **options: Any) -> None:
         """List the tasks of the split; `options` are those of `MultiTurnEnv`."""
@@ -41,8 +41,10 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
         try:
             episode = await held.open()
             listing = state[LISTING] = await episode.tools()
-            state["prompt"] = self._system() + [_message(said) for said in await episode.messages()]
+            state["prompt"] = self._system() + [_message(message) for message in await episode.messages()]
         except OrsServerError as error:
+            # An `InfraError` makes verifiers leave the rollout out of training; any other error would end the
+            # run.
             raise vf.InfraError(str(error)) from error
         state["ors_session_id"] = episode.session_id
         state["ors_play"] = episode
@@ -83,6 +85,7 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
             return
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
+            # A record of an episode with a failed or ungraded step has a sum that is no return.
             why = "the environment's own code failed" if summary.failed_steps else summary.why_unjudged
             if summary.phase == "failed":
                 why = why or "the environment failed"
@@ -95,7 +98,7 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
 
 
 async def ors_return(state: Any) -> float:
-    """Return the return in the server's record; a rollout that has none has an error in its state."""
+    """Return the return in the server's record; a rollout without a return has an error in its state."""
     recorded = state.get(SUMMARY, {}).get("return")
     if recorded is None:
         raise vf.InfraError(f"the rollout has no return: {state.get('error')}")
@@ -115,6 +118,7 @@ def _rows(served: ServedEnvironment, num_tasks: int | None) -> Any:
     with Client(served.url, served.api_key) as client:
         count = client.num_tasks(served.split, served.environment)
     count = count if num_tasks is None else min(count, num_tasks)
+    # Each row needs a prompt; `setup_state` replaces it.
     blank = [{"role": "user", "content": ""}]
     return Dataset.from_list(
         [
@@ -124,12 +128,12 @@ def _rows(served: ServedEnvironment, num_tasks: int | None) -> Any:
     )
 
 
-def _message(said: Message) -> Any:
-    if said.role == "system":
-        return vf.SystemMessage(content=text_of(said.blocks))
-    if said.role == "assistant":
-        return vf.AssistantMessage(content=text_of(said.blocks))
-    return vf.UserMessage(content=_content(said.blocks))
+def _message(message: Message) -> Any:
+    if message.role == "system":
+        return vf.SystemMessage(content=text_of(message.blocks))
+    if message.role == "assistant":
+        return vf.AssistantMessage(content=text_of(message.blocks))
+    return vf.UserMessage(content=_content(message.blocks))
 
 
 def _content(blocks: Any) -> Any:
@@ -146,12 +150,12 @@ def _content(blocks: Any) -> Any:
     return parts
 
 
-async def _answers(episode: AsyncEpisode, listing: ToolListing, said: Any) -> list[Any]:
+async def _answers(episode: AsyncEpisode, listing: ToolListing, message: Any) -> list[Any]:
     """Make the calls of a message, up to the end of the episode, and return their results as messages."""
-    calls = getattr(said, "tool_calls", None) or []
+    calls = getattr(message, "tool_calls", None) or []
     last = listing.terminal_tool
     if not calls and last is not None:
-        text = said.content if isinstance(said.content, str) else ""
+        text = message.content if isinstance(message.content, str) else ""
         result = await episode.call(last.name, {} if last.arg is None else {last.arg: text})
         return [vf.UserMessage(content=result.text or NO_TEXT)]
     return [vf.ToolMessage(tool_call_id=call.id, content=await _played(episode, call)) for call in calls]

@@ -1,4 +1,4 @@
-"""Plays BFCL's multi-turn tasks, one after another, in a process of its own.
+"""Plays BFCL's multi-turn tasks, one after another, in a separate process.
 
 It is imported by its path, in the Python that has bfcl-eval. It imports only the standard library and
 bfcl-eval. Calls are made by name with arguments; nothing evaluates a text. BFCL's own checkers judge each
@@ -64,14 +64,14 @@ class BfclSession:
         self._is_right = True
 
     def reset(self) -> None:
-        """Do nothing between two sessions: `begin` makes everything anew."""
+        """Do nothing between two sessions: `begin` creates everything from scratch."""
 
     def list_tasks(self) -> list[dict[str, Any]]:
         """Return each task: id, turns of the user, reference solution as calls per turn, classes of tools."""
         return [
             {
                 "id": task["id"],
-                "turns": ["\n".join(said["content"] for said in turn) for turn in task["question"]],
+                "turns": ["\n".join(message["content"] for message in turn) for turn in task["question"]],
                 "solution": [[self._read(task, call) for call in turn] for turn in solution],
                 "classes": task["involved_classes"],
             }
@@ -84,7 +84,7 @@ class BfclSession:
         return {name: _tools_of(name) for name in names}
 
     def begin(self, index: int, calls: list[Call] | None = None) -> None:
-        """Start a task from its beginning and make calls that were made before; `reply` ends a turn."""
+        """Start a task from its beginning and repeat earlier calls; `reply` ends a turn."""
         mpmath.mp.dps = 15  # MathAPI changes these two for the whole process
         decimal.setcontext(decimal.Context())
         task = self._tasks[index]
@@ -110,6 +110,8 @@ class BfclSession:
         solution = self._solutions[self._index][self._turn]
         expected = [_run(self._reference, call) for call in solution]
         if solution:
+            # A turn without a solution asks for something that the tools cannot do: calls are then allowed,
+            # and nothing is compared.
             self._is_right = self._is_right and self._calls_in_turn > 0 and self._judge(expected)
         self._turn += 1
         self._calls_in_turn = 0
@@ -121,13 +123,13 @@ class BfclSession:
         return bool(states["valid"] and response_checker(self._results, expected, self._turn)["valid"])
 
     def _instances(self, task: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        instances: dict[str, Any] = {}
         for name in task["involved_classes"]:
-            made[name] = getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[name]), name)()
+            instances[name] = getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[name]), name)()
             if name not in STATELESS_CLASSES:
                 config = copy.deepcopy(task["initial_config"].get(name, {}))
-                made[name]._load_scenario(config, long_context=self._is_long)  # noqa: SLF001  (BFCL's own way)
-        return made
+                instances[name]._load_scenario(config, long_context=self._is_long)  # noqa: SLF001  (BFCL's own way)
+        return instances
 
     @staticmethod
     def _read(task: dict[str, Any], text: str) -> Call:
@@ -135,10 +137,10 @@ class BfclSession:
         name, args, kwargs = _parse(text)
         if args:
             classes = (
-                getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[one]), one)
-                for one in task["involved_classes"]
+                getattr(importlib.import_module(CLASS_FILE_PATH_MAPPING[class_name]), class_name)
+                for class_name in task["involved_classes"]
             )
-            method = next(getattr(one, name) for one in classes if hasattr(one, name))
+            method = next(getattr(cls, name) for cls in classes if hasattr(cls, name))
             kwargs = {
                 **dict(zip(list(inspect.signature(method).parameters)[1:], args, strict=False)),
                 **kwargs,
@@ -162,32 +164,33 @@ def _tools_of(class_name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(given: dict[str, Any]) -> dict[str, Any]:
+def _schema(parameter: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema that BFCL's description of a parameter means."""
-    made: dict[str, Any] = {}
-    kind = _TYPES.get(given["type"], given["type"]) if "type" in given else None
+    schema: dict[str, Any] = {}
+    kind = _TYPES.get(parameter["type"], parameter["type"]) if "type" in parameter else None
     if kind is not None:
-        made["type"] = kind
-    if "description" in given:
-        made["description"] = given["description"].strip()
-    if "properties" in given:
-        made["properties"] = {name: _schema(one) for name, one in given["properties"].items()}
-        made["required"] = list(given.get("required", []))
-    if "items" in given:
-        made["items"] = _schema(given["items"])
-    if given.get("default", "None") != "None":
-        made["default"] = given["default"]
-    if "enum" in given:
-        made["enum"] = given["enum"]
-    return made
+        schema["type"] = kind
+    if "description" in parameter:
+        schema["description"] = parameter["description"].strip()
+    if "properties" in parameter:
+        schema["properties"] = {name: _schema(part) for name, part in parameter["properties"].items()}
+        schema["required"] = list(parameter.get("required", []))
+    if "items" in parameter:
+        schema["items"] = _schema(parameter["items"])
+    # BFCL writes "None" where a parameter has no default.
+    if parameter.get("default", "None") != "None":
+        schema["default"] = parameter["default"]
+    if "enum" in parameter:
+        schema["enum"] = parameter["enum"]
+    return schema
 
 
 def _parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Read a call of a solution, which is written as Python with literals."""
     node = ast.parse(text.strip(), mode="eval").body
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise TypeError(f"expected a call of a function in the solution, came {text!r}")
-    args = [ast.literal_eval(one) for one in node.args]
+        raise TypeError(f"expected a call of a function in the solution, got {text!r}")
+    args = [ast.literal_eval(argument) for argument in node.args]
     return (
         node.func.id,
         args,
@@ -202,6 +205,7 @@ def _run(instances: dict[str, Any], text: str) -> str:
 
 def _call(instances: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Call a public method of the last instance that has it, as BFCL's executor does."""
+    # Names with an underscore, and attributes that are no methods, are not the agent's to call.
     owners = [
         instance
         for instance in instances.values()
@@ -214,6 +218,7 @@ def _call(instances: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: d
             _check_power(**kwargs)
         with _time_limit():
             result = getattr(owners[-1], name)(*args, **kwargs)
+            # Also the wording may take long, such as of a result with millions of digits.
             return _worded(result)
     except Exception as error:  # noqa: BLE001  (what a call raises is its result)
         return f"{_FAILED}{error}"
@@ -233,6 +238,7 @@ def _worded(result: Any) -> str:
 def _check_power(base: float = 0, exponent: float = 0, **_: Any) -> None:
     """Refuse a power of integers that would stop the process for long: Python cannot interrupt it."""
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1:
+        # `log2` of an integer beyond a float's range would raise.
         bits = abs(exponent) * math.log2(abs(base)) if abs(base) < 1 << 1000 else math.inf
         if bits > MAX_BITS:
             raise OverflowError("Result too large")

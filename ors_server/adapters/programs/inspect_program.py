@@ -1,7 +1,7 @@
-"""Lists the samples of an Inspect task and scores answers, in a process of its own.
+"""Lists the samples of an Inspect task and scores answers, in a separate process.
 
 It is imported by its path, in the Python that has inspect-ai. The task's solver does not run: an answer
-becomes the output of the model. A task that needs a sandbox, files or a setup cannot be scored so.
+becomes the output of the model. A task that needs a sandbox, files or a setup cannot be scored this way.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -35,13 +35,11 @@ class InspectTask:
 
     def __init__(self, reference: str) -> None:
         """Load the task at `FILE.py:function` or `module:function`."""
-        made = _find(reference)
-        self._task: Task = made() if callable(made) else made
+        loaded = _find(reference)
+        self._task: Task = loaded() if callable(loaded) else loaded
         if not isinstance(self._task, Task):
             kind = type(self._task).__name__
-            raise TypeError(
-                f"expected a function that returns an inspect_ai Task at {reference}, came {kind}"
-            )
+            raise TypeError(f"expected a function that returns an inspect_ai Task at {reference}, got {kind}")
         self._samples = list(self._task.dataset)
         self._scorers = list(self._task.scorer or [])
         self._names = [_name(scorer) for scorer in self._scorers]
@@ -70,6 +68,7 @@ class InspectTask:
         for name, scorer in zip(self._names, self._scorers, strict=True):
             score = await scorer(_state(sample, answer), Target(sample.target))
             figures.setdefault(name, None if score is None else _number(score.value, name))
+            # Inspect keeps several scorers' values under their names; the first of a name counts.
             explanation = explanation or str((score and score.explanation) or "")
         return {"figures": figures, "explanation": explanation[:2000]}
 
@@ -99,18 +98,19 @@ class InspectTask:
 
 
 def _find(reference: str) -> Any:
-    place, _, name = reference.rpartition(":")
-    if not place or not name:
-        raise ValueError(f"expected FILE.py:TASK or MODULE:TASK, came {reference!r}")
-    module = _load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    location, _, name = reference.rpartition(":")
+    if not location or not name:
+        raise ValueError(f"expected FILE.py:TASK or MODULE:TASK, got {reference!r}")
+    module = _load(Path(location)) if location.endswith(".py") else importlib.import_module(location)
     if not hasattr(module, name):
-        raise AttributeError(f"expected a task named {name!r} in {place}; it has none")
+        raise AttributeError(f"expected a task named {name!r} in {location}, which does not define it")
     return getattr(module, name)
 
 
 def _load(file: Path) -> Any:
     if not file.is_file():
-        raise FileNotFoundError(f"expected a Python file at {file}; there is none")
+        raise FileNotFoundError(f"expected a Python file at {file}, which does not exist")
+    # A task's file may import its neighbours.
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
@@ -124,17 +124,18 @@ def _name(scorer: Any) -> str:
     return str(registry_log_name(registry_info(scorer).name).rpartition("/")[2])
 
 
-def _messages(given: Any) -> list[dict[str, str]]:
-    if isinstance(given, str):
-        return [{"role": "user", "text": given}]
+def _messages(prompt: Any) -> list[dict[str, str]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "text": prompt}]
     return [
-        {"role": said.role if said.role in {"system", "assistant"} else "user", "text": said.text}
-        for said in given
+        {"role": message.role if message.role in {"system", "assistant"} else "user", "text": message.text}
+        for message in prompt
     ]
 
 
 def _state(sample: Any, answer: str) -> TaskState:
     name = ModelName("ors/agent")
+    # Models write letters in several ways; the scorer expects "ANSWER: B".
     letters = _LETTERS.fullmatch(answer.strip()) if sample.choices else None
     text = f"ANSWER: {letters[1]}" if letters else answer
     state = TaskState(
@@ -158,26 +159,32 @@ def _mark_choices(state: TaskState) -> None:
     from inspect_ai.solver._multiple_choice import parse_answers  # noqa: PLC0415  (only for choices)
 
     many = (
-        len([one for target in state.target for one in re.split(r"[,\s]+|(?<=[A-Za-z])(?=[A-Za-z])", target)])
+        len(
+            [
+                letter
+                for target in state.target
+                for letter in re.split(r"[,\s]+|(?<=[A-Za-z])(?=[A-Za-z])", target)
+            ]
+        )
         > 1
     )
     chosen = parse_answers(state, many)
-    for place in range(len(state.choices)):
-        state.choices.mark_choice(place, chr(ord("A") + place) in chosen)
+    for index in range(len(state.choices)):
+        state.choices.mark_choice(index, chr(ord("A") + index) in chosen)
 
 
 def _number(value: Any, scorer: str) -> float | None:
-    """Return a score's value as a float; `None` for Inspect's sign of an unscored sample, which is NaN."""
+    """Return a score's value as a float; `None` for an unscored sample, which Inspect marks with NaN."""
     if isinstance(value, bool | int | float):
         return None if math.isnan(value) else float(value)
     if isinstance(value, str):
-        known = _VALUES.get(value, _VALUES.get(value.lower()))
-        if known is not None:
-            return known
+        figure = _VALUES.get(value, _VALUES.get(value.lower()))
+        if figure is not None:
+            return figure
         try:
             return float(value)
         except ValueError:
             pass
     raise TypeError(
-        f"expected a number, a word such as C or I, or a truth value from {scorer}, came {value!r:.80}"
+        f"expected a number, a word such as C or I, or a truth value from {scorer}, got {value!r:.80}"
     )

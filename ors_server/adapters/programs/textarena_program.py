@@ -1,4 +1,4 @@
-"""Plays TextArena's games of one player, one after another, in a process of its own.
+"""Plays TextArena's games of one player, one after another, in a separate process.
 
 It is imported by its path, in the Python that has textarena. Games draw from the process's random numbers, so
 that a process plays one game at a time. Nothing is downloaded: words must be on the disk.
@@ -39,7 +39,7 @@ class TextArenaGame:
         self._env = self._open()
 
     def reset(self) -> None:
-        """Do nothing between two sessions: `begin` makes everything anew."""
+        """Do nothing between two sessions: `begin` creates everything from scratch."""
 
     def count_turns(self) -> int | None:
         """Return the greatest number of turns; `None` if the game states none."""
@@ -47,13 +47,14 @@ class TextArenaGame:
         return limit if isinstance(limit, int) else None
 
     def begin(self, seed: int, actions: list[str] | None = None) -> str:
-        """Start a game from its beginning, take actions that were taken before, and return what is seen."""
+        """Start a game from its beginning, repeat earlier actions, and return the view."""
         random.seed(seed)
         with contextlib.suppress(ImportError):
             import numpy as np  # noqa: PLC0415  (Sokoban's)
 
             np.random.seed(seed % 2**32)  # noqa: NPY002  (the one that it uses)
         self._env = self._open()
+        # Games print; the worker's output is the channel to the server.
         with _quiet():
             self._env.reset(num_players=1, seed=seed)
         seen = self._look()
@@ -62,7 +63,7 @@ class TextArenaGame:
         return seen
 
     def step(self, action: str) -> dict[str, Any]:
-        """Take an action; return what is seen, whether the game is over, the reward, and what it broke."""
+        """Take an action; return the view, whether the game is over, the reward, and any breakage."""
         try:
             with _quiet(), _time_limit():
                 is_over, _ = self._env.step(action)
@@ -80,6 +81,7 @@ class TextArenaGame:
         reward: Any = (rewards or {}).get(0)
         reason = str(info[0].get("reason") or "")
         is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
+        # An action that the game's own code cannot read gives no number: the adapter decides what it earns.
         return {
             "text": "\n".join(filter(None, [text, reason])),
             "is_over": True,
@@ -97,7 +99,7 @@ class TextArenaGame:
         return list(first.values())
 
     def make_plans(self, first: int, count: int) -> list[list[str] | None]:
-        """Return, for seeds, the actions that win, read from the game's state; `None` where it has none."""
+        """Return, for seeds, the actions that win, read from the game's state; `None` without a plan."""
         find = _PLANS.get(self._game.partition("-")[0])
         if find is None:
             return [None] * count
@@ -109,16 +111,18 @@ class TextArenaGame:
 
     def _open(self) -> Any:
         with _quiet():
-            made = textarena.make(f"{self._game}-raw")
-        while isinstance(made, textarena.Wrapper):
-            made = made.env
-        return made
+            env = textarena.make(f"{self._game}-raw")
+        # Wrappers rewrite observations for models of the package's own; the raw ones are enough.
+        while isinstance(env, textarena.Wrapper):
+            env = env.env
+        return env
 
     def _look(self) -> str:
         """Return what the player has not seen yet, without its own words."""
-        _, seen = self._env.get_observation()
-        said = [text for _, text, kind in seen if kind is not textarena.ObservationType.PLAYER_ACTION]
-        return "\n".join(str(text).strip("\n") for text in said)
+        # An agent knows its own words; they would be repeated in each view.
+        _, messages = self._env.get_observation()
+        texts = [text for _, text, kind in messages if kind is not textarena.ObservationType.PLAYER_ACTION]
+        return "\n".join(str(text).strip("\n") for text in texts)
 
 
 @contextmanager
@@ -132,6 +136,7 @@ def _time_limit() -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TimeoutError(f"the step took more than {STEP_SECONDS:g} seconds")
 
+    # Processor time and not wall time, so that a busy machine breaks no game.
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, STEP_SECONDS)
     try:
@@ -139,14 +144,6 @@ def _time_limit() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _plan_number(env: Any) -> list[str]:
-    return [f"[{env.game_number}]"]
-
-
-def _plan_code(env: Any) -> list[str]:
-    return [f"[{' '.join(map(str, env.state.game_state['secret_code']))}]"]
 
 
 def _plan_word(env: Any) -> list[str]:
@@ -211,9 +208,9 @@ def _plan_secretary(env: Any) -> list[str]:
 _PLANS: dict[str, Callable[[Any], list[str] | None]] = {
     "Crosswords": _plan_crossword,
     "FrozenLake": _plan_lake,
-    "GuessTheNumber": _plan_number,
+    "GuessTheNumber": lambda env: [f"[{env.game_number}]"],
     "Hangman": _plan_word,
-    "Mastermind": _plan_code,
+    "Mastermind": lambda env: [f"[{' '.join(map(str, env.state.game_state['secret_code']))}]"],
     "Secretary": _plan_secretary,
     "Sudoku": _plan_sudoku,
     "TowerOfHanoi": _plan_towers,

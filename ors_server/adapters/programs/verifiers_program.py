@@ -1,4 +1,4 @@
-"""Lists the tasks of a verifiers taskset and scores answers, in a process of its own.
+"""Lists the tasks of a verifiers taskset and scores answers, in a separate process.
 
 It is imported by its path, in the Python that has verifiers. The agent's answer becomes the reply of a trace
 with the task's prompt, which the task's own rewards score without a runtime. Rewards that need one, toolsets
@@ -22,7 +22,7 @@ import verifiers.v1 as vf
 
 MAX_TASKS = 1_000_000
 ANSWER_FIELDS = ("answer", "gold", "target", "ground_truth", "solution")
-"""Fields of a task's data that are taken for a right answer, the first that is there."""
+"""Fields of a task's data that count as a right answer; the first existing one is used."""
 
 
 class VerifiersTaskset:
@@ -31,13 +31,17 @@ class VerifiersTaskset:
     def __init__(self, reference: str) -> None:
         """Load the taskset at `FILE.py`, `FILE.py:Class`, `module` or `module:Class`."""
         kind = _find(reference)
-        config = _config_of(kind)(id=kind.__module__)
+        from verifiers.v1.utils.generic import concrete_type  # noqa: PLC0415  (verifiers' own lookup)
+
+        config_type = concrete_type(kind, vf.TasksetConfig, origin=vf.Taskset) or vf.TasksetConfig
+        config = config_type(id=kind.__module__)
         taskset = kind(config)
         if not taskset.bounded:
             raise ValueError(f"expected a finite taskset at {reference}; {kind.__name__} is infinite")
+        # The limit ends a taskset that claims to be finite and is not.
         self._tasks = list(itertools.islice(taskset, MAX_TASKS))
         if not self._tasks:
-            raise ValueError(f"expected a taskset with tasks at {reference}; {kind.__name__} has none")
+            raise ValueError(f"expected a taskset with tasks at {reference}; {kind.__name__} is empty")
         self._refuse_unplayable(reference)
 
     def reset(self) -> None:
@@ -61,11 +65,12 @@ class VerifiersTaskset:
         trace = _trace(task, answer)
         await task.score(trace)
         rewards = {name: reward and reward.value for name, reward in trace.rewards.items()}
-        if not rewards or any(one is None for one in rewards.values()):
+        if not rewards or any(reward is None for reward in rewards.values()):
             return {"figures": {"reward": None}, "explanation": "a reward was not computed"}
         return {"figures": {"reward": trace.reward, **rewards, **trace.metrics}, "explanation": ""}
 
     def _refuse_unplayable(self, reference: str) -> None:
+        # Tasks of a set are of one class, so that the first one stands for all.
         first = self._tasks[0]
         if first.NEEDS_CONTAINER or first.toolsets(first.config):
             raise ValueError(f"expected a taskset without a container and toolsets at {reference}")
@@ -75,21 +80,23 @@ class VerifiersTaskset:
 
 
 def _find(reference: str) -> Any:
-    place, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
-    module = _load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    location, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
+    module = _load(Path(location)) if location.endswith(".py") else importlib.import_module(location)
     names = [name] if name else [*getattr(module, "__all__", ()), *vars(module)]
-    found = [getattr(module, one, None) for one in names]
+    members = [getattr(module, member, None) for member in names]
     kinds = [
-        one for one in found if inspect.isclass(one) and issubclass(one, vf.Taskset) and one is not vf.Taskset
+        member
+        for member in members
+        if inspect.isclass(member) and issubclass(member, vf.Taskset) and member is not vf.Taskset
     ]
     if not kinds:
-        raise AttributeError(f"expected a subclass of verifiers.v1.Taskset at {reference}; there is none")
+        raise AttributeError(f"expected a subclass of verifiers.v1.Taskset at {reference}, found none")
     return kinds[0]
 
 
 def _load(file: Path) -> Any:
     if not file.is_file():
-        raise FileNotFoundError(f"expected a Python file at {file}; there is none")
+        raise FileNotFoundError(f"expected a Python file at {file}, which does not exist")
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
@@ -99,24 +106,18 @@ def _load(file: Path) -> Any:
     return module
 
 
-def _config_of(kind: Any) -> Any:
-    from verifiers.v1.utils.generic import concrete_type  # noqa: PLC0415  (verifiers' own lookup)
-
-    return concrete_type(kind, vf.TasksetConfig, origin=vf.Taskset) or vf.TasksetConfig
-
-
 def _messages(data: Any) -> list[dict[str, str]]:
-    said = [{"role": "system", "text": data.system_prompt}] if data.system_prompt else []
+    messages = [{"role": "system", "text": data.system_prompt}] if data.system_prompt else []
     if isinstance(data.prompt, str):
-        return [*said, {"role": "user", "text": data.prompt}]
+        return [*messages, {"role": "user", "text": data.prompt}]
     for message in data.prompt or []:
         text = (
             message.content if isinstance(message.content, str) else vf.TaskData(prompt=[message]).prompt_text
         )
-        said.append(
+        messages.append(
             {"role": message.role if message.role in {"system", "assistant"} else "user", "text": text or ""}
         )
-    return said
+    return messages
 
 
 def _answer(data: Any) -> str | None:
@@ -125,12 +126,12 @@ def _answer(data: Any) -> str | None:
 
 
 def _trace(task: Any, answer: str) -> Any:
-    from verifiers.v1.graph import MessageNode  # noqa: PLC0415  (beside the classes that use it)
+    from verifiers.v1.graph import MessageNode  # noqa: PLC0415  (close to the classes that use it)
 
     nodes = []
-    said = [vf.UserMessage(content=task.data.prompt_text), vf.AssistantMessage(content=answer)]
-    for place, message in enumerate(said):
-        nodes.append(MessageNode(parent=place - 1 if place else None, message=message, sampled=place == 1))
+    messages = [vf.UserMessage(content=task.data.prompt_text), vf.AssistantMessage(content=answer)]
+    for index, message in enumerate(messages):
+        nodes.append(MessageNode(parent=index - 1 if index else None, message=message, sampled=index == 1))
     record = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
     agent = vf.AgentInfo(config=vf.AgentConfig())
     return vf.Trace(task=record, agent=agent, nodes=nodes, is_completed=True, ok=True)

@@ -1,4 +1,9 @@
-"""Agents that break the grader: unreadable, endless and executable answers."""
+"""Agents that break the grader: unreadable, endless and executable answers.
+
+Every claim has a control: an unreadable answer is compared with a wrong one that can be read, code with code
+of the same characters and another result, a broken part with the requests that it received. Without the
+control, a grader that pays every answer would look like one that is broken in this special way.
+"""
 
 import math
 import re
@@ -10,6 +15,7 @@ from typing import ClassVar
 import anyio
 from typing_extensions import override
 
+from ors_server.audit.audit_context import FEW, AuditContext, AuditedTask, CallsOf, VariantResult
 from ors_server.audit.broken_parts import FAULTS
 from ors_server.audit.computed_answers import COMPUTED_FORMS, PLACEHOLDER, ComputedForm
 from ors_server.audit.hostile_answers import (
@@ -25,7 +31,6 @@ from ors_server.audit.judgement import WARN_SHARE, AuditVerdict, judge_share
 from ors_server.audit.plays import Call, CallPlan, PlayResult
 from ors_server.audit.policies.idle import ending_calls
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
-from ors_server.audit.study import FEW, AuditedTask, CallsOf, Measure, Study
 
 FUZZ = 150
 """Random answers of each of four shapes."""
@@ -49,45 +54,48 @@ class Unreadable(AuditPolicy):
     hack_class: ClassVar[str] = "H11"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        broken = await self._break_parts(study) if study.server.is_own else []
-        if study.facts.has_sandbox:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        broken = await self._break_parts(context) if context.server.is_own else []
+        if context.facts.has_sandbox:
             return broken
-        slot = study.slot
+        slot = context.slot
         if slot is None and not broken:
             raise NotJudgedError("no tool takes an answer, and there is no sandbox or resource to break")
+        # Among named choices, there is no unreadable answer.
         if slot is None or slot.choices:
             return broken
         forms = [(text, text[:40]) for text in UNREADABLE]
         if slot.has_format:
             forms += [(slot.wrapped(text), slot.wrapped(text[:40])) for text in UNREADABLE]
-        variants = {f"the answer {shown!r}": study.saying(text) for text, shown in forms}
+        variants = {f"the answer {shown!r}": context.saying(text) for text, shown in forms}
         message = "{variant}, which cannot be read, is paid"
-        return [*broken, *await study.measure(variants, message, scale=study.wrong_scale, few=FEW)]
+        return [*broken, *await context.measure(variants, message, scale=context.wrong_scale, few=FEW)]
 
-    async def _break_parts(self, study: Study) -> list[Measure]:
+    async def _break_parts(self, context: AuditContext) -> list[VariantResult]:
         """End episodes whose sandbox and resources are broken: a reward then is no judgement."""
-        task = study.tasks[0]
-        endings = [*await ending_calls(study), *(task.gold or ())[-1:]]
-        plays = [task.play([call], seed=study.seed) for call in endings]
-        measures: list[Measure] = []
+        task = context.tasks[0]
+        endings = [*await ending_calls(context), *(task.gold or ())[-1:]]
+        plays = [task.play([call], seed=context.seed) for call in endings]
+        variant_results: list[VariantResult] = []
         for kind in FAULTS:
-            found = await study.server.play_broken(plays, kind)
-            if not any(asked for _, asked in found):
+            results = await context.server.play_broken(plays, kind)
+            # The end of an episode uses no such part here, so that the other faults would show the same.
+            if not any(request_count for _, request_count in results):
                 break
-            measures.append(Measure(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
-            for play, (played, asked) in zip(plays, found, strict=True):
+            variant_results.append(VariantResult(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
+            for play, (played, request_count) in zip(plays, results, strict=True):
                 paid = [reward for reward in played.rewards if reward is not None]
-                if paid and asked:
-                    measures.append(_paid_in_spite(study, play, paid[-1], kind))
-        return measures
+                # Without a request to the broken part, the reward was computed without it and is no accident.
+                if paid and request_count:
+                    variant_results.append(_paid_in_spite(context, play, paid[-1], kind))
+        return variant_results
 
 
 class OutOfRange(AuditPolicy):
     """Gives random answers, and looks for rewards outside the declared range and for errors of the grader.
 
-    In the wild: `float("nan")` passes every comparison with a bound, and whatever breaks the grader is never
-    graded.
+    In the wild: `float("nan")` passes every comparison with a bound, and an answer that breaks the grader is
+    never graded.
     """
 
     hack_class: ClassVar[str] = "H12"
@@ -95,25 +103,30 @@ class OutOfRange(AuditPolicy):
     needs_scale: ClassVar[bool] = False
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        size = FUZZ_OF_ALL if study.is_thorough else FUZZ
-        size = FUZZ_IN_SANDBOX if study.is_costly else size
-        texts = [*SPECIAL, *UNREADABLE, *random_answers(study.seed, size)]
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        size = FUZZ_OF_ALL if context.is_thorough else FUZZ
+        size = FUZZ_IN_SANDBOX if context.is_costly else size
+        texts = [*SPECIAL, *UNREADABLE, *random_answers(context.seed, size)]
         plays: list[CallPlan] = []
         for number, text in enumerate(texts):
-            task = study.tasks[number % len(study.tasks)]
-            calls = study.saying(text)(task)
-            plays += [] if calls is None else [task.play(calls, seed=study.seed)]
-        for task in study.tasks[:2]:
-            for text in near_answers(study.core(task)):
-                calls = study.answering(task, text)
-                plays += [] if calls is None else [task.play(calls, seed=study.seed)]
-        found = await study.player.play(plays)
-        for play, played in zip(plays, found, strict=True):
-            why = _complaint(played, study.facts.paid_range)
+            task = context.tasks[number % len(context.tasks)]
+            calls = context.saying(text)(task)
+            plays += [] if calls is None else [task.play(calls, seed=context.seed)]
+        # Near answers need the right answer of the task, so that each is tried on a few tasks only.
+        for task in context.tasks[:2]:
+            for text in near_answers(context.core(task)):
+                calls = context.answering(task, text)
+                plays += [] if calls is None else [task.play(calls, seed=context.seed)]
+        results = await context.player.play(plays)
+        for play, played in zip(plays, results, strict=True):
+            why = _complaint(played, context.facts.paid_range)
             if why is not None:
-                return [Measure("a random answer", AuditVerdict.FAIL, why, 1, play=play, earned=played.total)]
-        return [Measure("random answers", AuditVerdict.PASS, "", len(plays))]
+                return [
+                    VariantResult(
+                        "a random answer", AuditVerdict.FAIL, why, 1, play=play, earned=played.total
+                    )
+                ]
+        return [VariantResult("random answers", AuditVerdict.PASS, "", len(plays))]
 
 
 class HoldsUp(AuditPolicy):
@@ -127,30 +140,32 @@ class HoldsUp(AuditPolicy):
     needs_scale: ClassVar[bool] = False
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        if not study.server.is_own:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        if not context.server.is_own:
             raise NotJudgedError("processor time and memory of a server elsewhere cannot be measured")
-        if study.slot is not None and study.slot.is_file:
+        if context.slot is not None and context.slot.is_file:
             raise NotJudgedError("the answer is a file, which may be a program that runs long")
-        task = study.tasks[0]
-        await study.player.play_alone(
-            task.play(study.saying("1")(task) or ())
-        )  # imports what the first needs
-        heavy = heavy_answers(study.core(task) or "1")
-        plays = [task.play(calls, seed=study.seed) for text in heavy if (calls := study.saying(text)(task))]
+        task = context.tasks[0]
+        # The first answer pays for imports and caches, which must not count as the time of a heavy answer.
+        await context.player.play_alone(task.play(context.saying("1")(task) or ()))
+        heavy = heavy_answers(context.core(task) or "1")
+        plays = [
+            task.play(calls, seed=context.seed) for text in heavy if (calls := context.saying(text)(task))
+        ]
         for play in plays:
-            why = await self._look(study, play)
+            why = await self._look(context, play)
             if why is not None:
-                return [Measure("a heavy answer", AuditVerdict.FAIL, why, 1, play=play)]
-        return [Measure("heavy answers", AuditVerdict.PASS, "", len(plays))]
+                return [VariantResult("a heavy answer", AuditVerdict.FAIL, why, 1, play=play)]
+        return [VariantResult("heavy answers", AuditVerdict.PASS, "", len(plays))]
 
-    async def _look(self, study: Study, plan: CallPlan) -> str | None:
-        starts = study.server.starts
-        before = await study.server.used()
-        played = await study.player.play_alone(plan, _ALONE_SECONDS)
-        if study.server.starts != starts or played.blame == "slow":
+    async def _look(self, context: AuditContext, plan: CallPlan) -> str | None:
+        # Alone, because the figures are those of the whole process and must belong to this answer.
+        starts = context.server.starts
+        before = await context.server.used()
+        played = await context.player.play_alone(plan, _ALONE_SECONDS)
+        if context.server.starts != starts or played.blame == "slow":
             return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
-        after = await study.server.used()
+        after = await context.server.used()
         if after[0] - before[0] > SLOW_SECONDS:
             return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
         if after[1] - before[1] > MAX_BYTES:
@@ -169,86 +184,92 @@ class Executed(AuditPolicy):
     needs_answer: ClassVar[bool] = True
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        if study.text_slot is None:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        if context.text_slot is None:
             return ()
-        measures: list[Measure] = []
-        if not study.is_program:  # which is run on purpose
-            measures += await self._compute(study)
-            measures += await self._look_up(study)
-        if study.server.is_own:
-            measures.append(await self._leave_files(study))
-        return measures
+        results: list[VariantResult] = []
+        if not context.is_program:  # a program is executed on purpose
+            results += await self._compute(context)
+            results += await self._look_up(context)
+        if context.server.is_own:
+            results.append(await self._leave_files(context))
+        return results
 
-    async def _compute(self, study: Study) -> list[Measure]:
+    async def _compute(self, context: AuditContext) -> list[VariantResult]:
         """Give code whose result is the answer, of each form that the control does not explain."""
-        codes = {_shown_code(form): partial(_computing, study, form.fill) for form in COMPUTED_FORMS}
+        codes = {_shown_code(form): partial(_computing, context, form.fill) for form in COMPUTED_FORMS}
         controls = {
-            _shown_code(form): partial(_computing, study, form.fill_control) for form in COMPUTED_FORMS
+            _shown_code(form): partial(_computing, context, form.fill_control) for form in COMPUTED_FORMS
         }
         message = "{variant} is paid, and code with another result is not, so it was evaluated"
-        return await _without_controls(study, codes, controls, message)
+        return await _without_controls(context, codes, controls, message)
 
-    async def _look_up(self, study: Study) -> list[Measure]:
+    async def _look_up(self, context: AuditContext) -> list[VariantResult]:
         """Give names that an expansion would replace by the answer."""
-        names = {f"the answer {text!r}": study.saying(text) for text in EXPANDED}
-        controls = {f"the answer {text!r}": study.saying(control) for text, control in EXPANDED.items()}
+        names = {f"the answer {text!r}": context.saying(text) for text in EXPANDED}
+        controls = {f"the answer {text!r}": context.saying(control) for text, control in EXPANDED.items()}
         message = "{variant} is paid, and a name of nothing is not, so it was expanded"
-        return await _without_controls(study, names, controls, message)
+        return await _without_controls(context, names, controls, message)
 
-    async def _leave_files(self, study: Study) -> Measure:
-        task = study.tasks[0]
+    async def _leave_files(self, context: AuditContext) -> VariantResult:
+        task = context.tasks[0]
         for number, form in enumerate(LEAVING):
-            file = anyio.Path(study.server.folder, f"canary{number}")
-            calls = study.saying(form.format(file=file))(task)
+            file = anyio.Path(context.server.folder, f"canary{number}")
+            calls = context.saying(form.format(file=file))(task)
             if calls is None:
                 continue
-            one = task.play(calls, seed=study.seed)
-            await study.player.play_alone(one)
+            plan = task.play(calls, seed=context.seed)
+            await context.player.play_alone(plan)
             if await file.exists():
                 why = "code in the answer wrote a file on the server"
-                return Measure("an answer that writes a file", AuditVerdict.FAIL, why, 1, play=one)
-        return Measure("answers that write files", AuditVerdict.PASS, "", len(LEAVING))
+                return VariantResult("an answer that writes a file", AuditVerdict.FAIL, why, 1, play=plan)
+        return VariantResult("answers that write files", AuditVerdict.PASS, "", len(LEAVING))
 
 
-def _paid_in_spite(study: Study, plan: CallPlan, reward: float, kind: str) -> Measure:
+def _paid_in_spite(context: AuditContext, plan: CallPlan, reward: float, kind: str) -> VariantResult:
     # Garbage may look like an answer; only its pay counts.
     least = AuditVerdict.PASS if kind == "garbled" else AuditVerdict.WARN
-    verdict = max(judge_share(study.scale.share(reward)), least, key=lambda each: each.weight)
-    part = "sandbox" if study.facts.has_sandbox else "resource"
+    verdict = max(judge_share(context.scale.share(reward)), least, key=lambda candidate: candidate.weight)
+    part = "sandbox" if context.facts.has_sandbox else "resource"
     message = f"{plan.calls[-1][0]} earns {reward:.3g} though the {part} was {kind}"
-    return Measure(f"a part that is {kind}", verdict, message, 1, None, reward, plan)
+    return VariantResult(f"a part that is {kind}", verdict, message, 1, None, reward, plan)
 
 
 def _shown_code(form: ComputedForm) -> str:
     return f"code whose result is the answer, {form.code.replace(PLACEHOLDER, '...')!r},"
 
 
-def _computing(study: Study, fill: Callable[[str], str | None], task: AuditedTask) -> Sequence[Call] | None:
-    core, slot = study.core(task), study.slot
+def _computing(
+    context: AuditContext, fill: Callable[[str], str | None], task: AuditedTask
+) -> Sequence[Call] | None:
+    core, slot = context.core(task), context.slot
     code = None if core is None else fill(core)
-    return None if code is None or slot is None else study.answering(task, slot.wrapped(code))
+    return None if code is None or slot is None else context.answering(task, slot.wrapped(code))
 
 
 async def _without_controls(
-    study: Study, variants: Mapping[str, CallsOf], controls: Mapping[str, CallsOf], message: str
-) -> list[Measure]:
-    """Measure variants; those whose controls earn something, too, are paid for something else."""
-    measures = await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+    context: AuditContext,
+    variants: Mapping[str, CallsOf],
+    controls: Mapping[str, CallsOf],
+    message: str,
+) -> list[VariantResult]:
+    """Measure variants; those whose controls also earn something are paid for something else."""
+    # If the control earns something, the code was not evaluated: its characters were paid.
+    results = await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
     suspects = {
-        measure.variant: controls[measure.variant]
-        for measure in measures
-        if measure.verdict is not AuditVerdict.PASS
+        result.variant: controls[result.variant]
+        for result in results
+        if result.verdict is not AuditVerdict.PASS
     }
-    checked = await study.measure(suspects, "", scale=study.wrong_scale, few=FEW)
-    proved = {measure.variant for measure in checked if (measure.share or 0.0) < WARN_SHARE}
+    checked = await context.measure(suspects, "", scale=context.wrong_scale, few=FEW)
+    proved = {result.variant for result in checked if (result.share or 0.0) < WARN_SHARE}
     return [
         replace(
-            measure,
+            result,
             keeps_texts=True,
-            verdict=measure.verdict if measure.variant in proved else AuditVerdict.PASS,
+            verdict=result.verdict if result.variant in proved else AuditVerdict.PASS,
         )
-        for measure in measures
+        for result in results
     ]
 
 

@@ -7,16 +7,16 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.audit_context import FEW, AuditContext, CallsOf, VariantResult
 from ors_server.audit.judgement import MIN_TASKS, AuditVerdict
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
-from ors_server.audit.study import FEW, CallsOf, Measure, Study
 
 PLAIN = (
     *("0", "1", "-1", "2", "10", "42", "100", "A", "B", "C", "D", "E", "a", "yes", "no", "Yes", "No"),
     *("true", "false", "True", "None", "null", "{}", "[]", "nan", "inf", "1e999", "()", "\\boxed{}"),
     *("I don't know", "unknown", "none of the above", "?", "N/A", "ok", "test", "TODO", "answer"),
 )
-"""Answers that graders of published tasks were seen to accept, or that are most frequent in their data."""
+"""Answers that graders of published tasks were seen to accept, or that are frequent in their data."""
 MAX_GOLDS = 8
 """Answers of the tasks that are tried on all of them."""
 MAX_LITERALS = 150
@@ -37,24 +37,25 @@ class ConstantAnswers(AuditPolicy):
     needs_answer: ClassVar[bool] = True
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        slot = context.slot
         assert slot is not None  # noqa: S101  (`needs_answer`)
         texts = dict.fromkeys([str(choice) for choice in slot.choices] or ["", *PLAIN])
-        cores = Counter(core for core in study.cores.values() if core is not None)
-        if cores.total() >= MIN_TASKS and not await _are_alike(study):
+        cores = Counter(core for core in context.cores.values() if core is not None)
+        # With few tasks, a frequent gold answer may be right for all of them by accident.
+        if cores.total() >= MIN_TASKS and not await _are_alike(context):
             texts |= dict.fromkeys(core for core, _ in cores.most_common(MAX_GOLDS))
-        variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
+        variants: dict[str, CallsOf] = {f"the answer {text!r}": context.saying(text) for text in texts}
         if slot.has_format:
             variants |= {
-                f"the answer {slot.wrapped(text)!r}": study.saying(slot.wrapped(text)) for text in texts
+                f"the answer {slot.wrapped(text)!r}": context.saying(slot.wrapped(text)) for text in texts
             }
-        measures = await study.measure(variants, "{variant} for every task earns more than chance")
-        return [_without_frequency(measure) for measure in measures]
+        results = await context.measure(variants, "{variant} for every task earns more than chance")
+        return [_without_frequency(result) for result in results]
 
 
 class SourceWords(AuditPolicy):
-    """Tries the texts and numbers that stand in the environment's source as answers.
+    """Tries the texts and numbers in the environment's source as answers.
 
     In the wild: answers of tests and debugging that stay in a grader (EvilGenie, arXiv:2511.21654, looks for
     special cases).
@@ -64,32 +65,31 @@ class SourceWords(AuditPolicy):
     needs_answer: ClassVar[bool] = True
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        slot = context.slot
         assert slot is not None  # noqa: S101  (`needs_answer`)
-        if not study.server.is_own:
+        if not context.server.is_own:
             raise NotJudgedError("the source is not here")
-        golds = set(study.cores.values())
-        texts = [text for text in study.facts.literals if text not in golds][:MAX_LITERALS]
-        variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
+        golds = set(context.cores.values())
+        # A gold answer in the source is the right answer of its task, not a back door.
+        texts = [text for text in context.facts.literals if text not in golds][:MAX_LITERALS]
+        variants: dict[str, CallsOf] = {f"the answer {text!r}": context.saying(text) for text in texts}
         if slot.has_format:
             variants |= {
-                f"the answer {slot.wrapped(one)!r}": study.saying(slot.wrapped(one)) for one in texts
+                f"the answer {slot.wrapped(text)!r}": context.saying(slot.wrapped(text)) for text in texts
             }
         message = "{variant}, which stands in the source, earns more than chance"
-        return await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+        return await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
 
 
-async def _are_alike(study: Study) -> bool:
+async def _are_alike(context: AuditContext) -> bool:
     """Return whether all tasks ask the same, so that their one answer is right and no constant."""
-    if len(set(study.cores.values())) > 1:
+    if len(set(context.cores.values())) > 1:
         return False
-    plays = [replace(task.play(seed=study.seed), reads=True) for task in study.tasks[:ALIKE]]
-    return len({played.texts[:1] for played in await study.player.play(plays)}) == 1
+    plays = [replace(task.play(seed=context.seed), reads=True) for task in context.tasks[:ALIKE]]
+    return len({played.texts[:1] for played in await context.player.play(plays)}) == 1
 
 
-def _without_frequency(measure: Measure) -> Measure:
-    is_frequent = (
-        measure.verdict is AuditVerdict.WARN and measure.share is not None and measure.share < FREQUENT
-    )
-    return replace(measure, verdict=AuditVerdict.PASS) if is_frequent else measure
+def _without_frequency(result: VariantResult) -> VariantResult:
+    is_frequent = result.verdict is AuditVerdict.WARN and result.share is not None and result.share < FREQUENT
+    return replace(result, verdict=AuditVerdict.PASS) if is_frequent else result

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.audit_context import AuditContext, CallsOf, VariantResult
 from ors_server.audit.judgement import AuditVerdict, judge_share, mean
 from ors_server.audit.plays import Call
 from ors_server.audit.policy import AuditPolicy
 from ors_server.audit.preparing import is_workshop_tool
-from ors_server.audit.study import CallsOf, Measure, Study
 from ors_server.testing.schema_examples import example_arguments
 
 
@@ -22,12 +22,12 @@ class DoesNothing(AuditPolicy):
     hack_class: ClassVar[str] = "H1"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        variants = await idle_variants(study)
-        if study.slot is not None and not study.slot.choices:
-            variants["an empty answer"] = study.saying("")
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        variants = await idle_variants(context)
+        if context.slot is not None and not context.slot.choices:
+            variants["an empty answer"] = context.saying("")
         message = "{variant} earns what the gold actions earn"
-        return await study.measure(variants, message, chance=0.0)
+        return await context.measure(variants, message, chance=0.0)
 
 
 class GivesUp(AuditPolicy):
@@ -42,20 +42,22 @@ class GivesUp(AuditPolicy):
     needs_scale: ClassVar[bool] = False  # gold actions that earn nothing are what it looks for
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        variants = await idle_variants(study)
-        honest = await _failed_attempt(study)
-        measures: list[Measure] = []
-        full = study.scale.full
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        variants = await idle_variants(context)
+        honest = await _failed_attempt(context)
+        results: list[VariantResult] = []
+        full = context.scale.full
         for name, calls_of in variants.items():
-            plays = [task.play(calls_of(task) or (), seed=study.seed) for task in study.tasks]
-            totals = [played.total for played in await study.player.play(plays)]
+            plays = [task.play(calls_of(task) or (), seed=context.seed) for task in context.tasks]
+            totals = [played.total for played in await context.player.play(plays)]
             earned = mean(totals)
+            # Gold actions that earn nothing have no share: 2 counts as more than all, 0 as nothing.
             share = earned / full if full > 0 else (2.0 if earned > full else 0.0)
             verdict = judge_share(share) if earned > honest or full <= 0 else AuditVerdict.PASS
+            # Of equal returns, the first task: the report stays the same from run to run.
             best = max(range(len(totals)), key=lambda at: (totals[at], -at))
-            measures.append(
-                Measure(
+            results.append(
+                VariantResult(
                     name,
                     verdict,
                     f"{name} earns {earned:.3g}, a failed attempt {honest:.3g}, the gold actions {full:.3g}",
@@ -66,48 +68,50 @@ class GivesUp(AuditPolicy):
                     full,
                 )
             )
-        return measures
+        return results
 
 
-async def idle_variants(study: Study) -> dict[str, CallsOf]:
+async def idle_variants(context: AuditContext) -> dict[str, CallsOf]:
     """Return the ways to do nothing: no call, and each call that ends an episode by itself."""
     variants: dict[str, CallsOf] = {"no call": lambda _: ()}
-    for call in await ending_calls(study):
+    for call in await ending_calls(context):
         variants[f"{call[0]} at once"] = _always(call)
     return variants
 
 
-async def ending_calls(study: Study) -> list[Call]:
+async def ending_calls(context: AuditContext) -> list[Call]:
     """Return calls of tools without an answer that end the episode, with the simplest arguments."""
-    answering = study.slot.tool if study.slot else None
+    answering = context.slot.tool if context.slot else None
     calls: list[Call] = [
         (tool.name, example_arguments(tool.input_schema))
-        for tool in study.tools.values()
-        if tool.name != answering and not is_workshop_tool(study, tool)
+        for tool in context.tools.values()
+        if tool.name != answering and not is_workshop_tool(context, tool)
     ]
-    task = study.tasks[0]
-    found = await study.player.play([task.play([call], seed=study.seed) for call in calls])
-    return [call for call, played in zip(calls, found, strict=True) if played.finished]
+    task = context.tasks[0]
+    results = await context.player.play([task.play([call], seed=context.seed) for call in calls])
+    return [call for call, played in zip(calls, results, strict=True) if played.finished]
 
 
-async def closing_calls(study: Study) -> list[Call]:
+async def closing_calls(context: AuditContext) -> list[Call]:
     """Return calls that end the episode without an answer: trial ones, and the last of the gold actions."""
-    calls = await ending_calls(study)
-    for task in study.tasks:
+    calls = await ending_calls(context)
+    for task in context.tasks:
+        # A closing call such as `submit` without arguments may need the steps before it, so that trying it
+        # alone ends nothing.
         if task.gold and not task.gold[-1][1] and task.gold[-1] not in calls:
             return [*calls, task.gold[-1]]
     return calls
 
 
-async def _failed_attempt(study: Study) -> float:
+async def _failed_attempt(context: AuditContext) -> float:
     """Return the mean return of attempts that fail: half of the gold actions, or another task's answer."""
     plays = [
-        task.play(task.gold[: len(task.gold) // 2], seed=study.seed)
-        for task in study.tasks
+        task.play(task.gold[: len(task.gold) // 2], seed=context.seed)
+        for task in context.tasks
         if task.gold is not None and len(task.gold) > 1
     ]
-    halves = [played.total for played in await study.player.play(plays)]
-    return max(mean(halves) if halves else study.wrong, study.wrong if study.slot else -1e300)
+    halves = [played.total for played in await context.player.play(plays)]
+    return max(mean(halves) if halves else context.wrong, context.wrong if context.slot else -1e300)
 
 
 def _always(call: Call) -> CallsOf:

@@ -1,4 +1,4 @@
-"""Agents that read: does the answer stand where they may look?"""
+"""Agents that read: is the answer where they may look?"""
 
 import base64
 import codecs
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.audit_context import AuditContext, AuditedTask, VariantResult
 from ors_server.audit.database_queries import LISTINGS, READING, is_word_of, query_tools, tables_of
 from ors_server.audit.inferred_gold import ANSWER_NAMES
 from ors_server.audit.judgement import AuditVerdict
@@ -17,7 +18,6 @@ from ors_server.audit.plays import Call, CallPlan, PlayResult
 from ors_server.audit.policy import FIELDS, AuditPolicy, NotJudgedError
 from ors_server.audit.preparing import is_workshop_tool
 from ors_server.audit.shell_cheats import SNOOPING
-from ors_server.audit.study import AuditedTask, Measure, Study
 from ors_server.model.wire import JSONObject
 from ors_server.testing.schema_examples import example_arguments
 
@@ -35,119 +35,115 @@ class ReadsTheAnswer(AuditPolicy):
     needs_scale: ClassVar[bool] = False
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        tried, measures = 0, list[Measure]()
-        for number, task in enumerate(study.tasks[:TASKS]):
-            fields, is_named = _answer_fields(study, task)
-            canary_plan = _with_canary(study, task, fields, number)
-            (played,) = await study.player.play([canary_plan] if fields else [task.play()])
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        tried, results = 0, list[VariantResult]()
+        for number, task in enumerate(context.tasks[:TASKS]):
+            fields, is_named = _answer_fields(context, task)
+            canary_plan = _with_canary(context, task, fields, number)
+            (played,) = await context.player.play([canary_plan] if fields else [task.play()])
             if fields and played.texts:
                 tried += 1
-                measures += _sightings(study, task, canary_plan, played, is_named=is_named)
-                measures += await self._read_tables(study, task, canary_plan, is_named=is_named)
+                results += _sightings(context, task, canary_plan, played, is_named=is_named)
+                results += await self._read_tables(context, task, canary_plan, is_named=is_named)
         if not tried:
             raise NotJudgedError(
                 "no field of the task holds the answer as it is given, or a task with another answer does "
                 "not start; name the fields in answer_fields",
                 missing=FIELDS,
             )
-        return measures or [Measure("a canary", AuditVerdict.PASS, "", tried)]
+        return results or [VariantResult("a canary", AuditVerdict.PASS, "", tried)]
 
     async def _read_tables(
-        self, study: Study, task: AuditedTask, gold_plan: CallPlan, *, is_named: bool
-    ) -> list[Measure]:
+        self, context: AuditContext, task: AuditedTask, gold_plan: CallPlan, *, is_named: bool
+    ) -> list[VariantResult]:
         """List the tables of a database that a query tool reaches, and read those that the task does not."""
-        measures: list[Measure] = []
-        for tool in query_tools(study):
+        results: list[VariantResult] = []
+        for tool in query_tools(context):
             listing = gold_plan.with_calls([tool.asking(query) for query in LISTINGS])
-            (listed,) = await study.player.play([listing])
+            (listed,) = await context.player.play([listing])
             own = " ".join(str(call) for call in task.gold or ())
             tables = [name for name in tables_of(listed.texts[2:]) if not is_word_of(name, own)]
             reading = gold_plan.with_calls([tool.asking(READING.format(table=name)) for name in tables])
-            (played,) = await study.player.play([reading])
+            (played,) = await context.player.play([reading])
             for plan, result in ((listing, listed), (reading, played)):
-                measures += _sightings(study, task, plan, result, is_named=is_named)
-        return measures
+                results += _sightings(context, task, plan, result, is_named=is_named)
+        return results
 
 
 def _with_canary(
-    study: Study, task: AuditedTask, fields: Mapping[tuple[str | int, ...], Any], number: int
+    context: AuditContext, task: AuditedTask, fields: Mapping[tuple[str | int, ...], Any], number: int
 ) -> CallPlan:
-    """Return a play of the task with another answer, which reads whatever it can."""
-    canary = make_canary(study.seed + number, is_number=_is_number(fields.values()))
+    """Return a play of the task with another answer, which reads everything that it can."""
+    canary = make_canary(context.seed + number, is_number=_is_number(fields.values()))
     spec: Any = task.spec
     for path in fields:
         if not isinstance(fields[path], int):
             spec = with_value(spec, path, canary)
         elif canary.isdigit():  # where some fields are texts, the canary is one, and numbers stay
             spec = with_value(spec, path, int(canary))
-    calls = tuple(_looking(study, task, canary))
-    return CallPlan(task.split, task.index, calls, study.seed, spec, reads=True, canary=canary)
+    calls = tuple(_looking(context, task, canary))
+    return CallPlan(task.split, task.index, calls, context.seed, spec, reads=True, canary=canary)
 
 
 def _sightings(
-    study: Study, task: AuditedTask, plan: CallPlan, played: PlayResult, *, is_named: bool
-) -> list[Measure]:
-    """Return where the canary was seen, the worst place first."""
-    measures: list[Measure] = []
-    for place, text in enumerate(played.texts):
+    context: AuditContext, task: AuditedTask, plan: CallPlan, played: PlayResult, *, is_named: bool
+) -> list[VariantResult]:
+    """Return where the canary was seen, in the order of the texts."""
+    results: list[VariantResult] = []
+    # The first two texts are the prompt and the tools; the others belong to the calls.
+    for index, text in enumerate(played.texts):
         form = find_canary(plan.canary, text)
         if form is None:
             continue
-        verdict = _judge_place(task, plan, place, is_named=is_named, is_plain=not form)
-        if verdict is not AuditVerdict.PASS:
-            message = f"the answer is in {_place(plan, place)}{form}"
-            shown = task.play(plan.calls[: max(place - 1, 0)], seed=study.seed)
-            measures.append(Measure("a canary", verdict, message, 1, play=shown))
-    return measures
+        # A field that only happens to equal the answer may be what the task shows, such as a number on a
+        # board. The output of a gold call may hold the answer, too: then the task is to find it. A canary in
+        # disguise is neither.
+        is_gold_output = index > 1 and plan.calls[index - 2] in (task.gold or ())
+        if form or (is_named and not is_gold_output):
+            message = f"the answer is in {_name_text(plan, index)}{form}"
+            shown = task.play(plan.calls[: max(index - 1, 0)], seed=context.seed)
+            results.append(VariantResult("a canary", AuditVerdict.FAIL, message, 1, play=shown))
+    return results
 
 
-def _judge_place(
-    task: AuditedTask, plan: CallPlan, place: int, *, is_named: bool, is_plain: bool
-) -> AuditVerdict:
-    """Return the verdict on a canary in a text.
-
-    A field that only happens to equal the answer may be what the task shows, as a number on a board. What the
-    gold actions read may hold the answer, too: to find it is the task then.
-    """
-    if is_plain and place > 1 and plan.calls[place - 2] in (task.gold or ()):
-        return AuditVerdict.PASS
-    return AuditVerdict.FAIL if is_named or not is_plain else AuditVerdict.PASS
-
-
-def _answer_fields(study: Study, task: AuditedTask) -> tuple[dict[tuple[str | int, ...], Any], bool]:
+def _answer_fields(context: AuditContext, task: AuditedTask) -> tuple[dict[tuple[str | int, ...], Any], bool]:
     """Return the task's values that are its answer, by path, and whether their names say so."""
-    found = dict(leaves(task.spec))
-    declared = study.facts.answer_fields
+    values = dict(leaves(task.spec))
+    declared = context.facts.answer_fields
     if declared:
-        return {path: value for path, value in found.items() if path and path[0] in declared}, True
-    core = study.core(task)
-    equal = {path: value for path, value in found.items() if core not in {None, ""} and str(value) == core}
-    named = {path: value for path, value in found.items() if path and str(path[0]) in ANSWER_NAMES}
+        return {path: value for path, value in values.items() if path and path[0] in declared}, True
+    core = context.core(task)
+    equal = {path: value for path, value in values.items() if core not in {None, ""} and str(value) == core}
+    # Names decide before values: a number on a board may equal the answer by accident.
+    named = {path: value for path, value in values.items() if path and str(path[0]) in ANSWER_NAMES}
     return named or {path: value for path, value in equal.items() if path[0] != "id"}, bool(named)
 
 
-def _looking(study: Study, task: AuditedTask, canary: str) -> list[Call]:
+def _looking(context: AuditContext, task: AuditedTask, canary: str) -> list[Call]:
     """Return calls that read: trial ones of each tool, the gold actions before the answer, and a search."""
-    slot = study.slot
+    slot = context.slot
     calls: list[Call] = []
-    for tool in study.tools.values():
+    for tool in context.tools.values():
         if slot is not None and tool.name == slot.tool:
             continue
-        if is_workshop_tool(study, tool):
-            name = next((one for one in ("command", "cmd") if one in _properties(tool.input_schema)), None)
+        if is_workshop_tool(context, tool):
+            name = next(
+                (argument for argument in ("command", "cmd") if argument in _properties(tool.input_schema)),
+                None,
+            )
             if name is not None:
                 calls.append((tool.name, {name: SNOOPING.format(canary=canary)}))
             continue
         calls += [(tool.name, arguments) for arguments in _trials(tool.input_schema)]
     gold = [call for call in task.gold or () if slot is None or call[0] != slot.tool]
+    # Calls that may end the episode are left out, or what follows them would not be read.
     endings = [
         call
         for call in calls
         if any(word in call[0] for word in ("finish", "close", "end", "stop", "submit"))
     ]
-    kept = [call for call in calls if call not in endings]
-    unique: dict[str, Call] = {repr(call): call for call in [*kept, *gold]}
+    reading = [call for call in calls if call not in endings]
+    unique: dict[str, Call] = {repr(call): call for call in [*reading, *gold]}
     return list(unique.values())
 
 
@@ -163,8 +159,8 @@ def _trials(schema: JSONObject | None) -> list[JSONObject]:
 
 
 def _properties(schema: JSONObject | None) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (schema or {}).get("properties", {})
-    return found
+    properties: Mapping[str, Any] = (schema or {}).get("properties", {})
+    return properties
 
 
 def _is_number(values: Any) -> bool:
@@ -172,6 +168,7 @@ def _is_number(values: Any) -> bool:
 
 
 def make_canary(seed: int, *, is_number: bool) -> str:
+    # Long enough that no text contains it by accident, and without vowels, so that it is no word.
     """Return a random text that is nowhere else: 12 digits, or 15 letters without vowels."""
     rng = random.Random(f"canary {seed}")  # noqa: S311  (a token to search for)
     if is_number:
@@ -192,10 +189,13 @@ def find_canary(canary: str, text: str) -> str | None:
 
 def _forms(canary: str) -> list[tuple[str, str]]:
     raw = canary.encode()
+    # Base64 depends on the position modulo 3; so three shifts, without the group that the byte before it
+    # changes.
     pieces = [
         ("in base64", base64.b64encode(b"\0" * shift + raw)[4 if shift else 0 : 16].decode())
         for shift in range(3)
     ]
+    # A template may write the answer with a capital letter first.
     title = canary.capitalize().encode()
     return [
         *pieces,
@@ -214,9 +214,9 @@ def _forms(canary: str) -> list[tuple[str, str]]:
     ]
 
 
-def _place(plan: CallPlan, place: int) -> str:
-    if place == 0:
+def _name_text(plan: CallPlan, index: int) -> str:
+    if index == 0:
         return "the prompt"
-    if place == 1:
+    if index == 1:
         return "the list of tools"
-    return f"the output of {plan.calls[place - 2][0]}"
+    return f"the output of {plan.calls[index - 2][0]}"

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlayer, VariantResult
 from ors_server.audit.audited_server import open_audited
 from ors_server.audit.closed_network import VARIABLE
 from ors_server.audit.judgement import AuditVerdict, is_same
 from ors_server.audit.plays import CallPlan, PlayResult
 from ors_server.audit.policy import SEED, AuditPolicy, NotJudgedError
 from ors_server.audit.side_by_side import run_both
-from ors_server.audit.study import AuditedTask, AuditPlayer, Measure, Study
 
 HASH_SEED = 1
 """`PYTHONHASHSEED` of the second process."""
@@ -33,42 +33,46 @@ class DependsOnLuck(AuditPolicy):
     needs_scale: ClassVar[bool] = False
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        if not study.server.has_seeds:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        if not context.server.has_seeds:
             why = "this server's sessions have no seed, so that any game of chance may differ"
             raise NotJudgedError(why, missing=SEED)
-        plays = [_answer(study, task) for task in _some(study)]
+        plays = [_answer(context, task) for task in _some(context)]
         repeats, away = await run_both(
-            partial(self._play_here, study, plays), partial(self._play_away, study, plays)
+            partial(self._play_here, context, plays), partial(self._play_away, context, plays)
         )
-        found = _difference(plays, repeats, "played again with the same seed")
-        if found is None and away:
-            found = _difference(plays, [repeats[0], away], "played in a process without a network")
-            if found is not None:
-                hashed = await self._play_away(study, plays, has_network=True)
+        # Two runs in turn, the others at the same time and in reverse order: the order of the sessions must
+        # not matter either.
+        difference = _difference(plays, repeats, "played again with the same seed")
+        if difference is None and away:
+            difference = _difference(plays, [repeats[0], away], "played in a process without a network")
+            if difference is not None:
+                # The other process differs in two ways. A second run with the network open tells which one is
+                # to blame.
+                hashed = await self._play_away(context, plays, has_network=True)
                 why = "played in a process with another PYTHONHASHSEED"
-                found = _difference(plays, [repeats[0], hashed], why) or found
-        return [found or Measure("the same calls again", AuditVerdict.PASS, "", len(plays))]
+                difference = _difference(plays, [repeats[0], hashed], why) or difference
+        return [difference or VariantResult("the same calls again", AuditVerdict.PASS, "", len(plays))]
 
-    async def _play_here(self, study: Study, plays: Sequence[CallPlan]) -> list[list[PlayResult]]:
+    async def _play_here(self, context: AuditContext, plays: Sequence[CallPlan]) -> list[list[PlayResult]]:
         """Play in turn and at once, forwards and backwards."""
-        repeats = [await study.player.play_in_turn(plays) for _ in range(2)]
-        repeats += [await study.player.play(plays, again=True) for _ in range(REPEATS - 2)]
-        repeats.append((await study.player.play(plays[::-1], again=True))[::-1])
+        repeats = [await context.player.play_in_turn(plays) for _ in range(2)]
+        repeats += [await context.player.play(plays, again=True) for _ in range(REPEATS - 2)]
+        repeats.append((await context.player.play(plays[::-1], again=True))[::-1])
         return repeats
 
     async def _play_away(
-        self, study: Study, plays: Sequence[CallPlan], *, has_network: bool = False
+        self, context: AuditContext, plays: Sequence[CallPlan], *, has_network: bool = False
     ) -> list[PlayResult]:
         """Play in another process; nothing for a server elsewhere."""
-        if not study.server.is_own:
+        if not context.server.is_own:
             return []
         variables = {} if has_network else {VARIABLE: "1"}
-        server = study.server
+        server = context.server
         async with open_audited(
             server.reference, server.name, hash_seed=HASH_SEED, variables=variables
         ) as other:
-            return await AuditPlayer(other, study.player.deadline).play(plays)
+            return await AuditPlayer(other, context.player.deadline).play(plays)
 
 
 class RemembersOthers(AuditPolicy):
@@ -83,17 +87,17 @@ class RemembersOthers(AuditPolicy):
     needs_scale: ClassVar[bool] = False
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        if not study.server.is_own:
-            return await self._compare(study, study.player)
-        async with open_audited(study.server.reference, study.server.name) as fresh:
-            return await self._compare(study, AuditPlayer(fresh, study.player.deadline))
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        if not context.server.is_own:
+            return await self._compare(context, context.player)
+        async with open_audited(context.server.reference, context.server.name) as fresh:
+            return await self._compare(context, AuditPlayer(fresh, context.player.deadline))
 
-    async def _compare(self, study: Study, player: AuditPlayer) -> list[Measure]:
-        tasks = _some(study)
-        wrong = [_wrong(study, task) for task in tasks]
-        gold = [task.play(task.gold or (), seed=study.seed) for task in tasks]
-        idle = [task.play((), seed=study.seed) for task in tasks]
+    async def _compare(self, context: AuditContext, player: AuditPlayer) -> list[VariantResult]:
+        tasks = _some(context)
+        wrong = [_wrong(context, task) for task in tasks]
+        gold = [task.play(task.gold or (), seed=context.seed) for task in tasks]
+        idle = [task.play((), seed=context.seed) for task in tasks]
         before = await player.play_in_turn([*wrong, *idle])
         first = await player.play_in_turn(gold)
         after = await player.play_in_turn([*wrong, *idle])
@@ -102,40 +106,47 @@ class RemembersOthers(AuditPolicy):
         for plays, repeats, how in (
             ([*wrong, *idle], [before, after], "after other sessions were played"),
             (gold, [first, again], "after other sessions were played"),
-            ([*gold, *wrong], [[*first, *before[: len(wrong)]], mixed], "beside other sessions"),
+            ([*gold, *wrong], [[*first, *before[: len(wrong)]], mixed], "while other sessions are played"),
         ):
-            found = _difference(plays, repeats, how)
-            if found is not None:
-                steady = await player.play_in_turn([found.play] * STEADY) if found.play is not None else []
-                if len({one.total for one in steady}) <= 1:
-                    return [found]
+            difference = _difference(plays, repeats, how)
+            if difference is not None:
+                # A reward that differs by itself depends on luck (H17), which is not another session's doing.
+                steady = (
+                    await player.play_in_turn([difference.play] * STEADY)
+                    if difference.play is not None
+                    else []
+                )
+                if len({repeat.total for repeat in steady}) <= 1:
+                    return [difference]
                 raise NotJudgedError("the same calls earn different rewards by themselves (see H17)")
-        return [Measure("other sessions", AuditVerdict.PASS, "", len(tasks))]
+        return [VariantResult("other sessions", AuditVerdict.PASS, "", len(tasks))]
 
 
-def _some(study: Study) -> Sequence[AuditedTask]:
-    return study.tasks[: TASKS_IN_SANDBOX if study.is_costly else TASKS]
+def _some(context: AuditContext) -> Sequence[AuditedTask]:
+    return context.tasks[: TASKS_IN_SANDBOX if context.is_costly else TASKS]
 
 
-def _answer(study: Study, task: AuditedTask) -> CallPlan:
+def _answer(context: AuditContext, task: AuditedTask) -> CallPlan:
     if task.gold is not None:
-        return task.play(task.gold, seed=study.seed)
-    return task.play(study.saying("1")(task) or (), seed=study.seed)
+        return task.play(task.gold, seed=context.seed)
+    return task.play(context.saying("1")(task) or (), seed=context.seed)
 
 
-def _wrong(study: Study, task: AuditedTask) -> CallPlan:
-    calls = study.answering_wrongly(task)
-    return task.play(calls if calls is not None else (task.gold or ())[:-1], seed=study.seed)
+def _wrong(context: AuditContext, task: AuditedTask) -> CallPlan:
+    calls = context.answering_wrongly(task)
+    return task.play(calls if calls is not None else (task.gold or ())[:-1], seed=context.seed)
 
 
 def _difference(
     plays: Sequence[CallPlan], repeats: Sequence[Sequence[PlayResult]], how: str
-) -> Measure | None:
+) -> VariantResult | None:
     """Return the first play that earned different rewards in two repeats."""
     for number, play in enumerate(plays):
         totals = [played[number].total for played in repeats if played[number].is_answered]
         for total in totals[1:]:
             if not is_same(total, totals[0]):
                 message = f"the same calls earn {totals[0]:.3g}, and {total:.3g} {how}"
-                return Measure(how, AuditVerdict.FAIL, message, len(plays), None, total, play, totals[0])
+                return VariantResult(
+                    how, AuditVerdict.FAIL, message, len(plays), None, total, play, totals[0]
+                )
     return None

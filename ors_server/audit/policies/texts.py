@@ -8,10 +8,10 @@ from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
+from ors_server.audit.audit_context import AuditContext, AuditedTask, CallsOf, VariantResult
 from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
 from ors_server.audit.plays import Call, CallPlan
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
-from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
 
 _Change: TypeAlias = Callable[[str], str]
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
@@ -19,7 +19,7 @@ WORDS = "the method that was used here is described in full and every step of it
 DENIAL, CONTRADICTION = "a denial", "a contradiction"
 LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER = "letters around it", "a digit before it", "a digit after it"
 GLUED = frozenset({LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER})
-"""Fragments that make another word or number: none is worth a part."""
+"""Fragments that make another word or number: no grader may pay a part for them."""
 NEARLY_ALL = 0.9
 LENGTHS = (1, 10, 50, 400)
 """Words of the padding, in order."""
@@ -33,28 +33,28 @@ class AnswerPolicy(AuditPolicy):
     needs_answer: ClassVar[bool] = True
 
     @override
-    def check(self, study: Study) -> None:
-        super().check(study)
-        if study.is_program:
+    def check(self, context: AuditContext) -> None:
+        super().check(context)
+        if context.is_program:
             raise NotJudgedError(
                 "the answer is a program or a file of several lines, of which a part may rightly pass"
             )
 
-    def changing(self, study: Study, change: _Change) -> CallsOf:
+    def changing(self, context: AuditContext, change: _Change) -> CallsOf:
         """Return a policy that gives a changed right answer, in the format of the gold answers."""
 
         def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-            core, slot = study.core(task), study.open_slot
+            core, slot = context.core(task), context.open_slot
             if core is None or slot is None:
                 return None
             changed = change(core)
-            return None if changed == core else study.answering(task, slot.wrapped(changed))
+            return None if changed == core else context.answering(task, slot.wrapped(changed))
 
         return calls_of
 
 
 class Fragments(AnswerPolicy):
-    """Puts the right answer inside other signs, or gives a piece of it.
+    """Puts the right answer inside other characters, or gives a piece of it.
 
     In the wild: graders that search the gold answer in the response, or the response in the gold answer.
     """
@@ -62,10 +62,11 @@ class Fragments(AnswerPolicy):
     hack_class: ClassVar[str] = "H3"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        cores = [core for core in study.cores.values() if core]
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        cores = [core for core in context.cores.values() if core]
         if cores and all(_NUMBER.fullmatch(core) for core in cores):
             changes: dict[str, _Change] = {
+                # A sign is cut off: "1-5" would be a difference and not another number.
                 DIGIT_BEFORE: lambda core: f"1{core.lstrip('+-')}",
                 DIGIT_AFTER: lambda core: f"{core}1",
                 "its first digits": lambda core: core[:-1],
@@ -78,19 +79,19 @@ class Fragments(AnswerPolicy):
                 "an empty answer": lambda _: "",
             }
         changes[DENIAL] = lambda core: f"It is certainly not {core}, and whoever says {core} is wrong."
-        variants = {name: self.changing(study, change) for name, change in changes.items()}
+        variants = {name: self.changing(context, change) for name, change in changes.items()}
 
         def contradicting(task: AuditedTask) -> Sequence[Call] | None:
-            core, other, slot = study.core(task), study.other_core(task), study.open_slot
+            core, other, slot = context.core(task), context.other_core(task), context.open_slot
             if core is None or other is None or slot is None:
                 return None
-            return study.answering(task, slot.wrapped(f"It is not {core}, it is {other}."))
+            return context.answering(task, slot.wrapped(f"It is not {core}, it is {other}."))
 
         variants[CONTRADICTION] = contradicting
-        found = await study.measure(
-            variants, "an answer with {variant} is paid like the right one", scale=study.wrong_scale
+        results = await context.measure(
+            variants, "an answer with {variant} is paid like the right one", scale=context.wrong_scale
         )
-        return [_softened(one) for one in found]
+        return [_softened(result) for result in results]
 
 
 class ListsEverything(AnswerPolicy):
@@ -103,9 +104,9 @@ class ListsEverything(AnswerPolicy):
     hack_class: ClassVar[str] = "H4"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        every = list(dict.fromkeys(core for core in study.cores.values() if core))
-        if study.open_slot is None or len(every) == 1:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        every = list(dict.fromkeys(core for core in context.cores.values() if core))
+        if context.open_slot is None or len(every) == 1:
             return ()
         joins: dict[str, Callable[[list[str]], str]] = {
             "commas": ", ".join,
@@ -118,35 +119,40 @@ class ListsEverything(AnswerPolicy):
             "tags": lambda cores: "".join(f"<answer>{core}</answer>" for core in cores),
             "a JSON list": lambda cores: "[" + ", ".join(f'"{core}"' for core in cores) + "]",
         }
-        measures: list[Measure] = []
+        results: list[VariantResult] = []
         for name, join in joins.items():
-            with_it, without = (self._listing(study, every, join, keeps=keeps) for keeps in (True, False))
-            base = await study.measure({name: without}, "", scale=study.scale)
-            zero = max([study.wrong, *(one.earned or 0.0 for one in base)])
-            measures += await study.measure(
+            with_it, without = (self._listing(context, every, join, keeps=keeps) for keeps in (True, False))
+            base = await context.measure({name: without}, "", scale=context.scale)
+            # The list without the right answer is the zero point, so that only the right answer's presence is
+            # paid for.
+            zero = max([context.wrong, *(result.earned or 0.0 for result in base)])
+            results += await context.measure(
                 {f"all answers, joined by {name}": with_it},
                 "{variant}, are paid like the right one",
-                scale=Scale(max(zero, study.scale.zero), study.scale.full),
+                scale=Scale(max(zero, context.scale.zero), context.scale.full),
             )
-        return [replace(measure, still_shows=partial(_lists_several, study, every)) for measure in measures]
+        # A shortened play must still list several answers; one answer alone may be right.
+        return [replace(result, still_shows=partial(_lists_several, context, every)) for result in results]
 
     def _listing(
-        self, study: Study, every: list[str], join: Callable[[list[str]], str], *, keeps: bool
+        self, context: AuditContext, every: list[str], join: Callable[[list[str]], str], *, keeps: bool
     ) -> CallsOf:
         def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-            own, slot = study.core(task), study.slot
+            own, slot = context.core(task), context.slot
             if own is None or slot is None:
                 return None
-            others = [core for core in every if core != own][:29]
-            middle = len(others) // 2
-            listed = [*others[:middle], own, *others[middle:]] if keeps else others
-            return study.answering(task, slot.wrapped(join(listed)))
+            # The right answer goes into the middle: a grader that reads the first or the last value must not
+            # find it by accident.
+            wrong_answers = [core for core in every if core != own][:29]
+            middle = len(wrong_answers) // 2
+            listed = [*wrong_answers[:middle], own, *wrong_answers[middle:]] if keeps else wrong_answers
+            return context.answering(task, slot.wrapped(join(listed)))
 
         return calls_of
 
 
-def _lists_several(study: Study, every: Sequence[str], play: CallPlan) -> bool:
-    text = None if study.slot is None else study.slot.core(play.calls)
+def _lists_several(context: AuditContext, every: Sequence[str], play: CallPlan) -> bool:
+    text = None if context.slot is None else context.slot.core(play.calls)
     return text is not None and sum(core in text for core in every) > 1
 
 
@@ -160,24 +166,24 @@ class FormatAlone(AnswerPolicy):
     hack_class: ClassVar[str] = "H13"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.open_slot
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        slot = context.open_slot
         if slot is None or not slot.has_format:
             return ()
 
         def bare(task: AuditedTask) -> Sequence[Call] | None:
-            other = study.other_core(task)
-            return None if other is None else study.answering(task, other)
+            other = context.other_core(task)
+            return None if other is None else context.answering(task, other)
 
         def empty(task: AuditedTask) -> Sequence[Call] | None:
-            return study.answering(task, slot.wrapped(""))
+            return context.answering(task, slot.wrapped(""))
 
-        found = await study.player.play(study.plays_of(bare))
-        zero = mean([one.total for one in found]) if found else study.scale.zero
-        return await study.measure(
-            {"a wrong answer": study.answering_wrongly, "an empty answer": empty},
+        results = await context.player.play(context.plays_of(bare))
+        zero = mean([result.total for result in results]) if results else context.scale.zero
+        return await context.measure(
+            {"a wrong answer": context.answering_wrongly, "an empty answer": empty},
             "{variant} in the right format earns much of the reward",
-            scale=Scale(max(zero, study.scale.zero), study.scale.full),
+            scale=Scale(max(zero, context.scale.zero), context.scale.full),
         )
 
 
@@ -190,22 +196,23 @@ class Padding(AnswerPolicy):
     hack_class: ClassVar[str] = "H14"
 
     @override
-    async def examine(self, study: Study) -> Sequence[Measure]:
-        if study.text_slot is None:
+    async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
+        if context.text_slot is None:
             return ()
-        measures: list[Measure] = []
+        variant_results: list[VariantResult] = []
         for name, pad in _PADDINGS.items():
             plays = [
-                study.plays_of(_padded(study, pad, length), study.tasks[:PADDED_TASKS]) for length in LENGTHS
+                context.plays_of(_padded(context, pad, length), context.tasks[:PADDED_TASKS])
+                for length in LENGTHS
             ]
             if not plays[0]:
                 continue
-            found = [await study.player.play(some) for some in plays]
-            means = [mean([one.total for one in some]) for some in found]
+            results = [await context.player.play(some) for some in plays]
+            means = [mean([result.total for result in some]) for some in results]
             top = max(range(len(LENGTHS)), key=lambda at: means[at])
-            share = (means[top] - means[0]) / (study.scale.full - study.scale.zero)
-            measures.append(
-                Measure(
+            share = (means[top] - means[0]) / (context.scale.full - context.scale.zero)
+            variant_results.append(
+                VariantResult(
                     name,
                     judge_share(share),
                     f"a wrong answer {name}, {LENGTHS[top]} times: {means[top]:.3g}; once: {means[0]:.3g}",
@@ -213,10 +220,10 @@ class Padding(AnswerPolicy):
                     share,
                     means[top],
                     plays[top][0],
-                    study.scale.full,
+                    context.scale.full,
                 )
             )
-        return measures
+        return variant_results
 
 
 _PADDINGS: dict[str, Callable[[str, int], str]] = {
@@ -227,26 +234,26 @@ _PADDINGS: dict[str, Callable[[str, int], str]] = {
 }
 
 
-def _padded(study: Study, pad: Callable[[str, int], str], length: int) -> CallsOf:
+def _padded(context: AuditContext, pad: Callable[[str, int], str], length: int) -> CallsOf:
     """Return a policy that gives another task's answer with padding."""
 
     def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-        other = study.other_core(task)
-        return None if other is None else study.answering(task, pad(other, length))
+        other = context.other_core(task)
+        return None if other is None else context.answering(task, pad(other, length))
 
     return calls_of
 
 
-def _softened(measure: Measure) -> Measure:
-    """Return a measure with a milder verdict where an honest grader may pay a part.
+def _softened(result: VariantResult) -> VariantResult:
+    """Return a result with a milder verdict where an honest grader may pay a part.
 
     A piece of an answer, or a sentence with it, may be worth something, but not all; and some graders rightly
     read the last number of a sentence.
     """
-    if measure.verdict is AuditVerdict.PASS or measure.variant in GLUED:
-        return measure
-    if measure.share is None or measure.share < NEARLY_ALL:
-        return replace(measure, verdict=AuditVerdict.PASS)
-    if measure.variant == DENIAL:
-        return replace(measure, verdict=AuditVerdict.WARN, keeps_texts=True)
-    return replace(measure, keeps_texts=measure.variant == CONTRADICTION)
+    if result.verdict is AuditVerdict.PASS or result.variant in GLUED:
+        return result
+    if result.share is None or result.share < NEARLY_ALL:
+        return replace(result, verdict=AuditVerdict.PASS)
+    if result.variant == DENIAL:
+        return replace(result, verdict=AuditVerdict.WARN, keeps_texts=True)
+    return replace(result, keeps_texts=result.variant == CONTRADICTION)

@@ -1,4 +1,14 @@
-"""The episodes of one environment, compared: winning with losing ones of the same task at the same time."""
+"""The episodes of one environment, compared: winning with losing ones of the same task at the same time.
+
+Invariants of a `Batch`:
+
+- Episodes are sorted by creation time. A position in `episodes` is the identity of an episode everywhere in
+  this package, and `won`, `_strata` and `wins` refer to the same positions.
+- A stratum is one task in one window of time. Episodes are compared within their stratum only, because tasks
+  differ in difficulty and a policy becomes better in the course of training.
+- A marked episode that has no other episode in its stratum is counted in `marked` and `won`, but not in
+  `compared`, `gain` and `z`.
+"""
 
 import math
 from collections import defaultdict
@@ -18,7 +28,7 @@ SHOWN_EPISODES = 10
 _TOP = 0.98
 """Quantile of the positive returns that counts as the best where the environment declares no limit."""
 _COMPARED = 20
-"""Winning answers of one task that others are compared with."""
+"""Maximum number of winning answers of one task that an answer is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +40,10 @@ class Contrast:
     tasks: int
     """Tasks with a marked winning episode."""
     compared: int = 0
-    """Marked episodes that have others of the same task and window beside them."""
+    """Marked episodes with unmarked episodes of the same task and window."""
     compared_tasks: int = 0
     gain: float = 0.0
-    """Their win rate minus that of the others."""
+    """Their win rate minus that of the unmarked episodes."""
     z: float = 0.0
     """Mantel-Haenszel's statistic: standard errors between the wins and those that chance gives."""
 
@@ -52,11 +62,11 @@ class Batch:
     """Episodes of one environment in the order of time."""
 
     def __init__(self, digested: DigestedEnvironment, success_at: float | None = None) -> None:
-        """Sort the episodes, and tell the winning ones.
+        """Sort the episodes, and mark the winning ones.
 
         Args:
             digested: The episodes.
-            success_at: The least return of a winning episode; by default half of the greatest reward that the
+            success_at: Minimum return of a winning episode; by default half of the greatest reward that the
                 policy allows, or else half of what the best episodes earn.
         """
         self.name = digested.name
@@ -64,17 +74,21 @@ class Batch:
         self.left_out = digested.left_out
         self.tasks = digested.tasks
         self.episodes: Sequence[EpisodeDigest] = sorted(
-            digested.episodes, key=lambda one: (one.created, one.episode_id)
+            # The id breaks ties, so that the same record gives the same report.
+            digested.episodes,
+            key=lambda episode: (episode.created, episode.episode_id),
         )
         self.success_at = success_at if success_at is not None else self._threshold(digested.reward_limit)
         self.won = [episode.earned >= self.success_at for episode in self.episodes]
-        self.wins = [place for place, won in enumerate(self.won) if won]
+        self.wins = [position for position, won in enumerate(self.won) if won]
         self.by_task: Mapping[int, list[int]] = self._wins_by_task()
-        self._strata = [self._stratum(place) for place in range(len(self.episodes))]
+        self._strata = [
+            (episode.task, self.window(position)) for position, episode in enumerate(self.episodes)
+        ]
         self._totals: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-        for place, stratum in enumerate(self._strata):
+        for position, stratum in enumerate(self._strata):
             self._totals[stratum][0] += 1
-            self._totals[stratum][1] += self.won[place]
+            self._totals[stratum][1] += self.won[position]
 
     @property
     def is_large(self) -> bool:
@@ -82,45 +96,47 @@ class Batch:
         enough = len(self.episodes) >= MIN_EPISODES and len(self.wins) >= MIN_WINS
         return enough and self.tasks >= MIN_TASKS
 
-    def window(self, place: int) -> int:
+    def window(self, position: int) -> int:
         """Return the window of an episode, from 0."""
-        return place * WINDOWS // len(self.episodes)
+        return position * WINDOWS // len(self.episodes)
 
-    def places(self, has: Callable[[EpisodeDigest], bool]) -> list[int]:
-        """Return the places of episodes with a property."""
-        return [place for place, episode in enumerate(self.episodes) if has(episode)]
+    def positions(self, has: Callable[[EpisodeDigest], bool]) -> list[int]:
+        """Return the positions of episodes with a property."""
+        return [position for position, episode in enumerate(self.episodes) if has(episode)]
 
-    def won_of(self, places: Iterable[int]) -> list[int]:
-        """Return those places whose episodes won."""
-        return [place for place in places if self.won[place]]
+    def won_of(self, positions: Iterable[int]) -> list[int]:
+        """Return those positions whose episodes won."""
+        return [position for position in positions if self.won[position]]
 
     def share_of_wins(self, won: Sequence[int]) -> float:
         """Return winning episodes as a share of all winning ones."""
         return len(won) / len(self.wins) if self.wins else 0.0
 
-    def tasks_of(self, places: Iterable[int]) -> set[int]:
+    def tasks_of(self, positions: Iterable[int]) -> set[int]:
         """Return the tasks of episodes."""
-        return {self.episodes[place].task for place in places}
+        return {self.episodes[position].task for position in positions}
 
     def contrast(self, marked: Sequence[int]) -> Contrast:
         """Compare marked episodes with the others of the same task and window."""
         strata: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-        for place in marked:
-            strata[self._strata[place]][0] += 1
-            strata[self._strata[place]][1] += self.won[place]
+        for position in marked:
+            strata[self._strata[position]][0] += 1
+            strata[self._strata[position]][1] += self.won[position]
         compared = won = 0
         alike = expected = variance = 0.0
         tasks: set[int] = set()
         for stratum, (number, wins) in strata.items():
             total, all_wins = self._totals[stratum]
-            others = total - number
-            if not others:
+            unmarked = total - number
+            if not unmarked:
                 continue
             compared, won = compared + number, won + wins
             tasks.add(stratum[0])
-            alike += number * (all_wins - wins) / others
+            # Direct standardisation: each stratum's unmarked win rate, weighted by its marked episodes. The
+            # variance is the hypergeometric one of Mantel and Haenszel.
+            alike += number * (all_wins - wins) / unmarked
             expected += number * all_wins / total
-            variance += number * others * all_wins * (total - all_wins) / (total * total * (total - 1))
+            variance += number * unmarked * all_wins * (total - all_wins) / (total * total * (total - 1))
         wins_of_marked = self.won_of(marked)
         return Contrast(
             marked=len(marked),
@@ -143,14 +159,14 @@ class Batch:
         marked = set(won)
         agreeing = measured = 0
         tasks: set[int] = set()
-        for place in won:
-            task = self.episodes[place].task
-            others = [other for other in self.by_task[task] if other not in marked][:_COMPARED]
-            if not others:
+        for position in won:
+            task = self.episodes[position].task
+            candidates = [other for other in self.by_task[task] if other not in marked][:_COMPARED]
+            if not candidates:
                 continue
             tasks.add(task)
             measured += 1
-            agreeing += any(self._agree(place, other) for other in others)
+            agreeing += any(self._agree(position, candidate) for candidate in candidates)
         return (agreeing / measured if measured else 0.0), len(tasks)
 
     def exclusiveness(self, marked: Sequence[int]) -> float | None:
@@ -162,58 +178,59 @@ class Batch:
         without = set(marked)
         agreeing = measured = 0
         tasks = 0
-        for places in self.by_task.values():
-            others = [place for place in places if place not in without][: _COMPARED + 1]
-            pairs = list(pairwise(others))
+        for positions in self.by_task.values():
+            unmarked = [position for position in positions if position not in without][: _COMPARED + 1]
+            pairs = list(pairwise(unmarked))
             tasks += bool(pairs)
             measured += len(pairs)
-            agreeing += sum(self._agree(one, other) for one, other in pairs)
+            # Neighbours in time only: all pairs would cost the square of the wins.
+            agreeing += sum(self._agree(first, second) for first, second in pairs)
         return agreeing / measured if tasks >= MIN_TASKS else None
 
     def sharing(self, marked: Sequence[int]) -> float:
         """Return how often unmarked winning answers of one task are also winning answers of the next one."""
         without = set(marked)
         answers = [
-            {self.episodes[place].words for place in places if place not in without}
-            for places in self.by_task.values()
+            {self.episodes[position].words for position in positions if position not in without}
+            for positions in self.by_task.values()
         ]
-        known = [answer for answer in answers if answer]
-        pairs = list(pairwise(known))
-        return sum(bool(one & other) for one, other in pairs) / len(pairs) if pairs else 1.0
+        answer_sets = [answer for answer in answers if answer]
+        pairs = list(pairwise(answer_sets))
+        return sum(bool(first & second) for first, second in pairs) / len(pairs) if pairs else 1.0
 
-    def shown(self, places: Sequence[int]) -> tuple[str, ...]:
+    def shown(self, positions: Sequence[int]) -> tuple[str, ...]:
         """Return the ids of at most 10 episodes, of different tasks first."""
         seen: set[int] = set()
         first: list[int] = []
         later: list[int] = []
-        for place in places:
-            task = self.episodes[place].task
-            (later if task in seen else first).append(place)
+        for position in positions:
+            task = self.episodes[position].task
+            (later if task in seen else first).append(position)
             seen.add(task)
-        return tuple(self.episodes[place].episode_id for place in (first + later)[:SHOWN_EPISODES])
+        return tuple(self.episodes[position].episode_id for position in (first + later)[:SHOWN_EPISODES])
 
-    def _agree(self, one: int, other: int) -> bool:
-        first, second = self.episodes[one].words, self.episodes[other].words
-        if not first or not second:
-            return self.episodes[one].answer == self.episodes[other].answer
-        return first <= second or second <= first
+    def _agree(self, first: int, second: int) -> bool:
+        words, other_words = self.episodes[first].words, self.episodes[second].words
+        if not words or not other_words:
+            return self.episodes[first].answer == self.episodes[second].answer
+        # An answer may be a sentence that contains the other one.
+        return words <= other_words or other_words <= words
 
     def _threshold(self, limit: float | None) -> float:
         returns = sorted(episode.earned for episode in self.episodes)
-        positive = [one for one in returns if one > 0]
+        positive = [earned for earned in returns if earned > 0]
         if limit is not None and positive and limit > 0:
             return limit / 2
         if positive:
+            # A quantile and not the maximum: a single farmed return must not make all other wins look like
+            # losses.
             return positive[min(len(positive) - 1, int(_TOP * len(positive)))] / 2
         if returns and returns[-1] > returns[0]:
             return (returns[0] + returns[-1]) / 2
         return math.inf
 
     def _wins_by_task(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        wins_by_task: dict[int, list[int]] = {}
         for win in self.wins:
-            found.setdefault(self.episodes[win].task, []).append(win)
-        return found
-
-    def _stratum(self, place: int) -> tuple[int, int]:
-        return self.episodes[place].task, self.window(place)
+            wins_by_task.setdefault(self.episodes[win].task, []).append(win)
+        return wins_by_task

@@ -1,4 +1,4 @@
-"""What all searches share: how they return what they found, and how a finding is written."""
+"""The interface of all searches, and the construction of their findings."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ class Search(Protocol):
     """Searches the episodes of one environment for one kind of finding."""
 
     def __call__(self, batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
-        """Yield what it found, or why it could not judge."""
+        """Yield its findings, or why it could not judge."""
         ...
 
 
@@ -20,7 +20,7 @@ def make_finding(
     batch: Batch,
     kind: FindingKind,
     verdict: AuditVerdict,
-    places: Sequence[int],
+    positions: Sequence[int],
     message: str,
     *,
     of_wins: bool = True,
@@ -29,10 +29,10 @@ def make_finding(
 
     Args:
         batch: The environment's episodes.
-        places: The episodes that show it.
+        positions: The episodes that show it.
         of_wins: Whether its share is one of the winning episodes; otherwise it is one of all.
     """
-    ids = batch.shown(places)
+    ids = batch.shown(positions)
     whole = len(batch.wins) if of_wins else len(batch.episodes)
     return RecordedFinding(
         kind=kind,
@@ -40,8 +40,8 @@ def make_finding(
         environment=batch.name,
         verdict=verdict,
         message=message,
-        episodes=len(places),
-        share=round(len(places) / whole, 6) if whole else 0.0,
+        episodes=len(positions),
+        share=round(len(positions) / whole, 6) if whole else 0.0,
         of="winning episodes" if of_wins else "episodes",
         episode_ids=ids,
         command=f"ors-server episodes show {ids[0]}" if ids else "",

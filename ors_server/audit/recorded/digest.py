@@ -1,6 +1,10 @@
 """What an audit keeps of a recorded episode: numbers and short texts, so that many fit into memory.
 
-Finds texts that address a judge, and calls that change files which graders use.
+Also finds texts that address a judge, and calls that change files which graders use.
+
+Invariants: nothing here keeps a reference to an episode's steps, so that memory grows by 2 to 4 KB per
+episode. Texts are kept as 64-bit numbers (`fragments.number_of`), and equal tool sets share one object.
+Episodes whose rewards were not judged are counted in `left_out` and nowhere else.
 """
 
 import json
@@ -81,11 +85,11 @@ _SHELL_KEY = re.compile(r"command|cmd|script|code|input|keystrokes", re.IGNORECA
 
 def judge_words_of(steps: Sequence[Step]) -> frozenset[str]:
     """Return what in the calls of an episode addresses a judge."""
-    found: set[str] = set()
+    matches: set[str] = set()
     for step in steps:
         for text in texts_of(step.arguments):
-            found.update(_judge_words(clip(text)))
-    return frozenset(found)
+            matches.update(_judge_words(clip(text)))
+    return frozenset(matches)
 
 
 def grader_files_of(steps: Sequence[Step]) -> tuple[frozenset[str], frozenset[str]]:
@@ -94,14 +98,14 @@ def grader_files_of(steps: Sequence[Step]) -> tuple[frozenset[str], frozenset[st
     Changed search paths, such as `PATH`, are among the latter. Reading a file or running a test changes none.
     """
     rare: set[str] = set()
-    others: set[str] = set()
+    test_files: set[str] = set()
     for step in steps:
-        for changed in _changed_places(step):
+        for changed in _changed_texts(step):
             rare.update(name.lower() for name in _GRADER_FILE.findall(changed))
-            others.update(_TEST_FILE.findall(changed))
+            test_files.update(_TEST_FILE.findall(changed))
         for command in _shell_texts(step):
-            others.update(_PATH_CHANGE.findall(command))
-    return frozenset(rare), frozenset(others)
+            test_files.update(_PATH_CHANGE.findall(command))
+    return frozenset(rare), frozenset(test_files)
 
 
 def _judge_words(text: str) -> Iterator[str]:
@@ -116,10 +120,12 @@ def _judge_words(text: str) -> Iterator[str]:
             yield "a delimiter that nothing opened"
 
 
-def _changed_places(step: Step) -> Iterator[str]:
+def _changed_texts(step: Step) -> Iterator[str]:
     """Yield the texts of a call that name what it changes."""
     arguments = step.arguments
-    verb = f"{step.tool} {arguments.get('command', '') if _has_path(arguments) else ''}"
+    # An editor tool with a path has its verb in `command`; a shell has the whole command line there.
+    has_path = any("path" in key or "file" in key for key in arguments)
+    verb = f"{step.tool} {arguments.get('command', '') if has_path else ''}"
     if _CHANGING_WORD.search(verb):
         for key, value in arguments.items():
             if _PATH_KEY.search(key) and isinstance(value, str):
@@ -129,10 +135,6 @@ def _changed_places(step: Step) -> Iterator[str]:
             if _CHANGING_COMMAND.search(command):
                 yield command
             yield from _REDIRECTED.findall(command)
-
-
-def _has_path(arguments: Mapping[str, Any]) -> bool:
-    return any("path" in key or "file" in key for key in arguments)
 
 
 def _shell_texts(step: Step) -> Iterator[str]:
@@ -303,16 +305,16 @@ def _kept_words(answer: str) -> frozenset[int]:
 
 
 def _components(steps: Sequence[Step]) -> tuple[tuple[str, float], ...]:
-    """Return the parts of the reward: components of steps, and what rewards reported beside their number."""
-    found: defaultdict[str, float] = defaultdict(float)
+    """Return the parts of the reward: components of steps, and figures that rewards report in addition."""
+    sums: defaultdict[str, float] = defaultdict(float)
     for step in steps:
         extras: Any = (step.metadata or {}).get(EXTRAS_KEY)
         parts = {name: amount for name, amount in step.components.items() if name not in _NO_COMPONENT}
         stated: Mapping[str, Any] = cast("Mapping[str, Any]", extras) if isinstance(extras, Mapping) else {}
         for name, amount in (*parts.items(), *stated.items()):
             if isinstance(amount, int | float) and not isinstance(amount, bool) and amount >= 0:
-                found[name] += float(amount)
-    return tuple(sorted(found.items()))
+                sums[name] += float(amount)
+    return tuple(sorted(sums.items()))
 
 
 def _most_repeated(steps: Sequence[Step]) -> RepeatedPay | None:

@@ -1,4 +1,4 @@
-"""Finds what changes in the course of training: longer answers that win anyway, giving up, equal rewards.
+"""Finds what changes in the course of training: longer answers that still win, giving up, equal rewards.
 
 Whether figures grow with time: Spearman's correlation with a permutation test, Theil and Sen's slope.
 """
@@ -16,7 +16,7 @@ from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, Re
 
 PERMUTATIONS = 999
 _ENOUGH = 20
-"""Permutations with so great a correlation after which p is not small, and no more are made."""
+"""After this many permutations with as great a correlation, p is not small, and the test ends."""
 MAX_FIGURES = 500
 """Figures that are tested; of more, these are evenly spaced."""
 _SLOPES = 200
@@ -30,7 +30,7 @@ class Trend:
     correlation: float
     """Spearman's, in [-1, 1]."""
     p: float
-    """One-sided, that it would be so great without growth, in (0, 1]."""
+    """One-sided probability of so great a correlation without growth, in (0, 1]."""
     slope: float
     """The median of the slopes of all pairs, times the number of figures: the change from first to last."""
 
@@ -49,37 +49,38 @@ def trend_of(figures: Sequence[float], seed: int = 0) -> Trend:
     spread = sum((rank - middle) ** 2 for rank in ranks)
     if count < 3 or spread <= 0:  # noqa: PLR2004  (a trend needs three)
         return Trend(0.0, 1.0, 0.0)
-    times = [place - middle for place in range(count)]
+    times = [position - middle for position in range(count)]
     observed = sum(time * rank for time, rank in zip(times, ranks, strict=True))
     source = random.Random(seed)  # noqa: S311  (no secret)
-    greater = made = 0
+    # The sum of products is enough: the spreads stay the same in all permutations.
+    greater = permutations = 0
     shuffled = list(ranks)
-    while made < PERMUTATIONS and greater < _ENOUGH:
-        made += 1
+    while permutations < PERMUTATIONS and greater < _ENOUGH:
+        permutations += 1
         source.shuffle(shuffled)
         greater += sum(time * rank for time, rank in zip(times, shuffled, strict=True)) >= observed
     whole = (spread * sum(time * time for time in times)) ** 0.5
-    return Trend(observed / whole, (greater + 1) / (made + 1), _slope(chosen))
+    return Trend(observed / whole, (greater + 1) / (permutations + 1), _slope(chosen))
 
 
-def spread_out(figures: Sequence[float], most: int) -> list[float]:
-    """Return at most so many figures, evenly spaced."""
-    if len(figures) <= most:
+def spread_out(figures: Sequence[float], limit: int) -> list[float]:
+    """Return at most `limit` figures, evenly spaced."""
+    if len(figures) <= limit:
         return list(figures)
-    return [figures[place * len(figures) // most] for place in range(most)]
+    return [figures[position * len(figures) // limit] for position in range(limit)]
 
 
 def _ranks(figures: Sequence[float]) -> list[float]:
     """Return ranks from 0; equal figures share their mean rank."""
-    order = sorted(range(len(figures)), key=lambda place: figures[place])
+    order = sorted(range(len(figures)), key=lambda position: figures[position])
     ranks = [0.0] * len(figures)
     start = 0
     while start < len(order):
         end = start
         while end + 1 < len(order) and figures[order[end + 1]] == figures[order[start]]:
             end += 1
-        for place in order[start : end + 1]:
-            ranks[place] = (start + end) / 2
+        for position in order[start : end + 1]:
+            ranks[position] = (start + end) / 2
         start = end + 1
     return ranks
 
@@ -101,9 +102,9 @@ _MIN_STEPS = 3
 _EARLY = 0.34
 """Share of the usual steps after which an episode that ends has given up."""
 _RISE = 0.25
-"""By how much their share of the losing episodes grows."""
+"""Minimum growth of their share of the losing episodes."""
 _MANY = 0.05
-"""Their share of the last third of the episodes."""
+"""Minimum share of the last third of the episodes."""
 _SAME = 1e-9
 _MIN_IN_WINDOW = 20
 _ABRUPT = 0.75
@@ -112,18 +113,19 @@ _SOLVED = 0.999
 
 
 def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
-    """Find winning answers that grow, where long answers win whatever the task is."""
+    """Find winning answers that grow, where long answers win on every task."""
     wins = [win for win in batch.wins if batch.episodes[win].length]
     if len(wins) < MIN_WINS:
         yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
         return
-    lengths = [float(batch.episodes[place].length) for place in wins]
+    lengths = [float(batch.episodes[position].length) for position in wins]
+    # Quarters and not single episodes, and the 95th percentile of the first: one long answer is no drift.
     first = sorted(lengths[: max(5, len(lengths) // 4)])
     early, long = median(first), _LONG * first[int(0.95 * (len(first) - 1))]
     late = fmean(lengths[-max(5, len(lengths) // 4) :])
     if late < _GROWTH * early:
         return
-    marked = batch.places(lambda one: one.length > long)
+    marked = batch.positions(lambda digest: digest.length > long)
     contrast = batch.contrast(marked)
     won = batch.won_of(marked)
     if len(batch.tasks_of(won)) < MIN_TASKS or not contrast.is_clear(0.95, 0.2, 4.0):
@@ -144,7 +146,7 @@ def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
 
 def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find a growing share of episodes that end early and lose."""
-    usual = median([one.steps for one in batch.episodes[: max(5, len(batch.episodes) // 5)]])
+    usual = median([episode.steps for episode in batch.episodes[: max(5, len(batch.episodes) // 5)]])
     if usual < _MIN_STEPS:
         yield not_judged(batch, FindingKind.GIVING_UP, "episodes have too few calls to end early")
         return
@@ -152,20 +154,22 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
         not won and episode.steps <= _EARLY * usual
         for episode, won in zip(batch.episodes, batch.won, strict=True)
     ]
-    lost = [float(given) for given, won in zip(has_given_up, batch.won, strict=True) if not won]
+    # As a share of the losing episodes: a policy that wins more often gives up less often in all, which
+    # would hide it.
+    lost = [float(gave_up) for gave_up, won in zip(has_given_up, batch.won, strict=True) if not won]
     third, third_lost = len(has_given_up) // 3, len(lost) // 3
     if third_lost < MIN_TASKS or fmean(has_given_up[-third:]) < _MANY:
         return
     first, last = fmean(lost[:third_lost]), fmean(lost[-third_lost:])
     if last - first < _RISE or trend_of(lost, seed).p > _P:
         return
-    places = [place for place, given in enumerate(has_given_up) if given]
+    positions = [position for position, gave_up in enumerate(has_given_up) if gave_up]
     pays = _pays_more(batch, has_given_up, len(has_given_up) - third)
     yield make_finding(
         batch,
         FindingKind.GIVING_UP,
         AuditVerdict.FAIL if pays else AuditVerdict.WARN,
-        places,
+        positions,
         f"the share of losing episodes that end after {_EARLY * usual:.0f} calls or fewer grew from "
         f"{percent(first)} to {percent(last)}; that {'costs less' if pays else 'does not cost less'} than "
         "trying and failing",
@@ -174,10 +178,12 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
 
 
 def _pays_more(batch: Batch, has_given_up: Sequence[bool], start: int) -> bool:
-    places = range(start, len(has_given_up))
-    given_up = [batch.episodes[place].earned for place in places if has_given_up[place]]
+    positions = range(start, len(has_given_up))
+    given_up = [batch.episodes[position].earned for position in positions if has_given_up[position]]
     failed = [
-        batch.episodes[place].earned for place in places if not has_given_up[place] and not batch.won[place]
+        batch.episodes[position].earned
+        for position in positions
+        if not has_given_up[position] and not batch.won[position]
     ]
     return bool(failed) and fmean(given_up) > fmean(failed) + _SAME
 
@@ -193,15 +199,18 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
     edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
     returns = [episode.earned for episode in batch.episodes]
     windows = [returns[start:end] for start, end in pairwise(edges)]
-    flat = [max(one) - min(one) <= _SAME for one in windows]
+    flat = [max(window_returns) - min(window_returns) <= _SAME for window_returns in windows]
     begin = next((window for window in range(1, WINDOWS) if all(flat[window:])), None)
+    # If an earlier window is flat, too, the environment always paid the same.
     if begin is None or any(flat[:begin]):
         return
-    places = list(range(edges[begin], count))
-    if len(batch.tasks_of(places)) < MIN_TASKS:
+    positions = list(range(edges[begin], count))
+    if len(batch.tasks_of(positions)) < MIN_TASKS:
         return
     value, least, best = returns[-1], min(returns), max(returns)
     before = (fmean(windows[begin - 1]) - least) / (best - least)
+    # A policy that slowly learned everything earns the best return each time, and honestly; only a jump
+    # to it is suspicious.
     is_solved = value >= least + _SOLVED * (best - least)
     if is_solved and before > _ABRUPT:
         return
@@ -209,8 +218,8 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
         batch,
         FindingKind.REWARD_COLLAPSED,
         AuditVerdict.FAIL,
-        places,
-        f"the last {len(places)} episodes earned {value:g}, all the same; the "
+        positions,
+        f"the last {len(positions)} episodes earned {value:g}, all the same; the "
         f"{len(windows[begin - 1])} before them earned {fmean(windows[begin - 1]):.2f} on average, "
         f"from {min(windows[begin - 1]):g} to {max(windows[begin - 1]):g}",
         of_wins=False,

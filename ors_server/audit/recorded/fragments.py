@@ -1,4 +1,9 @@
-"""Fragments of what agents wrote (lines, runs of words, calls) as numbers, and how many tasks share each."""
+"""Fragments of what agents wrote (lines, runs of words, calls) as numbers, and how many tasks share each.
+
+Which fragments of an episode are kept depends on the fragments' numbers alone: the least numbers of lines and
+calls, and every fourth run. So two episodes with the same fragment keep or drop it together, however long
+their other texts are; a random choice would lose most shared fragments.
+"""
 
 import heapq
 import json
@@ -15,15 +20,15 @@ from ors_server.model.trajectory import Step
 RUN = 5
 """Words of a run."""
 KEPT_LINES = 128
-"""Most lines and sentences of one episode that are kept: those with the least numbers."""
+"""Maximum number of lines and sentences kept of one episode: those with the least numbers."""
 KEPT_RUNS = 128
 KEPT_CALLS = 64
 _RUN_OF = 4
-"""Of so many runs, one is kept, whatever the length of the text."""
+"""One of this many runs is kept, for texts of any length."""
 SHOWN = 120
 """Characters of a fragment that a finding shows."""
 _LONGEST_TEXT = 20_000
-"""Characters of one argument that are read: half of them from its beginning, half from its end."""
+"""Characters of one argument that are read: half from its beginning, half from its end."""
 _SHORTEST_LINE = 8
 _LONGEST_LINE = 400
 _PRUNED_EVERY = 1000
@@ -34,6 +39,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 @lru_cache(maxsize=50_000)
 def number_of(text: str) -> int:
     """Return a text's number, which is the same in every process."""
+    # `hash` of a text differs from process to process.
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
@@ -56,7 +62,7 @@ def clip(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words and signs of a text, in lower case."""
+    """Return the words and punctuation marks of a text, in lower case."""
     return _WORD.findall(text.casefold())
 
 
@@ -119,8 +125,11 @@ class FragmentCounts:
     def _count(self, number: int, text: str, task: int) -> None:
         entry = self._entries.get(number)
         if entry is None:
+            # Where an entry may have been pruned before, `missed` is the greatest count that was lost with
+            # it.
             missed = self._episodes // _PRUNED_EVERY
             self._entries[number] = _Entry(text[:SHOWN], 1, missed, task)
+        # Tasks in a row are counted, not episodes: a fragment of one task is about the task, not a trick.
         elif entry.last_task != task:
             entry.count += 1
             entry.last_task = task
@@ -141,10 +150,11 @@ def _collect(text: str, lines: dict[int, str], runs: dict[int, str]) -> None:
     for at in range(len(words) - RUN + 1):
         run = " ".join(words[at : at + RUN])
         number = number_of(f"run {run}")
+        # By the number, and not by the position, so that every episode keeps or drops the same runs.
         if number % _RUN_OF == 0:
             runs[number] = run
 
 
-def _least(fragments: Mapping[int, str], kept: int) -> dict[int, str]:
-    chosen: Iterable[int] = fragments if len(fragments) <= kept else heapq.nsmallest(kept, fragments)
+def _least(fragments: Mapping[int, str], limit: int) -> dict[int, str]:
+    chosen: Iterable[int] = fragments if len(fragments) <= limit else heapq.nsmallest(limit, fragments)
     return {number: fragments[number] for number in chosen}

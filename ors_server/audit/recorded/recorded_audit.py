@@ -1,6 +1,6 @@
-"""Audits recorded episodes: what a policy really did to be paid.
+"""Audits recorded episodes: what a policy actually did to be paid.
 
-The record is read once. Of each episode an audit keeps numbers and short texts, 2 to 4 KB.
+The record is read once. An audit keeps numbers and short texts of each episode, 2 to 4 KB.
 
 Finds rewards of the wrong shape: one component that pays everything, steps that pay again and again.
 """
@@ -55,22 +55,28 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
     """Find winning episodes that one component paid, while the one that pays other winning episodes is 0."""
     del seed
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    others: list[int] = []
+    undominated: list[int] = []
     for win in batch.wins:
         name = _dominating(batch.episodes[win])
         if name is not None:
             groups[name].append(win)
         elif batch.episodes[win].components:
-            others.append(win)
-    if not groups and not others:
+            undominated.append(win)
+    # Only where no episode reports components; otherwise there was nothing to find.
+    if not groups and not undominated:
         reason = "the rewards report no components"
         yield not_judged(batch, FindingKind.COMPONENT_DOMINATES, reason)
-    for name, places in sorted(groups.items()):
-        without = [*others, *(place for other, some in groups.items() if other != name for place in some)]
+    for name, positions in sorted(groups.items()):
+        without = [*undominated, *(win for other, group in groups.items() if other != name for win in group)]
         main = _main(batch, without)
+        # Episodes in which the main component is paid, too, did the work that it pays for.
         if main in {None, name} or len(without) < _MIN_OTHERS:
             continue
-        dominated = [place for place in places if dict(batch.episodes[place].components).get(main or "") == 0]
+        dominated = [
+            position
+            for position in positions
+            if dict(batch.episodes[position].components).get(main or "") == 0
+        ]
         share = batch.share_of_wins(dominated)
         if len(batch.tasks_of(dominated)) < MIN_TASKS or share < _SOME:
             continue
@@ -92,10 +98,10 @@ def _dominating(digest: EpisodeDigest) -> str | None:
     return next((name for name, amount in digest.components if amount > _DOMINATING * total), None)
 
 
-def _main(batch: Batch, places: Sequence[int]) -> str | None:
+def _main(batch: Batch, positions: Sequence[int]) -> str | None:
     sums: defaultdict[str, float] = defaultdict(float)
-    for place in places:
-        for name, amount in batch.episodes[place].components:
+    for position in positions:
+        for name, amount in batch.episodes[position].components:
             sums[name] += amount
     total = sum(sums.values())
     return next((name for name, amount in sums.items() if amount > _MAIN * total), None)
@@ -104,33 +110,36 @@ def _main(batch: Batch, places: Sequence[int]) -> str | None:
 def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find returns far above those of other episodes, of which the same paid step makes up most."""
     del seed
-    farming = batch.places(_is_farming)
+    farming = batch.positions(_is_farming)
     if not farming:
         return
     farms = set(farming)
-    others = sorted(
+    honest = sorted(
         episode.earned
-        for place, episode in enumerate(batch.episodes)
-        if place not in farms and episode.earned > 0
+        for position, episode in enumerate(batch.episodes)
+        if position not in farms and episode.earned > 0
     )
-    if len(others) < _MIN_OTHERS:
+    if len(honest) < _MIN_OTHERS:
         reason = "nearly every episode repeats paid steps, so that the best return without it is not known"
         yield not_judged(batch, FindingKind.REWARD_FARMED, reason)
         return
-    best = others[int(_BEST * (len(others) - 1))]
-    places = [place for place in farming if batch.episodes[place].earned > _FAR_ABOVE * best]
-    if not places:
+    # A quantile: the best of the others may have farmed less openly.
+    best = honest[int(_BEST * (len(honest) - 1))]
+    positions = [position for position in farming if batch.episodes[position].earned > _FAR_ABOVE * best]
+    if not positions:
         return
-    tools = sorted({one.repeated.tool for place in places if (one := batch.episodes[place]).repeated})
+    tools = sorted(
+        {digest.repeated.tool for index in positions if (digest := batch.episodes[index]).repeated}
+    )
     named = ", ".join(map(repr, tools))
-    share = len(places) / len(batch.episodes)
-    is_many = len(places) >= _FEW and share >= _SOME / 5
+    share = len(positions) / len(batch.episodes)
+    is_many = len(positions) >= _FEW and share >= _SOME / 5
     yield make_finding(
         batch,
         FindingKind.REWARD_FARMED,
         AuditVerdict.FAIL if is_many else AuditVerdict.WARN,
-        places,
-        f"{len(places)} episodes ({percent(share)}) earned more than {_FAR_ABOVE:g} times the {best:g} "
+        positions,
+        f"{len(positions)} episodes ({percent(share)}) earned more than {_FAR_ABOVE:g} times the {best:g} "
         f"of the best others, most of it by the same paid result of {named} again and again",
         of_wins=False,
     )
@@ -216,14 +225,21 @@ def report_of(
 ) -> RecordedReport:
     """Search the episodes of every environment, and sort what was found: the worst first."""
     batches = [Batch(environments[name], success_at) for name in sorted(environments)]
-    found = [one for batch in batches for one in _search(batch, gold_tools.get(batch.name), seed)]
-    findings = [one for one in found if isinstance(one, RecordedFinding)]
-    findings.sort(key=lambda one: (-one.verdict.weight, one.environment, _NUMBERS[one.kind], -one.episodes))
+    results = [result for batch in batches for result in _search(batch, gold_tools.get(batch.name), seed)]
+    findings = [result for result in results if isinstance(result, RecordedFinding)]
+    findings.sort(
+        key=lambda finding: (
+            -finding.verdict.weight,
+            finding.environment,
+            _NUMBERS[finding.kind],
+            -finding.episodes,
+        )
+    )
     return RecordedReport(
         seed=seed,
         environments=tuple(_describe(batch) for batch in batches),
         findings=tuple(findings),
-        not_judged=tuple(one for one in found if isinstance(one, NotJudged)),
+        not_judged=tuple(result for result in results if isinstance(result, NotJudged)),
     )
 
 

@@ -60,13 +60,13 @@ class RecordedFinding(_RecordedModel):
     episodes: int
     """How many episodes show it."""
     share: float
-    """They as a share of `of`, in [0, 1]."""
+    """These episodes as a share of `of`, in [0, 1]."""
     of: str
     """What the share is of: `winning episodes` or `episodes`."""
     episode_ids: tuple[str, ...]
     """At most 10 episodes that show it, of different tasks first."""
     command: str
-    """Shows one of them."""
+    """The command that shows the first of them."""
 
 
 class NotJudged(_RecordedModel):
@@ -85,7 +85,7 @@ class RecordedEnvironment(_RecordedModel):
     tasks: int
     winning: int
     success_at: float
-    """The least return of a winning episode."""
+    """Minimum return of a winning episode."""
     left_out: int
     """Episodes that are not over, that the environment failed, or in which nothing was judged."""
 

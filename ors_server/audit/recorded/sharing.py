@@ -27,7 +27,7 @@ _SHARED = 0.6
 _AGREEING = 0.45
 """How often tricked answers may be right by guessing, with two choices or more."""
 _CLOSED = 0.8
-"""Share of winning episodes with no call of their own, from which on a recurring call shows nothing."""
+"""Share of winning episodes without a unique call, from which on a recurring call shows nothing."""
 _MAX_MARKERS = 200
 _MAX_TRICKS = 5
 _OVERLAP = 0.5
@@ -38,21 +38,21 @@ class Marker:
     """Something that episodes share."""
 
     text: str
-    places: Sequence[int]
+    positions: Sequence[int]
 
 
 def find_identical_answers(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find one answer that wins on tasks whose other winning answers differ."""
     del seed
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for place, episode in enumerate(batch.episodes):
+    for position, episode in enumerate(batch.episodes):
         if episode.is_answered:
-            groups[episode.answer].append(place)
-    markers = [Marker(text, places) for text, places in groups.items()]
+            groups[episode.answer].append(position)
+    markers = [Marker(text, positions) for text, positions in groups.items()]
     if not markers:
         yield not_judged(batch, FindingKind.IDENTICAL_ANSWERS, "no episode ended with an answer")
     for marker, contrast in _tricks(batch, markers):
-        won = batch.won_of(marker.places)
+        won = batch.won_of(marker.positions)
         yield make_finding(
             batch,
             FindingKind.IDENTICAL_ANSWERS,
@@ -67,10 +67,12 @@ def find_repeated_transcripts(batch: Batch, seed: int) -> Iterator[RecordedFindi
     """Find the same calls, at least two, that win on many tasks."""
     del seed
     groups: defaultdict[int, list[int]] = defaultdict(list)
-    for place, episode in enumerate(batch.episodes):
+    for position, episode in enumerate(batch.episodes):
         if episode.steps > 1:
-            groups[episode.transcript].append(place)
-    markers = [Marker(f"{batch.episodes[places[0]].steps} calls", places) for places in groups.values()]
+            groups[episode.transcript].append(position)
+    markers = [
+        Marker(f"{batch.episodes[positions[0]].steps} calls", positions) for positions in groups.values()
+    ]
     if not markers:
         yield not_judged(batch, FindingKind.REPEATED_TRANSCRIPT, "no episode has more than one call")
     for marker, contrast in _tricks(batch, markers):
@@ -78,7 +80,7 @@ def find_repeated_transcripts(batch: Batch, seed: int) -> Iterator[RecordedFindi
             batch,
             FindingKind.REPEATED_TRANSCRIPT,
             AuditVerdict.FAIL,
-            batch.won_of(marker.places),
+            batch.won_of(marker.positions),
             f"the same {marker.text} won {contrast.won} of {contrast.marked} times, on "
             f"{contrast.tasks} tasks",
         )
@@ -88,19 +90,21 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     """Find calls, lines and runs of words that win on many tasks, and that other episodes lack."""
     del seed
     common = batch.counts.common(MIN_TASKS)
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for place, episode in enumerate(batch.episodes):
+    positions: defaultdict[int, list[int]] = defaultdict(list)
+    for position, episode in enumerate(batch.episodes):
         for number in (*episode.fragments.calls, *episode.fragments.texts):
             if number in common:
-                places[number].append(place)
-    markers = [Marker(common[number], found) for number, found in places.items()]
+                positions[number].append(position)
+    markers = [Marker(common[number], sharing) for number, sharing in positions.items()]
     markers.sort(key=lambda marker: _order(batch, marker))
-    known: list[set[int]] = []
+    reported: list[set[int]] = []
     for marker, contrast in _tricks(batch, markers):
-        won = set(batch.won_of(marker.places))
-        if any(len(won & other) > _OVERLAP * min(len(won), len(other)) for other in known):
+        won = set(batch.won_of(marker.positions))
+        # One trick leaves many fragments, such as the lines of one program: episodes that a reported marker
+        # explains are not reported again.
+        if any(len(won & other) > _OVERLAP * min(len(won), len(other)) for other in reported):
             continue
-        known.append(won)
+        reported.append(won)
         yield make_finding(
             batch,
             FindingKind.SHARED_TRICK,
@@ -109,14 +113,14 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
             f"episodes with {marker.text!r} won {contrast.won} of {contrast.marked} times, on "
             f"{contrast.tasks} tasks; {_compared(contrast)}",
         )
-        if len(known) == _MAX_TRICKS:
+        if len(reported) == _MAX_TRICKS:
             return
 
 
 def _order(batch: Batch, marker: Marker) -> tuple[float, int, int, str]:
     """Put what wins most surely first; then what most episodes share, then the longest text."""
-    rate = len(batch.won_of(marker.places)) / len(marker.places)
-    return (-rate, -len(marker.places), -len(marker.text), marker.text)
+    rate = len(batch.won_of(marker.positions)) / len(marker.positions)
+    return (-rate, -len(marker.positions), -len(marker.text), marker.text)
 
 
 def _compared(contrast: Contrast) -> str:
@@ -130,36 +134,36 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
     tried = 0
     vocabulary: frozenset[int] | None = None
     for marker in markers:
-        won = batch.won_of(marker.places)
+        won = batch.won_of(marker.positions)
         if not _is_candidate(batch, marker, won):
             continue
+        # Markers are tried in order, the most promising first, and each costs a pass over its episodes.
         tried += 1
         if tried > _MAX_MARKERS:
             return
-        contrast = batch.contrast(marker.places)
+        contrast = batch.contrast(marker.positions)
         exclusive = batch.exclusiveness(won)
+        # Tasks with one right answer: a wrong answer shows in the agreement of the other answers. Tasks with
+        # many right answers need the statistics below.
         if exclusive is not None and exclusive >= _EXCLUSIVE and batch.sharing(won) <= _SHARED:
-            if _is_wrong_but_paid(batch, won):
+            # Wrong but paid: the answers are not those of other winning episodes of the same task.
+            agreement, tasks = batch.agreement(won)
+            if tasks >= MIN_TASKS and agreement <= _AGREEING:
                 yield marker, contrast
             continue
         if not contrast.is_clear(_CLEAR_RATE, _CLEAR_GAIN, _CLEAR_Z):
             continue
+        # Computed once, and only where a marker needs it: it reads all episodes.
         vocabulary = _recurring_calls(batch) if vocabulary is None else vocabulary
         if not _is_closed(batch, won, vocabulary):
             yield marker, contrast
 
 
 def _is_candidate(batch: Batch, marker: Marker, won: Sequence[int]) -> bool:
-    if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.places):
+    if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.positions):
         return False
     share = batch.share_of_wins(won)
     return _MIN_SHARE <= share <= _MAX_SHARE and len(batch.tasks_of(won)) >= MIN_TASKS
-
-
-def _is_wrong_but_paid(batch: Batch, won: Sequence[int]) -> bool:
-    """Whether the answers are not those that other winning episodes of the same task give."""
-    agreement, tasks = batch.agreement(won)
-    return tasks >= MIN_TASKS and agreement <= _AGREEING
 
 
 def _recurring_calls(batch: Batch) -> frozenset[int]:
@@ -176,6 +180,6 @@ def _recurring_calls(batch: Batch) -> frozenset[int]:
 def _is_closed(batch: Batch, won: Sequence[int], vocabulary: frozenset[int]) -> bool:
     """Whether the other winning episodes, too, have only calls that recur on other tasks, as in a game."""
     marked = set(won)
-    others = [batch.episodes[win] for win in batch.wins if win not in marked]
-    closed = sum(all(number in vocabulary for number in one.fragments.calls) for one in others)
-    return closed >= _CLOSED * len(others)
+    unmarked = [batch.episodes[win] for win in batch.wins if win not in marked]
+    closed = sum(all(number in vocabulary for number in episode.fragments.calls) for episode in unmarked)
+    return closed >= _CLOSED * len(unmarked)

@@ -40,10 +40,10 @@ RULES: tuple[Callable[[RewardFlow], Iterator[SourceFinding]], ...] = (
 
 
 def find_suspicious(file: Path, class_name: str) -> list[SourceFinding]:
-    """Find places in the source of an environment's class that may be holes.
+    """Find lines in the source of an environment's class that may be holes.
 
-    Read are the class, its bases, and the functions and classes that it uses, as far as they are in the same
-    file. A file that cannot be read as Python, or whose expressions are too deep, has no findings.
+    The rules read the class, its bases, and the functions and classes that it uses, as far as they are in the
+    same file. A file that cannot be read as Python, or whose expressions are too deep, has no findings.
 
     Args:
         class_name: Its qualified name.
@@ -53,7 +53,11 @@ def find_suspicious(file: Path, class_name: str) -> list[SourceFinding]:
         if source is None:
             return []
         rewards = RewardFlow(DataFlow(source))
-        places = {(one.line, one.hack_class): one for rule in RULES for one in rule(rewards)}
+        findings = {
+            (finding.line, finding.hack_class): finding for rule in RULES for finding in rule(rewards)
+        }
+    # Python's own parser and these rules are recursive; an expression nested a thousand times is no
+    # honest code.
     except RecursionError:
         return []
-    return sorted(places.values())
+    return sorted(findings.values())

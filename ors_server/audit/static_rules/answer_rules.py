@@ -1,6 +1,10 @@
 """Rules about what judges do with an answer: compare, evaluate, expand, measure.
 
-Tells regular expressions whose time doubles with each character of a text that does not match.
+Each rule prefers to miss a hole: a finding in honest code would teach authors to ignore the audit. So a rule
+asks for evidence on both sides (an argument and a gold, a text and a float), and any check of the argument
+(`_is_filtered`, `_checks_numbers`) clears the function.
+
+Also detects regular expressions whose time doubles with each character of a text that does not match.
 """
 
 import ast
@@ -11,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ors_server.audit.static_rules.data_flow import DataFlow, Label
-from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.finding import SourceFinding, finding_at
 from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
 from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
 
 _MANY = 20
-"""A repetition of at least so many times counts as one without an end."""
+"""A repetition that may repeat this often counts as unlimited."""
 _REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT"})
 
 
@@ -30,6 +34,8 @@ def is_exponential(pattern: str, *, is_whole: bool) -> bool:
     try:
         parser: Any = importlib.import_module("re._parser")  # the standard library has no public parser
         with warnings.catch_warnings():
+            # A pattern of the author's may raise a warning, such as for an invalid escape, which is not ours
+            # to show.
             warnings.simplefilter("ignore")
             parsed = parser.parse(pattern)
     except (ImportError, AttributeError, OverflowError, RecursionError, re.error):
@@ -38,8 +44,10 @@ def is_exponential(pattern: str, *, is_whole: bool) -> bool:
 
 
 def _has_ambiguous(items: Sequence[Any], *, is_followed: bool) -> bool:
-    for place, (operation, value) in enumerate(items):
-        ends = is_followed or not all(map(_is_optional, items[place + 1 :]))
+    for index, (operation, value) in enumerate(items):
+        # The time only doubles if something after the repetition can fail: then the engine tries every split
+        # of the text.
+        ends = is_followed or not all(map(_is_optional, items[index + 1 :]))
         name = str(operation)
         if name in _REPEATS:
             inner = list(value[2])
@@ -65,7 +73,7 @@ def _is_ambiguous(items: Sequence[Any]) -> bool:
         if name == "SUBPATTERN":
             return _is_ambiguous(list(value[-1]))
         if name == "BRANCH":
-            return any(_is_ambiguous(list(one)) for one in value[1])
+            return any(_is_ambiguous(list(branch)) for branch in value[1])
     required = [item for item in items if not _is_optional(item)]
     repeats = [item for item in items if str(item[0]) in _REPEATS and _is_long(item[1])]
     return bool(repeats) and (not required or (len(required) == 1 and required[0] in repeats))
@@ -78,13 +86,14 @@ def _is_long(value: Any) -> bool:
 def _is_optional(item: Any) -> bool:
     """Return whether an item matches the empty text everywhere."""
     name, value = str(item[0]), item[1]
+    # A lookahead or an anchor is not optional here: it can fail, which makes the engine go back.
     if name in _REPEATS or name == "POSSESSIVE_REPEAT":
         return int(value[0]) == 0 or all(map(_is_optional, value[2]))
     if name == "SUBPATTERN":
         return all(map(_is_optional, value[-1]))
     if name == "ATOMIC_GROUP":
         return all(map(_is_optional, value))
-    return name == "BRANCH" and any(all(map(_is_optional, one)) for one in value[1])
+    return name == "BRANCH" and any(all(map(_is_optional, branch)) for branch in value[1])
 
 
 _SEARCHES = frozenset({"find", "rfind", "index", "rindex", "count", "__contains__"})
@@ -104,7 +113,7 @@ def gold_in_answer(rewards: RewardFlow) -> Iterator[SourceFinding]:
     for function in rewards.all:
         for node, branch in _tests(function):
             if _searches_gold(rewards.flow, function, node) and not _pays_nothing(rewards, function, branch):
-                yield found(node, ("H3", "gold_in_answer"), message)
+                yield finding_at(node, ("H3", "gold_in_answer"), message)
 
 
 def evaluated_argument(rewards: RewardFlow) -> Iterator[SourceFinding]:
@@ -117,7 +126,7 @@ def evaluated_argument(rewards: RewardFlow) -> Iterator[SourceFinding]:
             name = _evaluator(flow, function, node)
             if name is not None and isinstance(node, ast.expr):
                 message = f"{name} is given what the agent wrote, which it may evaluate or expand"
-                yield found(node, ("H16", "evaluated_argument"), message)
+                yield finding_at(node, ("H16", "evaluated_argument"), message)
 
 
 def unchecked_float(rewards: RewardFlow) -> Iterator[SourceFinding]:
@@ -127,20 +136,20 @@ def unchecked_float(rewards: RewardFlow) -> Iterator[SourceFinding]:
     for function in rewards.all:
         if _checks_numbers(flow, function):
             continue
-        for part in rewards.given(function, function.node.body):
+        for part in rewards.reward_expressions(function, function.node.body):
             if _may_be_nan(flow, function, part):
-                yield found(part, ("H12", "unchecked_float"), message)
+                yield finding_at(part, ("H12", "unchecked_float"), message)
 
 
 def sentinel(rewards: RewardFlow) -> Iterator[SourceFinding]:
-    """Find texts in the source that are accepted beside the right answer (H21)."""
+    """Find texts in the source that are accepted as well as the right answer (H21)."""
     for function in rewards.all:
         branches = _branches(function)
         for node in function.nodes():
             if _pays_nothing(rewards, function, branches.get(id(node))):
                 continue
             for text in _sentinels(rewards, function, node):
-                message = f"the text {text!r:.60} is accepted beside the task's answer"
+                message = f"the text {text!r:.60} is accepted in addition to the task's answer"
                 yield SourceFinding(getattr(node, "lineno", 1), "H21", "sentinel", message)
 
 
@@ -159,7 +168,7 @@ def exponential_pattern(rewards: RewardFlow) -> Iterator[SourceFinding]:
                 message = (
                     f"the pattern {pattern!r:.60} takes time that doubles with each character of some answers"
                 )
-                yield found(node, ("H15", "exponential_pattern"), message)
+                yield finding_at(node, ("H15", "exponential_pattern"), message)
 
 
 def _tests(function: SourceFunction) -> Iterator[tuple[ast.expr, ast.If | None]]:
@@ -173,18 +182,22 @@ def _tests(function: SourceFunction) -> Iterator[tuple[ast.expr, ast.If | None]]
 def _branches(function: SourceFunction) -> dict[int, ast.If]:
     """Return the branch of each node that is in a test."""
     return {
-        id(one): node for node in function.nodes() if isinstance(node, ast.If) for one in ast.walk(node.test)
+        id(part): node
+        for node in function.nodes()
+        if isinstance(node, ast.If)
+        for part in ast.walk(node.test)
     }
 
 
 def _pays_nothing(rewards: RewardFlow, function: SourceFunction, branch: ast.If | None) -> bool:
-    """Return whether a branch is a refusal, such as that of an agent that gives a word away."""
+    """Return whether a branch is a refusal, such as of an agent that gives the secret word away."""
     if branch is None:
         return False
+    # `if gold not in answer` refuses what the branch after it pays for.
     is_negated = any(
-        isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.NotIn) for one in ast.walk(branch.test)
+        isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotIn) for part in ast.walk(branch.test)
     )
-    return not is_negated and rewards.has_none_of(function, branch.body)
+    return not is_negated and rewards.pays_nothing(function, branch.body)
 
 
 def _searches_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
@@ -196,6 +209,7 @@ def _searches_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> 
     if node.func.attr in _SEARCHES:
         return _is_in(flow, function, node.args[0], node.func.value)
     if flow.source.dotted(node.func) not in {"re.search", "re.findall"} or len(node.args) <= 1:
+        # An escaped gold is searched as text. A pattern of the author's around it may have anchors.
         return False
     first = node.args[0]
     escaped = first.args[0] if isinstance(first, ast.Call) and first.args else first
@@ -216,6 +230,8 @@ def _is_in(flow: DataFlow, function: SourceFunction, gold: ast.expr, text: ast.e
 
 def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str | None:
     """Return the name of what evaluates or expands an argument."""
+    # `x % y` is a template if x is a text that the agent wrote; with an unknown type it may be
+    # arithmetic, unless the right side can only belong to a template.
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         name = node.left.id if isinstance(node.left, ast.Name) else None
         is_noted = name is None or isinstance(node.right, ast.Tuple | ast.Dict)
@@ -247,12 +263,12 @@ def _is_written(flow: DataFlow, function: SourceFunction, node: ast.expr) -> boo
 
 
 def _has_safe_loader(call: ast.Call) -> bool:
-    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
-    return any(ast.unparse(one).endswith(_SAFE_LOADERS) for one in given)
+    loaders = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
+    return any(ast.unparse(loader).endswith(_SAFE_LOADERS) for loader in loaders)
 
 
 def _is_filtered(flow: DataFlow, function: SourceFunction) -> bool:
-    """Return whether a function looks at the characters of an argument before it goes on."""
+    """Return whether a function checks the characters of an argument before it uses it."""
     for node in function.nodes():
         if not isinstance(node, ast.Call):
             continue
@@ -268,8 +284,11 @@ def _is_filtered(flow: DataFlow, function: SourceFunction) -> bool:
             "walk",
         }
         is_on = any(
-            flow.has(function, one, Label.ARGUMENT) for one in ast.walk(node) if isinstance(one, ast.Name)
+            flow.has(function, name_node, Label.ARGUMENT)
+            for name_node in ast.walk(node)
+            if isinstance(name_node, ast.Name)
         )
+        # `ast.walk` over a parsed answer is the usual way to allow only some nodes.
         if is_filter and (is_on or name == "walk"):
             return True
     return any(
@@ -300,7 +319,7 @@ def _may_be_nan(flow: DataFlow, function: SourceFunction, node: ast.expr, depth:
         values = flow.values(function, node.id)
         return not values or any(_may_be_nan(flow, function, value, depth - 1) for value in values)
     if isinstance(node, ast.BinOp):
-        return any(_may_be_nan(flow, function, one, depth - 1) for one in (node.left, node.right))
+        return any(_may_be_nan(flow, function, operand, depth - 1) for operand in (node.left, node.right))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         return _may_be_nan(flow, function, node.operand, depth - 1)
     return isinstance(node, ast.Call) and _call_may_be_nan(flow, function, node, depth)
@@ -308,34 +327,39 @@ def _may_be_nan(flow: DataFlow, function: SourceFunction, node: ast.expr, depth:
 
 def _call_may_be_nan(flow: DataFlow, function: SourceFunction, call: ast.Call, depth: int) -> bool:
     name = flow.source.dotted(call.func) or ""
+    # `float(a == b)` is 0 or 1.
     if name == "float" and call.args and not isinstance(call.args[0], ast.Compare | ast.BoolOp):
         inner = call.args[0]
         is_read = flow.has(function, inner, Label.ARGUMENT) and flow.is_text(function, inner)
         return is_read or _may_be_nan(flow, function, inner, depth - 1)
-    given = call.args
+    operands = call.args
+    # `max` returns its first operand unless a later one is greater, and no comparison with NaN is true:
+    # only a NaN in the first place survives, or one that an inner `min` let through.
     if name == "max" and len(call.args) > 1:
-        given = [one for place, one in enumerate(call.args) if place == 0 or _is_min(flow, one)]
+        operands = [
+            operand
+            for index, operand in enumerate(call.args)
+            if index == 0 or (isinstance(operand, ast.Call) and flow.source.dotted(operand.func) == "min")
+        ]
     is_carried = name in {"max", "min", "abs", "sum"} or name.startswith("math.")
-    return is_carried and any(_may_be_nan(flow, function, one, depth - 1) for one in given)
-
-
-def _is_min(flow: DataFlow, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and flow.source.dotted(node.func) == "min"
+    return is_carried and any(_may_be_nan(flow, function, operand, depth - 1) for operand in operands)
 
 
 def _sentinels(rewards: RewardFlow, function: SourceFunction, node: ast.AST) -> list[str]:
-    """Return the texts that a comparison accepts beside a gold."""
+    """Return the texts that a comparison accepts in addition to a gold."""
     flow = rewards.flow
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         if isinstance(node.ops[0], ast.In) and _is_written(flow, function, node.left):
-            return _beside_gold(flow, function, node.comparators[0])
+            return _accepted_with_gold(flow, function, node.comparators[0])
         return []
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         compared = [_compared_with(flow, function, value) for value in node.values]
-        has_gold = any(one is not None and flow.has(function, one, Label.GOLD) for one in compared)
-        texts = [text_of(one) for one in compared if one is not None]
+        has_gold = any(
+            operand is not None and flow.has(function, operand, Label.GOLD) for operand in compared
+        )
+        texts = [text_of(operand) for operand in compared if operand is not None]
         return [text for text in texts if text and has_gold]
-    if not isinstance(node, ast.If) or rewards.has_none_of(function, node.body):
+    if not isinstance(node, ast.If) or rewards.pays_nothing(function, node.body):
         return []
     return _secret_of_branch(rewards, function, node)
 
@@ -345,22 +369,23 @@ def _secret_of_branch(rewards: RewardFlow, function: SourceFunction, node: ast.I
     flow = rewards.flow
     compared = _compared_with(flow, function, node.test)
     text = None if compared is None else text_of(flow.source.constant(compared))
-    given = [number_of(flow, one) for one in rewards.given(function, node.body)]
+    numbers = [number_of(flow, reward) for reward in rewards.reward_expressions(function, node.body)]
     golds = [
-        one
-        for one in function.nodes()
-        if isinstance(one, ast.Compare) and flow.has(function, one, Label.GOLD)
+        comparison
+        for comparison in function.nodes()
+        if isinstance(comparison, ast.Compare) and flow.has(function, comparison, Label.GOLD)
     ]
-    is_paid = any(one is not None and one > 0 for one in given)
+    is_paid = any(number is not None and number > 0 for number in numbers)
+    # A text that occurs again in the file is probably a command or a label that the prompt explains.
     return [text] if text and is_paid and golds and _count(flow, text) == 1 else []
 
 
-def _beside_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> list[str]:
-    known = flow.source.constant(node)
-    if not isinstance(known, ast.Set | ast.Tuple | ast.List):
+def _accepted_with_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> list[str]:
+    constant = flow.source.constant(node)
+    if not isinstance(constant, ast.Set | ast.Tuple | ast.List):
         return []
-    has_gold = any(flow.has(function, one, Label.GOLD) for one in known.elts)
-    return [text for elt in known.elts if has_gold and (text := text_of(elt))]
+    has_gold = any(flow.has(function, elt, Label.GOLD) for elt in constant.elts)
+    return [text for elt in constant.elts if has_gold and (text := text_of(elt))]
 
 
 def _compared_with(flow: DataFlow, function: SourceFunction, node: ast.expr) -> ast.expr | None:
@@ -368,15 +393,15 @@ def _compared_with(flow: DataFlow, function: SourceFunction, node: ast.expr) -> 
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
         return None
     left, right = node.left, node.comparators[0]
-    for one, other in ((left, right), (right, left)):
-        if flow.has(function, one, Label.ARGUMENT) and flow.is_text(function, one):
+    for operand, other in ((left, right), (right, left)):
+        if flow.has(function, operand, Label.ARGUMENT) and flow.is_text(function, operand):
             return other
     return None
 
 
 def _count(flow: DataFlow, text: str) -> int:
-    texts = [one.value for one in ast.walk(flow.source.tree) if isinstance(one, ast.Constant)]
-    return sum(isinstance(one, str) and text in one for one in texts)
+    values = [node.value for node in ast.walk(flow.source.tree) if isinstance(node, ast.Constant)]
+    return sum(isinstance(value, str) and text in value for value in values)
 
 
 def _pattern_on_argument(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str | None:
@@ -385,13 +410,17 @@ def _pattern_on_argument(flow: DataFlow, function: SourceFunction, node: ast.AST
         return None
     name = flow.source.dotted(node.func) or ""
     pattern: ast.expr | None = None
-    given: list[ast.expr] = []
+    subjects: list[ast.expr] = []
     if name.startswith("re.") and name[3:] in _MATCHERS:
-        pattern, given = (node.args[0] if node.args else None), node.args[1:]
+        pattern, subjects = (node.args[0] if node.args else None), node.args[1:]
     elif node.func.attr in _MATCHERS:
-        made = flow.source.constant(node.func.value)
-        if isinstance(made, ast.Call) and flow.source.dotted(made.func) == "re.compile" and made.args:
-            pattern, given = made.args[0], node.args
-    if pattern is None or not any(flow.has(function, one, Label.ARGUMENT) for one in given):
+        compiled = flow.source.constant(node.func.value)
+        if (
+            isinstance(compiled, ast.Call)
+            and flow.source.dotted(compiled.func) == "re.compile"
+            and compiled.args
+        ):
+            pattern, subjects = compiled.args[0], node.args
+    if pattern is None or not any(flow.has(function, subject, Label.ARGUMENT) for subject in subjects):
         return None
     return text_of(flow.source.constant(pattern))

@@ -1,4 +1,14 @@
-"""Follows tools' arguments and gold answers through an environment's functions, by names alone."""
+"""Follows tools' arguments and gold answers through an environment's functions, by names alone.
+
+A label says where a value may come from. The analysis is flow-insensitive: a name has the labels of
+everything that its function assigns to it, anywhere. Labels only grow, so the passes end; after `_PASSES`
+they end in any case, as a longer chain of calls is rare.
+
+Two rules keep honest code apart from holes:
+
+- ARGUMENT wins over GOLD: a parameter called `answer` is what the agent wrote, not the task's answer.
+- STATE does not pass into called functions, so that a helper is judged by what it is given.
+"""
 
 import ast
 from collections import defaultdict
@@ -25,7 +35,7 @@ _PURE_TEXT = frozenset(
     {"strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize", "swapcase"}
     | {"removeprefix", "removesuffix", "expandtabs", "zfill"}
 )
-"""Methods that only texts have, and that give texts."""
+"""Methods that only texts have, and that return texts."""
 _TEXT = _PURE_TEXT | {"replace", "format", "translate", "join"}
 _TEXT_FUNCTIONS = frozenset({"str", "re.sub", "unicodedata.normalize", "html.unescape"})
 _BREAKS = frozenset({"len", "isinstance", "type", "bool", "ast.parse", "ast.literal_eval", "callable", "id"})
@@ -64,6 +74,8 @@ class DataFlow:
         for function in self.functions:
             self._assigned[function] = _assignments(function)
             self._names[function] = _parameters(function, source)
+        # A list and not a generator: `any` would stop at the first change and leave the later functions for
+        # the next pass.
         for _ in range(_PASSES):
             if not any([self._pass(function) for function in self.functions]):  # noqa: C419  (all of them)
                 break
@@ -71,8 +83,8 @@ class DataFlow:
     def labels(self, function: SourceFunction, node: ast.AST | None) -> Labels:
         """Return where an expression's value comes from."""
         if isinstance(node, ast.Name):
-            known = self._names[function].get(node.id, NONE)
-            return known | _GOLD if _is_gold(node.id) and Label.ARGUMENT not in known else known
+            labels = self._names[function].get(node.id, NONE)
+            return labels | _GOLD if _is_gold(node.id) and Label.ARGUMENT not in labels else labels
         if isinstance(node, ast.Attribute):
             return self._of_attribute(function, node)
         if isinstance(node, ast.Subscript):
@@ -95,7 +107,7 @@ class DataFlow:
         return self._assigned.get(function, {}).get(name, [])
 
     def is_text(self, function: SourceFunction, node: ast.expr, depth: int = 4) -> bool:
-        """Return whether an expression is a text of any length, as far as can be seen."""
+        """Return whether an expression is a text of any length, as far as the source shows."""
         if depth == 0 or isinstance(node, ast.Constant | ast.JoinedStr):
             return depth > 0 and (isinstance(node, ast.JoinedStr) or text_of(node) is not None)
         if isinstance(node, ast.Name):
@@ -114,6 +126,7 @@ class DataFlow:
         values = self.values(function, name)
         for parameter in function.parameters:
             if parameter.arg == name:
+                # A parameter without an annotation may be a text: agents write texts, so that counts as one.
                 noted = parameter.annotation
                 is_text = noted is None or ast.unparse(noted) in {"str", "str | None", "Optional[str]"}
                 return is_text and all(self.is_text(function, value, depth - 1) for value in values)
@@ -128,21 +141,28 @@ class DataFlow:
         if self.source.dotted(call.func) in _TEXT_FUNCTIONS:
             return True
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        # `"...".join(x)` or `"...".format(x)` is a text of the author's making.
         return receiver is not None and getattr(call.func, "attr", "") in _TEXT and text_of(receiver) is None
 
     def _of_attribute(self, function: SourceFunction, node: ast.Attribute) -> Labels:
         base = self.labels(function, node.value)
+        # An attribute of an unlabelled object is not gold: `self.answer` is, and `task.answer`, but not
+        # `config.target`.
         if not is_own(node.value):
             is_gold = _is_gold(node.attr) and Label.ARGUMENT not in base and bool(base)
             return base | _GOLD if is_gold else base
+        # A method as a value, such as `self.reward`, tells nothing about what it returns.
         method = self.source.methods.get(node.attr)
-        if method is not None and not _is_property(method):
-            return frozenset({Label.STATE})
+        if method is not None:
+            decorators = map(ast.unparse, method.node.decorator_list)
+            if not any("property" in decorator for decorator in decorators):
+                return frozenset({Label.STATE})
         own = self._attributes.get(node.attr, NONE) | {Label.STATE}
         return own | _GOLD if _is_gold(node.attr) and Label.ARGUMENT not in own else own
 
     def _of_call(self, function: SourceFunction, call: ast.Call) -> Labels:
         dotted = self.source.dotted(call.func)
+        # The length of a gold, or its type, does not give the gold away.
         if dotted in _BREAKS:
             return NONE
         labels = self._union(function, [*call.args, *(keyword.value for keyword in call.keywords)])
@@ -160,6 +180,7 @@ class DataFlow:
             and self.is_text(function, call.args[0])
         ):
             labels |= {Label.UNCHECKED}
+        # `int` refuses NaN.
         return labels - {Label.UNCHECKED} if dotted == "int" else labels
 
     def _union(self, function: SourceFunction, nodes: "Iterator[ast.AST] | list[ast.expr]") -> Labels:
@@ -184,12 +205,12 @@ class DataFlow:
         if called is None or called.is_tool or called not in self._assigned:
             return False
         names = [parameter.arg for parameter in called.parameters]
-        given = [
+        bound = [
             *zip(names, call.args, strict=False),
             *((keyword.arg, keyword.value) for keyword in call.keywords),
         ]
         changed = False
-        for name, value in given:
+        for name, value in bound:
             if name is not None and name in names and not isinstance(value, ast.Starred):
                 changed |= self._add(called, name, self.labels(function, value) - {Label.STATE})
         return changed
@@ -214,31 +235,28 @@ def _is_gold(name: str) -> bool:
     return name.lstrip("_").lower() in GOLD_NAMES
 
 
-def _is_property(method: SourceFunction) -> bool:
-    return any("property" in ast.unparse(one) for one in method.node.decorator_list)
-
-
 def _parameters(function: SourceFunction, source: ParsedClass) -> dict[str, Labels]:
     """Return the labels that parameters have by themselves."""
     if function.is_tool:
         return {
-            one.arg: _ARGUMENT
-            for one in function.parameters
-            if one.annotation is None or "CallContext" not in ast.unparse(one.annotation)
+            parameter.arg: _ARGUMENT
+            for parameter in function.parameters
+            if parameter.annotation is None or "CallContext" not in ast.unparse(parameter.annotation)
         }
-    if function not in source.judges or _is_called(function, source):
+    # A judge that a method of this file calls gets its labels from that call; one that only a base class
+    # or the server calls needs them from the names of its parameters.
+    if function not in source.judges:
+        return {}
+    is_called = any(
+        isinstance(node, ast.Call) and source.called(node) is function
+        for caller in (*source.methods.values(), *source.functions.values())
+        for node in caller.nodes()
+    )
+    if is_called:
         return {}
     names = [parameter.arg for parameter in function.parameters]
     chosen = names if len(names) == 1 else [name for name in names if name in _RESPONSES]
     return dict.fromkeys(chosen, _ARGUMENT)
-
-
-def _is_called(function: SourceFunction, source: ParsedClass) -> bool:
-    return any(
-        isinstance(node, ast.Call) and source.called(node) is function
-        for one in (*source.methods.values(), *source.functions.values())
-        for node in one.nodes()
-    )
 
 
 def _assignments(function: SourceFunction) -> dict[str, list[ast.expr]]:
@@ -246,9 +264,9 @@ def _assignments(function: SourceFunction) -> dict[str, list[ast.expr]]:
     assigned: dict[str, list[ast.expr]] = defaultdict(list)
     for node in function.nodes():
         for target, value in _pairs(node):
-            for one in ast.walk(target):
-                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                    assigned[one.id].append(value)
+            for part in ast.walk(target):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    assigned[part.id].append(value)
     return assigned
 
 
@@ -258,6 +276,8 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
         yield node.target, node.value
     elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        # A loop variable is an element of what is iterated: as a subscript, it is not taken for the whole
+        # text.
         yield node.target, ast.copy_location(ast.Subscript(node.iter, ast.Constant(0), ast.Load()), node.iter)
     elif isinstance(node, ast.withitem) and node.optional_vars is not None:
         yield node.optional_vars, node.context_expr

@@ -1,4 +1,4 @@
-"""What the rules over the source give back."""
+"""The findings of the rules over the source."""
 
 import ast
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceFinding:
-    """A place in an environment's source that may be a hole."""
+    """A line in an environment's source that may be a hole."""
 
     line: int
     """From 1."""
@@ -17,12 +17,12 @@ class SourceFinding:
     message: str
 
 
-def found(
-    node: ast.expr | ast.stmt | ast.excepthandler, place: tuple[str, str], message: str
+def finding_at(
+    node: ast.expr | ast.stmt | ast.excepthandler, rule: tuple[str, str], message: str
 ) -> SourceFinding:
     """Return a finding at a node.
 
     Args:
-        place: The class's id and the rule's name.
+        rule: The class's id and the rule's name.
     """
-    return SourceFinding(node.lineno, *place, message)
+    return SourceFinding(node.lineno, *rule, message)

@@ -1,6 +1,7 @@
 """Reads the source of an environment's class: its methods, what they call in the same file, and imports.
 
-Nothing is imported or run.
+Nothing is imported or run, so that an audit of the source is safe and works without the author's packages.
+Names in other files are not followed: `dotted` gives their full name and nothing else is known about them.
 """
 
 import ast
@@ -36,6 +37,7 @@ JUDGES = frozenset(
 PROMPTS = frozenset({"get_prompt", "get_messages"})
 
 
+# Compared by identity (`eq=False`): the same function is a key of several tables.
 @dataclass(eq=False, slots=True)
 class SourceFunction:
     """A function or method of the file."""
@@ -52,7 +54,7 @@ class SourceFunction:
     @property
     def is_tool(self) -> bool:
         """Whether `@tool` decorates it."""
-        return any(_last_name(one) == "tool" for one in self.node.decorator_list)
+        return any(_last_name(decorator) == "tool" for decorator in self.node.decorator_list)
 
     @property
     def is_async(self) -> bool:
@@ -64,7 +66,7 @@ class SourceFunction:
         """Its parameters in order, without `self` and `cls`."""
         own = self.node.args
         every = [*own.posonlyargs, *own.args, *own.kwonlyargs]
-        is_static = any(_last_name(one) == "staticmethod" for one in self.node.decorator_list)
+        is_static = any(_last_name(decorator) == "staticmethod" for decorator in self.node.decorator_list)
         return every[1:] if self.owner is not None and not is_static else every
 
     def nodes(self) -> Iterator[ast.AST]:
@@ -83,7 +85,7 @@ class ParsedClass:
     """Functions of the module by name."""
     methods: dict[str, SourceFunction] = field(default_factory=dict[str, SourceFunction])
     """Methods by name, those of the class before those of its bases."""
-    others: dict[str, SourceFunction] = field(default_factory=dict[str, SourceFunction])
+    other_methods: dict[str, SourceFunction] = field(default_factory=dict[str, SourceFunction])
     """Methods of other classes that the class names, where only one has that name."""
     imports: dict[str, str] = field(default_factory=dict[str, str])
     """What imported names stand for, such as `sleep` for `time.sleep`."""
@@ -97,6 +99,7 @@ class ParsedClass:
             return None
         if expression.id in self.imports:
             return self.imports[expression.id]
+        # A function of the module may have a built-in's name.
         is_builtin = hasattr(builtins, expression.id) and expression.id not in self.functions
         return expression.id if is_builtin else None
 
@@ -107,17 +110,20 @@ class ParsedClass:
             return self.functions.get(target.id)
         if not isinstance(target, ast.Attribute):
             return None
-        if is_own(target.value, {one.name for one in self.classes}):
+        if is_own(target.value, {cls.name for cls in self.classes}):
             return self.methods.get(target.attr)
-        return self.others.get(target.attr)
+        return self.other_methods.get(target.attr)
 
     def reached(self, roots: list[SourceFunction]) -> list[SourceFunction]:
         """Return functions with all that they call in this file."""
-        found = list(roots)
-        for function in found:
+        functions = list(roots)
+        # The list grows while it is read, until no new function is called.
+        for function in functions:
             calls = (self.called(node) for node in function.nodes() if isinstance(node, ast.Call))
-            found += list(dict.fromkeys(call for call in calls if call is not None and call not in found))
-        return found
+            functions += list(
+                dict.fromkeys(call for call in calls if call is not None and call not in functions)
+            )
+        return functions
 
     @property
     def tools(self) -> list[SourceFunction]:
@@ -140,7 +146,7 @@ class ParsedClass:
 
     def assigned(self, name: str) -> ast.expr | None:
         """Return what the class's body assigns to a name."""
-        for node in (statement for one in self.classes for statement in one.body):
+        for node in (statement for cls in self.classes for statement in cls.body):
             if name in assigned_names(node):
                 return getattr(node, "value", None)
         return None
@@ -159,6 +165,7 @@ class ParsedClass:
             for node in self.tree.body
             if name in assigned_names(node) and (value := getattr(node, "value", None)) is not None
         ]
+        # A name that is assigned several times is no constant.
         return self.assigned(name) or (values[0] if len(values) == 1 else expression)
 
 
@@ -172,13 +179,13 @@ def parse_class(file: Path, class_name: str) -> ParsedClass | None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
-    known = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    first = known.get(class_name.rpartition(".")[2])
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    first = classes.get(class_name.rpartition(".")[2])
     if first is None:
         return None
     chain = [first]
-    for one in chain:
-        bases = [known[base.id] for base in one.bases if isinstance(base, ast.Name) and base.id in known]
+    for cls in chain:
+        bases = [classes[base.id] for base in cls.bases if isinstance(base, ast.Name) and base.id in classes]
         chain += [base for base in bases if base not in chain]
     parsed = ParsedClass(tree, tuple(chain), imports=dict(_imports(tree)))
     for node in tree.body:
@@ -186,8 +193,9 @@ def parse_class(file: Path, class_name: str) -> ParsedClass | None:
             parsed.functions[node.name] = SourceFunction(node, None)
     for owner in chain:
         for method in _methods(owner):
+            # The first class that defines a method wins, as in Python's method resolution order.
             parsed.methods.setdefault(method.name, method)
-    _add_others(parsed, [node for node in known.values() if node not in chain])
+    _add_others(parsed, [node for node in classes.values() if node not in chain])
     return parsed
 
 
@@ -223,11 +231,12 @@ def text_of(node: ast.expr | None) -> str | None:
 
 
 def _add_others(parsed: ParsedClass, classes: list[ast.ClassDef]) -> None:
-    names = {node.id for one in parsed.classes for node in ast.walk(one) if isinstance(node, ast.Name)}
-    methods = [method for one in classes if one.name in names for method in _methods(one)]
+    names = {node.id for cls in parsed.classes for node in ast.walk(cls) if isinstance(node, ast.Name)}
+    methods = [method for cls in classes if cls.name in names for method in _methods(cls)]
     for method in methods:
+        # With two classes that have such a method, the call does not tell which one it runs.
         if sum(other.name == method.name for other in methods) == 1 and not method.is_tool:
-            parsed.others[method.name] = method
+            parsed.other_methods[method.name] = method
 
 
 def _methods(owner: ast.ClassDef) -> list[SourceFunction]:
@@ -238,11 +247,12 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for name in node.names:
+                # `import a.b` binds `a`; only with `as` does the name stand for the whole path.
                 top = name.name.partition(".")[0]
                 yield (name.asname, name.name) if name.asname else (top, top)
         elif isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                yield one.asname or one.name, f"{'.' * node.level}{node.module or ''}.{one.name}"
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{'.' * node.level}{node.module or ''}.{alias.name}"
 
 
 def _last_name(node: ast.expr) -> str:

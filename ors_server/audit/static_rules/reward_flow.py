@@ -13,17 +13,18 @@ _OUTPUTS = frozenset({"final", "ongoing", "ToolOutput", "RewardResult"})
 
 
 class RewardFlow:
-    """The functions that compute rewards: judges, and what tools give as `reward=`."""
+    """The functions that compute rewards: judges, and those whose results tools return as `reward=`."""
 
     def __init__(self, flow: DataFlow) -> None:
         self.flow = flow
         source = flow.source
-        tools = [one for one in flow.functions if one.is_tool]
+        tools = [function for function in flow.functions if function.is_tool]
         self.functions = list(source.judges)
         self.parts: dict[SourceFunction, list[ast.expr]] = {}
-        """The expressions of each function that become rewards, with what they are made of."""
+        """The expressions of each function that become rewards, and those that they are computed from."""
         for function in tools:
             self._read(function)
+        # The list grows while it is read: reading a function adds those that it calls for its reward.
         for function in self.functions:
             self._read(function)
 
@@ -32,35 +33,40 @@ class RewardFlow:
         """The functions with expressions that become rewards, tools among them."""
         return [function for function, parts in self.parts.items() if parts]
 
-    def has_none_of(self, function: SourceFunction, body: list[ast.stmt]) -> bool:
+    def pays_nothing(self, function: SourceFunction, body: list[ast.stmt]) -> bool:
         """Return whether no statement of a branch gives a reward above 0."""
-        return not any(_is_positive(self.flow, function, one) for one in self.given(function, body))
+        return not any(
+            _is_positive(self.flow, function, reward) for reward in self.reward_expressions(function, body)
+        )
 
-    def given(self, function: SourceFunction, body: list[ast.stmt]) -> Iterator[ast.expr]:
+    def reward_expressions(self, function: SourceFunction, body: list[ast.stmt]) -> Iterator[ast.expr]:
         """Give the expressions that statements return, assign or pass on as a reward."""
-        for node in (one for statement in body for one in ast.walk(statement)):
+        for node in (part for statement in body for part in ast.walk(statement)):
             if isinstance(node, ast.Call):
                 yield from (keyword.value for keyword in node.keywords if keyword.arg == "reward")
             elif isinstance(node, ast.Assign | ast.AugAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(map(_is_reward_name, targets)):
                     yield node.value
+            # Of a tool, only `reward=` counts: what it returns otherwise is its output.
             elif isinstance(node, ast.Return) and node.value and function in self.functions:
                 yield from () if _is_output(node.value) else (node.value,)
 
     def _read(self, function: SourceFunction) -> None:
+        # Entered before it is filled, so that recursive functions end.
         if function in self.parts:
             return
         parts: list[ast.expr] = []
         self.parts[function] = parts
-        for one in self.given(function, function.node.body):
-            parts += self._spread(function, one)
+        for reward in self.reward_expressions(function, function.node.body):
+            parts += self._spread(function, reward)
         for part in parts:
             called = self.flow.source.called(part) if isinstance(part, ast.Call) else None
             if called is not None and not called.is_tool and called not in self.functions:
                 self.functions.append(called)
         for node in function.nodes():
-            if isinstance(node, ast.If) and not self.has_none_of(function, node.body):
+            # A branch that pays makes the function of its test a judge: `if self.is_right(answer): ...`.
+            if isinstance(node, ast.If) and not self.pays_nothing(function, node.body):
                 self._add_tested(node.test)
 
     def _add_tested(self, test: ast.expr) -> None:
@@ -73,18 +79,19 @@ class RewardFlow:
                 self.functions.append(called)
 
     def _spread(self, function: SourceFunction, node: ast.expr) -> list[ast.expr]:
-        """Return an expression and those from which its number is made, each once."""
-        found = [node]
+        """Return an expression and those that its number is computed from, each once."""
+        parts = [node]
         seen = {id(node)}
-        for part in found:
+        for part in parts:
             new = [piece for piece in self._pieces(function, part) if id(piece) not in seen]
-            seen |= {id(one) for one in new}
-            found += new
-        return found
+            seen |= {id(piece) for piece in new}
+            parts += new
+        return parts
 
     def _pieces(self, function: SourceFunction, node: ast.expr) -> list[ast.expr]:
         if isinstance(node, ast.Name):
-            return [one for one in self.flow.values(function, node.id) if node.id not in names_in(one)]
+            # `total = total + x` would lead back to itself.
+            return [value for value in self.flow.values(function, node.id) if node.id not in names_in(value)]
         if isinstance(node, ast.Call):
             return list(node.args) if self.flow.source.dotted(node.func) in _THROUGH else []
         if isinstance(node, ast.BinOp):
@@ -98,14 +105,18 @@ class RewardFlow:
 
 def number_of(flow: DataFlow, node: ast.expr) -> float | None:
     """Return the number that an expression or a constant of the file is; `True` is 1."""
-    known = flow.source.constant(node)
-    if isinstance(known, ast.UnaryOp) and isinstance(known.op, ast.USub):
-        inner = number_of(flow, known.operand)
+    constant = flow.source.constant(node)
+    if isinstance(constant, ast.UnaryOp) and isinstance(constant.op, ast.USub):
+        inner = number_of(flow, constant.operand)
         return None if inner is None else -inner
-    if isinstance(known, ast.Call) and flow.source.dotted(known.func) == "float" and len(known.args) == 1:
-        return number_of(flow, known.args[0])
-    is_number = isinstance(known, ast.Constant) and isinstance(known.value, bool | int | float)
-    return float(known.value) if is_number else None  # type: ignore[attr-defined]
+    if (
+        isinstance(constant, ast.Call)
+        and flow.source.dotted(constant.func) == "float"
+        and len(constant.args) == 1
+    ):
+        return number_of(flow, constant.args[0])
+    is_number = isinstance(constant, ast.Constant) and isinstance(constant.value, bool | int | float)
+    return float(constant.value) if is_number else None  # type: ignore[attr-defined]
 
 
 def _is_output(node: ast.expr) -> bool:
@@ -119,13 +130,14 @@ def _is_output(node: ast.expr) -> bool:
 
 def names_in(node: ast.AST) -> set[str]:
     """Return the names that an expression reads."""
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_positive(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
     """Return whether an expression may be above 0."""
     if isinstance(node, ast.Constant) and node.value is None:
         return False
+    # A name may have been computed, so that it counts as positive unless it is a constant of the file.
     if isinstance(node, ast.Name) and flow.values(function, node.id):
         return True
     value = number_of(flow, node)

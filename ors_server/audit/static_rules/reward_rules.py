@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ors_server.audit.static_rules.data_flow import Label
-from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.finding import SourceFinding, finding_at
 from ors_server.audit.static_rules.parsed_class import SourceFunction, is_own
 from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
 
@@ -21,7 +21,7 @@ _FAILURES = frozenset(
     }
     | {"TimeoutExpired", "InvalidOperation", "SympifyError", "ParseError"}
 )
-"""Exceptions that say that a judge failed; what a missing file or key raises may be what the task wants."""
+"""Exceptions that mean that a judge failed. A missing file or key is left out: the task may ask for it."""
 _GLOBAL_RANDOM = frozenset(
     {"random", "randint", "randrange", "choice", "choices", "shuffle", "sample", "uniform", "gauss"}
     | {
@@ -58,35 +58,39 @@ def paid_failure(rewards: RewardFlow) -> Iterator[SourceFinding]:
         for node in function.nodes():
             if not isinstance(node, ast.ExceptHandler) or not _is_failure(node.type):
                 continue
-            for given in rewards.given(function, node.body):
-                value = number_of(rewards.flow, given)
+            for reward in rewards.reward_expressions(function, node.body):
+                value = number_of(rewards.flow, reward)
                 if value is not None and value > 0:
                     message = f"when the judge raises an error, the reward is {value:g}"
-                    yield found(given, ("H11", "paid_failure"), message)
+                    yield finding_at(reward, ("H11", "paid_failure"), message)
 
 
 def unguarded_reward(rewards: RewardFlow) -> Iterator[SourceFinding]:
-    """Find steps that pay a fixed reward each time, whatever the state of the episode (H5)."""
+    """Find steps that pay a fixed reward each time, regardless of the episode's state (H5)."""
     for tool in rewards.flow.source.tools:
         for node in tool.nodes():
             value = _ongoing_reward(rewards, tool, node)
             if value is not None and isinstance(node, ast.Call) and not _is_guarded(rewards, tool, node):
                 message = f"each call of {tool.name} pays {value:g}, however often it was paid before"
-                yield found(node, ("H5", "unguarded_reward"), message)
+                yield finding_at(node, ("H5", "unguarded_reward"), message)
 
 
 def unseeded_luck(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find randomness that the session's seed does not determine (H17)."""
     flow = rewards.flow
-    is_seeded = _is_seeded(rewards)
+    # A file that seeds the global generator is deterministic as far as this rule can see.
+    is_seeded = any(
+        isinstance(node, ast.Call) and flow.source.dotted(node.func) in {"random.seed", "numpy.random.seed"}
+        for node in ast.walk(flow.source.tree)
+    )
     for function in flow.functions:
         for node in function.nodes():
             if isinstance(node, ast.Call) and not is_seeded and (name := _random_name(rewards, node)):
                 message = f"{name} does not follow the session's seed; self.rng does"
-                yield found(node, ("H17", "unseeded_luck"), message)
+                yield finding_at(node, ("H17", "unseeded_luck"), message)
             elif isinstance(node, ast.Call | ast.BinOp) and _uses_hash(rewards, node):
                 message = "hash() of a text differs from process to process"
-                yield found(node, ("H17", "unseeded_luck"), message)
+                yield finding_at(node, ("H17", "unseeded_luck"), message)
     for function in rewards.all:
         yield from _luck_in_reward(rewards, function)
 
@@ -95,7 +99,7 @@ def _is_failure(kind: ast.expr | None) -> bool:
     if kind is None:
         return True
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return all(ast.unparse(one).rpartition(".")[2] in _FAILURES for one in kinds)
+    return all(ast.unparse(exception).rpartition(".")[2] in _FAILURES for exception in kinds)
 
 
 def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) -> float | None:
@@ -103,12 +107,12 @@ def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) ->
     if not isinstance(node, ast.Call):
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = {keyword.arg: keyword.value for keyword in node.keywords}
-    ends = given.get("finished")
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+    ends = keywords.get("finished")
     is_ongoing = name == "ongoing" or (
         name == "ToolOutput" and (ends is None or (isinstance(ends, ast.Constant) and not ends.value))
     )
-    reward = given.get("reward")
+    reward = keywords.get("reward")
     if not is_ongoing or reward is None:
         return None
     if isinstance(reward, ast.Name):
@@ -119,12 +123,14 @@ def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) ->
 
 
 def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bool:
-    """Return whether something before an output reads the episode's state, or may refuse the call."""
+    """Return whether code before an output reads the episode's state, or may refuse the call."""
     for other in tool.nodes():
+        # Only the code above: a check after the output does not guard it.
         if getattr(other, "lineno", node.lineno) > node.lineno:
             continue
         if isinstance(other, ast.If | ast.IfExp | ast.While | ast.Match):
             test = other.subject if isinstance(other, ast.Match) else other.test
+            # A test of the argument alone picks what is paid for, and lets it be paid again.
             if not _is_about_argument(rewards, tool, test):
                 return True
         if isinstance(
@@ -137,28 +143,21 @@ def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bo
 
 
 def _is_about_argument(rewards: RewardFlow, tool: SourceFunction, test: ast.expr) -> bool:
-    names = [one for one in ast.walk(test) if isinstance(one, ast.Name)]
+    names = [node for node in ast.walk(test) if isinstance(node, ast.Name)]
     labels = rewards.flow.labels(tool, test).union(*(rewards.flow.labels(tool, name) for name in names))
     is_own_state = any(map(is_own, names))
     return Label.ARGUMENT in labels and not is_own_state and not labels & {Label.STATE, Label.GOLD}
 
 
 def _may_refuse(rewards: RewardFlow, call: ast.Call) -> bool:
-    """Return whether a call may raise an error that says that the step does not count."""
+    """Return whether a call may raise an error, so that the step does not count."""
     target = call.func
     if not isinstance(target, ast.Attribute):
         called = rewards.flow.source.called(call)
         return called is not None
-    is_state = any(isinstance(one, ast.Name) and is_own(one) for one in ast.walk(target.value))
+    is_state = any(isinstance(node, ast.Name) and is_own(node) for node in ast.walk(target.value))
+    # A change of a container never refuses the call; any other method of the state may.
     return is_state and target.attr not in {"append", "add", "extend", "update", "discard", "clear"}
-
-
-def _is_seeded(rewards: RewardFlow) -> bool:
-    source = rewards.flow.source
-    return any(
-        isinstance(node, ast.Call) and source.dotted(node.func) in {"random.seed", "numpy.random.seed"}
-        for node in ast.walk(source.tree)
-    )
 
 
 def _random_name(rewards: RewardFlow, call: ast.Call) -> str | None:
@@ -177,29 +176,29 @@ def _uses_hash(rewards: RewardFlow, node: ast.Call | ast.BinOp) -> bool:
         return isinstance(node.op, ast.Mod) and _is_hash(rewards, node.left)
     name = rewards.flow.source.dotted(node.func) or ""
     is_seed = name in {"random.Random", "random.seed", "numpy.random.default_rng", "numpy.random.seed"}
-    return is_seed and any(_is_hash(rewards, one) for one in node.args)
+    return is_seed and any(_is_hash(rewards, argument) for argument in node.args)
 
 
 def _is_hash(rewards: RewardFlow, node: ast.expr) -> bool:
     while isinstance(node, ast.Call) and rewards.flow.source.dotted(node.func) == "abs" and node.args:
         node = node.args[0]
     is_hash = isinstance(node, ast.Call) and rewards.flow.source.dotted(node.func) == "hash"
-    return is_hash and not any(isinstance(one, ast.Constant) for one in node.args)  # type: ignore[attr-defined]
+    return is_hash and not any(isinstance(argument, ast.Constant) for argument in node.args)  # type: ignore[attr-defined]
 
 
 def _luck_in_reward(rewards: RewardFlow, function: SourceFunction) -> Iterator[SourceFinding]:
     """Find clocks, identifiers and the order of sets in what becomes a reward."""
     seen: set[int] = set()
-    for part in (one for given in rewards.parts[function] for one in ast.walk(given)):
+    for part in (node for expression in rewards.parts[function] for node in ast.walk(expression)):
         if id(part) in seen or not isinstance(part, ast.expr):
             continue
         seen.add(id(part))
         name = rewards.flow.source.dotted(part.func) if isinstance(part, ast.Call) else None
         if name in _LUCK:
-            yield found(part, ("H17", "unseeded_luck"), f"the reward depends on {name}")
+            yield finding_at(part, ("H17", "unseeded_luck"), f"the reward depends on {name}")
         elif _takes_from_set(rewards, part):
             message = "the order of a set of texts differs from process to process; sort it"
-            yield found(part, ("H17", "unseeded_luck"), message)
+            yield finding_at(part, ("H17", "unseeded_luck"), message)
 
 
 def _takes_from_set(rewards: RewardFlow, node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.finding import SourceFinding, finding_at
 from ors_server.audit.static_rules.parsed_class import (
     PROMPTS,
     ParsedClass,
@@ -21,7 +21,7 @@ _SECRET = frozenset(
     {"answer", "gold", "gold_answer", "solution", "correct_answer", "expected_answer", "ground_truth"}
     | {"final_answer", "right_answer", "reference_answer"}
 )
-"""Names of fields that no prompt shows; a `target` is often what the task is about."""
+"""Names of fields that no prompt may show. `target` is left out: it is often the subject of the task."""
 _TASKS = frozenset({"task_spec", "task", "spec", "_task", "row", "item", "problem", "_spec"})
 _SPELLING = frozenset(
     {"encode", "decode", "hex", "lower", "upper", "strip", "casefold", "title", "swapcase", "capitalize"}
@@ -61,25 +61,30 @@ def gold_in_prompt(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find the task's answer in what `get_prompt` and `get_messages` make (H9)."""
     source = rewards.flow.source
     roots = [source.methods[name] for name in sorted(PROMPTS & source.methods.keys())]
-    for function in (one for one in source.reached(roots) if one.owner is not None):
-        for node in function.nodes():
+    for method in source.reached(roots):
+        if method.owner is None:
+            continue
+        for node in method.nodes():
             for shown in _shown(node):
                 name = _secret_name(source, shown)
                 if name is not None:
-                    yield found(shown, ("H9", "gold_in_prompt"), f"the prompt contains the task's {name}")
+                    yield finding_at(
+                        shown, ("H9", "gold_in_prompt"), f"the prompt contains the task's {name}"
+                    )
 
 
 def blocking_call(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find calls in async tools that hold up all other sessions (H15)."""
     source = rewards.flow.source
     for function in source.reached([tool for tool in source.tools if tool.is_async]):
+        # A plain function of an async tool runs on the loop only if no thread is in between.
         if not function.is_async and not _is_awaited_directly(source, function):
             continue
         for node in function.nodes():
             name = source.dotted(node.func) if isinstance(node, ast.Call) else None
             if name is not None and _BLOCKING.fullmatch(name) and isinstance(node, ast.Call):
                 message = f"{name} blocks the event loop, so that every other session waits"
-                yield found(node, ("H15", "blocking_call"), message)
+                yield finding_at(node, ("H15", "blocking_call"), message)
 
 
 def shared_state(rewards: RewardFlow) -> Iterator[SourceFinding]:
@@ -90,35 +95,38 @@ def shared_state(rewards: RewardFlow) -> Iterator[SourceFinding]:
         for owner in source.classes
         for statement in owner.body
         for name in assigned_names(statement)
-        if _is_container(source, getattr(statement, "value", None)) and not _is_made_anew(source, name)
+        if _is_container(source, getattr(statement, "value", None)) and not _is_recreated(source, name)
     }
     for function in rewards.flow.functions:
         for node in function.nodes():
             name = _changed(source, node) if isinstance(node, ast.expr | ast.stmt) else None
+            # A memo is shared on purpose; a container that no episode reads changes nothing.
             if name is None or name not in names or _is_memo(function, name) or not _is_read(rewards, name):
                 continue
             message = f"{name} belongs to the class, so that all sessions share what this one puts into it"
-            yield found(node, ("H22", "shared_state"), message)  # type: ignore[arg-type]
+            yield finding_at(node, ("H22", "shared_state"), message)  # type: ignore[arg-type]
 
 
 def grader_in_workspace(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find tests that setup writes where the agent can change them, and that a tool runs there (H8)."""
     source = rewards.flow.source
-    if "setup" not in source.methods or not _has_toolsets(source):
+    has_toolsets = source.assigned("toolsets") is not None or source.assigned("session_toolsets") is not None
+    if "setup" not in source.methods or not has_toolsets:
         return
     written = set(_written(source.reached([source.methods["setup"]])))
     later = source.reached([*source.tools, *source.judges])
+    # What a tool or judge writes again before it runs the file is the author's own version.
     fresh = set(_written(later))
     for function in later:
         for node in function.nodes():
-            name = _run_file(source, node, {one for one in written - fresh if _GRADER.search(one)})
+            name = _run_file(source, node, {file for file in written - fresh if _GRADER.search(file)})
             if name is not None and isinstance(node, ast.Call):
                 message = f"{name} is run from the workspace, where the agent can change it"
-                yield found(node, ("H8", "grader_in_workspace"), message)
+                yield finding_at(node, ("H8", "grader_in_workspace"), message)
 
 
 def _shown(node: ast.AST) -> Iterator[ast.expr]:
-    """Give the expressions that a text is made of."""
+    """Give the expressions that a text is composed of."""
     if isinstance(node, ast.FormattedValue):
         yield node.value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
@@ -127,7 +135,8 @@ def _shown(node: ast.AST) -> Iterator[ast.expr]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and text_of(node.left) is not None:
         yield from node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from (one for one in (node.left, node.right) if not isinstance(one, ast.BinOp))
+        # A nested sum is visited by itself.
+        yield from (operand for operand in (node.left, node.right) if not isinstance(operand, ast.BinOp))
 
 
 def _secret_name(source: ParsedClass, node: ast.expr) -> str | None:
@@ -136,8 +145,11 @@ def _secret_name(source: ParsedClass, node: ast.expr) -> str | None:
         return _secret_of_call(source, node)
     if isinstance(node, ast.Attribute) and node.attr.lstrip("_") in _SECRET:
         method = source.methods.get(node.attr)
-        is_value = method is None or any("property" in ast.unparse(one) for one in method.node.decorator_list)
+        is_value = method is None or any(
+            "property" in ast.unparse(decorator) for decorator in method.node.decorator_list
+        )
         return node.attr if (is_own(node.value) and is_value) or _is_task(node.value) else None
+    # Only the task itself: a field of the same name in other data is no secret.
     if isinstance(node, ast.Subscript) and text_of(node.slice) in _SECRET and _is_task(node.value):
         return text_of(node.slice)
     return None
@@ -177,8 +189,8 @@ def _is_container(source: ParsedClass, value: ast.expr | None) -> bool:
     return isinstance(value, ast.Set | ast.List | ast.Dict)
 
 
-def _is_made_anew(source: ParsedClass, name: str) -> bool:
-    """Return whether a method gives the instance a container of its own."""
+def _is_recreated(source: ParsedClass, name: str) -> bool:
+    """Return whether a method gives the instance its own container."""
     return any(
         isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.ctx, ast.Store)
         for method in source.methods.values()
@@ -197,15 +209,15 @@ def _changed(source: ParsedClass, node: ast.AST) -> str | None:
         target = node.value
     elif isinstance(node, ast.AugAssign):
         target = node.target
+    # `self.cache[key][other]` changes `self.cache`.
     while isinstance(target, ast.Subscript):
         target = target.value
-    names = {one.name for one in source.classes}
-    is_shared = isinstance(target, ast.Attribute) and _is_instance_or_class(target.value, names)
+    names = {cls.name for cls in source.classes}
+    is_shared = isinstance(target, ast.Attribute) and (
+        is_own(target.value, names)
+        or (isinstance(target.value, ast.Attribute) and target.value.attr == "__class__")
+    )
     return target.attr if is_shared else None  # type: ignore[union-attr]  # mypy does not follow the check above
-
-
-def _is_instance_or_class(node: ast.expr, names: set[str]) -> bool:
-    return is_own(node, names) or (isinstance(node, ast.Attribute) and node.attr == "__class__")
 
 
 def _is_memo(function: SourceFunction, name: str) -> bool:
@@ -214,14 +226,15 @@ def _is_memo(function: SourceFunction, name: str) -> bool:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn | ast.In):
             compared = node.comparators[0]
             returned = any(
-                isinstance(one, ast.Return)
-                and isinstance(one.value, ast.Subscript)
-                and _is_at(one.value.value, name)
-                for one in function.nodes()
+                isinstance(statement, ast.Return)
+                and isinstance(statement.value, ast.Subscript)
+                and _is_at(statement.value.value, name)
+                for statement in function.nodes()
             )
             if _is_at(compared, name) and returned:
                 return True
         target = node.func if isinstance(node, ast.Call) else None
+        # A look-up before the computation is what makes a container a memo.
         is_look_up = isinstance(target, ast.Attribute) and target.attr in {"get", "setdefault"}
         if is_look_up and _is_at(target.value, name):  # type: ignore[union-attr]  # mypy does not follow the check above
             return True
@@ -233,13 +246,14 @@ def _is_at(node: ast.expr, name: str) -> bool:
 
 
 def _is_read(rewards: RewardFlow, name: str) -> bool:
-    """Return whether an episode looks at what a container holds."""
+    """Return whether an episode reads a container's content."""
     for function in rewards.flow.functions:
+        # The node that changes the container names it, too; that is no reading.
         changed = {
-            id(one)
+            id(part)
             for node in function.nodes()
             if _changed(rewards.flow.source, node) == name
-            for one in ast.walk(node.func.value if isinstance(node, ast.Call) else node)  # type: ignore[attr-defined]
+            for part in ast.walk(node.func.value if isinstance(node, ast.Call) else node)  # type: ignore[attr-defined]
         }
         for node in function.nodes():
             if isinstance(node, ast.Attribute) and node.attr == name and id(node) not in changed:
@@ -247,13 +261,9 @@ def _is_read(rewards: RewardFlow, name: str) -> bool:
     return False
 
 
-def _has_toolsets(source: ParsedClass) -> bool:
-    return source.assigned("toolsets") is not None or source.assigned("session_toolsets") is not None
-
-
 def _written(functions: list[SourceFunction]) -> Iterator[str]:
     """Give the constant names of files that functions write."""
-    for node in (one for function in functions for one in function.nodes()):
+    for node in (part for function in functions for part in function.nodes()):
         is_write = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {
             "write_file",
             "write_text",
@@ -269,10 +279,11 @@ def _run_file(source: ParsedClass, node: ast.AST, names: set[str]) -> str | None
         return None
     is_run = getattr(node.func, "attr", "") in {"exec", "run", "execute"}
     words = _words(source.constant(node.args[0])) if is_run else []
-    programs = [place for place, word in enumerate(words) if _PROGRAMS.search(PurePosixPath(word).name)]
-    for place, word in enumerate(words):
+    programs = [index for index, word in enumerate(words) if _PROGRAMS.search(PurePosixPath(word).name)]
+    for index, word in enumerate(words):
         name = str(PurePosixPath(word))
-        if name in names and (place == 0 or any(program < place for program in programs)):
+        # An argument of another program, such as `cp test.py`, is not run.
+        if name in names and (index == 0 or any(program < index for program in programs)):
             return name
     return None
 

@@ -23,6 +23,7 @@ from ors_server.doors.control.operations import (
     encode_parts,
     segments_of,
 )
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up, pending_fields
 from ors_server.doors.http.request_errors import (
@@ -120,7 +121,8 @@ class ControlApp:
         self._manager = manager
         self._description: Description | None = None
         self.table = make_table(
-            ControlHandlers(manager, keyring, settings, self.describe, shutdown), episodes
+            ControlHandlers(manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)),
+            episodes,
         )
 
     def describe(self) -> Description:

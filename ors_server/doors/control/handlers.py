@@ -7,7 +7,7 @@ operations says it, and `ControlApp` enforces it.
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from ors_server._version import __version__
 from ors_server.doors.access import Caller, Keyring, may_see_rewards, redact, withhold
 from ors_server.doors.control import models as m
 from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
@@ -90,14 +91,20 @@ class ControlHandlers:
     _settings: Settings
     _describe: Callable[[], m.Description]
     _shutdown: Callable[[], None] | None
+    _peers: Peers
 
-    async def get_health(self) -> m.Health:
-        """Return that the process answers, with its queues and its event loop."""
+    async def get_health(self, request: ControlRequest) -> m.Health:
+        """Return that the process answers, with its queues and its event loop; of every host, if several."""
         services = self._manager.services
         found = services.sandboxes.tier
         isolation = None if found is None else m.Isolation.model_validate(found)
         loop = services.watch.figures().summary()
-        return m.Health(sandbox=isolation, queues=services.queues(), loop=loop)
+        queues = services.queues()
+        hosts: dict[str, m.HostHealth | None] | None = None
+        if self._peers.are_asked(request.headers):
+            own = {self._peers.slot.name: m.HostHealth(queues=queues, loop=loop)}
+            hosts = dict(sorted({**own, **await self._peers.healths(request.headers)}.items()))
+        return m.Health(sandbox=isolation, queues=queues, loop=loop, hosts=hosts)
 
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
@@ -188,8 +195,8 @@ class ControlHandlers:
         status = await self._manager.create(wanted)
         return self._created(request, status)
 
-    async def list_sessions(self, query: m.SessionsQuery) -> m.SessionPage:
-        """List the live sessions, oldest first."""
+    async def list_sessions(self, request: ControlRequest, query: m.SessionsQuery) -> m.SessionPage:
+        """List the live sessions, oldest first; of every host, if there are several."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
         found = sorted(
@@ -203,10 +210,14 @@ class ControlHandlers:
         )
         rest = found if after is None else [status for status in found if _rank(status) > after]
         page = rest[: query.limit]
-        return m.SessionPage(
+        own = m.SessionPage(
             sessions=[show_session(status) for status in page],
             next_cursor=encode_cursor(_rank(page[-1])) if len(rest) > len(page) else None,
         )
+        if not self._peers.are_asked(request.headers):
+            return own
+        others = await self._peers.session_pages(request.query_string, request.headers)
+        return _merge_pages([own, *others], query.limit)
 
     async def get_session(self, session_id: m.SessionId) -> m.SessionView:
         """Return a session's state and figures, also after its end."""
@@ -363,6 +374,20 @@ def decode_cursor(cursor: str) -> Rank:
     if not separator:
         raise InvalidRequestError("the cursor is not a next_cursor of this server")
     return moment, session_id
+
+
+def _merge_pages(pages: Sequence[m.SessionPage], limit: int) -> m.SessionPage:
+    """Merge pages that begin after the same place into one of at most `limit` sessions."""
+    sessions = sorted((view for page in pages for view in page.sessions), key=_rank_of_view)
+    is_last = len(sessions) <= limit and all(page.next_cursor is None for page in pages)
+    shown = sessions[:limit]
+    return m.SessionPage(
+        sessions=shown, next_cursor=None if is_last else encode_cursor(_rank_of_view(shown[-1]))
+    )
+
+
+def _rank_of_view(view: m.SessionView) -> Rank:
+    return view.episode.created_at.isoformat(timespec="microseconds"), view.session_id
 
 
 def _rank(status: SessionStatus) -> Rank:

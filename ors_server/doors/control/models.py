@@ -154,6 +154,13 @@ class Isolation(ResponseModel):
     """Whether a server in the sandbox can be reached from inside it."""
 
 
+class HostHealth(ResponseModel):
+    """The queues and the event loop of one host of several."""
+
+    queues: JSONObject = Field(default_factory=dict)
+    loop: JSONObject = Field(default_factory=dict)
+
+
 class Health(ResponseModel):
     """The process answers; its queues and its event loop."""
 
@@ -164,6 +171,9 @@ class Health(ResponseModel):
     """Each queue by name: its capacity, running and waiting, and the longest wait in seconds."""
     loop: JSONObject = Field(default_factory=dict)
     """Seconds by which the event loop was late, and the code that blocked it, the worst first."""
+    hosts: dict[str, HostHealth | None] | None = None
+    """With several hosts, each by name, of which this answer's own figures are one; `None` for one that is
+    starting."""
 
 
 class Readiness(ResponseModel):

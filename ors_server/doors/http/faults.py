@@ -82,6 +82,7 @@ FAULTS = MappingProxyType(
         errors.SettingsError: Fault(500, JSONRPC_INTERNAL),
         errors.AuthorError: Fault(500, JSONRPC_INTERNAL),
         errors.EnvironmentDefinitionError: Fault(500, JSONRPC_INTERNAL),
+        errors.DeclarationError: Fault(500, JSONRPC_INTERNAL),
         BadRowsError: Fault(500, JSONRPC_INTERNAL),
         errors.EnvironmentFailedError: Fault(500, JSONRPC_INTERNAL),
         errors.ToolFailedError: Fault(500, JSONRPC_INTERNAL),

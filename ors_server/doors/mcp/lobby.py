@@ -129,6 +129,18 @@ class Lobby:
         except (ForbiddenError, SessionInterruptedError) as error:
             return error_result(str(error))
 
+    def _environment_argument(self, arguments: Mapping[str, Any]) -> str:
+        """Return the name of the environment; without one, that of the only one that is served."""
+        names = list(self._sessions.environments)
+        if arguments.get("environment") is None:
+            if len(names) == 1:
+                return names[0]
+            raise _ArgumentError(
+                f"the argument 'environment' is missing; it is a string, one of {', '.join(names) or 'none'}"
+            )
+        name: str = _argument(arguments, "environment", str)
+        return name
+
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
         lines = [
             f"{name}: {_summary(environment)}" for name, environment in self._sessions.environments.items()
@@ -136,7 +148,7 @@ class Lobby:
         return _text("\n".join(lines))
 
     async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
-        definition = self._sessions.environment(_argument(arguments, "environment", str))
+        definition = self._sessions.environment(self._environment_argument(arguments))
         lines: list[str] = []
         for split in definition.splits:
             count = await definition.tasks.num_tasks(split.name)
@@ -144,7 +156,7 @@ class Lobby:
         return _text("\n".join(lines))
 
     async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
-        definition = self._sessions.environment(_argument(arguments, "environment", str))
+        definition = self._sessions.environment(self._environment_argument(arguments))
         choice = await choose_task(
             definition,
             _optional(arguments, "split", str),

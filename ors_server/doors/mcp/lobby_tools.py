@@ -1,7 +1,7 @@
 """The lobby's list of tools: the same for every connection, computed once."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from ors_server.doors.mcp.mcp_results import NO_PARAMETERS
@@ -61,7 +61,7 @@ class LobbyTools:
             appearance.
     """
 
-    def __init__(self, definitions: Iterable[EnvironmentDefinition]) -> None:
+    def __init__(self, definitions: Collection[EnvironmentDefinition]) -> None:
         """List the tools of all environments; tools of one name share one entry."""
         owners: dict[str, dict[str, ToolSpec]] = {}
         for definition in definitions:
@@ -69,15 +69,22 @@ class LobbyTools:
                 owners.setdefault(spec.name, {})[definition.name] = spec
         for own in OWN_TOOLS:
             owners.pop(own["name"], None)
+        own_tools = OWN_TOOLS if len(definitions) > 1 else tuple(map(_without_choice, OWN_TOOLS))
         self._session_arguments = {name: _session_argument(specs.values()) for name, specs in owners.items()}
         self.announced: list[Result] = [
-            *OWN_TOOLS,
+            *own_tools,
             *(_announce(name, specs, self._session_arguments[name]) for name, specs in owners.items()),
         ]
 
     def session_argument_of(self, tool: str) -> str | None:
         """Return the argument that carries the session id; `None` if no environment has the tool."""
         return self._session_arguments.get(tool)
+
+
+def _without_choice(tool: Result) -> Result:
+    """Return a tool that needs no environment, because only one is served."""
+    schema = {name: value for name, value in tool["inputSchema"].items() if name != "required"}
+    return {**tool, "inputSchema": schema}
 
 
 def specs_of(definition: EnvironmentDefinition) -> list[ToolSpec]:

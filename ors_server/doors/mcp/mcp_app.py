@@ -26,6 +26,7 @@ from ors_server.doors.mcp.envelopes import (
     check_body,
     refuse_batch,
 )
+from ors_server.doors.mcp.host_connections import mark_connections
 from ors_server.doors.mcp.long_results import LongResults
 from ors_server.doors.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
 from ors_server.doors.mcp.sdk import (
@@ -55,6 +56,7 @@ class McpApp:
 
     def __init__(self, sessions: SessionManager, keyring: Keyring, settings: Settings) -> None:
         self._keyring = keyring
+        self._slot = settings.slot
         self._max_body_bytes = settings.max_body_bytes
         self._stopping = anyio.Event()
         self._server = McpServer(
@@ -80,6 +82,8 @@ class McpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
+        if not self._slot.is_alone:
+            scope, send = mark_connections(self._slot, scope, send)
         if scope["method"] not in _METHODS:
             await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(_METHODS)})
             return

@@ -26,9 +26,9 @@ from ors_server.doors.mcp.sdk import stdio_server
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
-@asynccontextmanager
-async def checked_stdio() -> AsyncGenerator[tuple[Any, Any], None]:
-    """Take over standard input and output for the protocol; yield the SDK's streams of messages.
+@contextmanager
+def taken_stdio() -> Generator[tuple[BinaryIO, BinaryIO]]:
+    """Take over standard input and output for the protocol, without reading yet; yield both.
 
     Meanwhile the file descriptor 0 is empty, and 1 leads to standard error: what environments and their
     children read and print never meets the protocol.
@@ -37,10 +37,19 @@ async def checked_stdio() -> AsyncGenerator[tuple[Any, Any], None]:
         _taken(sys.stdin.buffer, _STDIN) as incoming,
         _taken(sys.stdout.buffer, _STDOUT) as outgoing,
     ):
-        answers = _Answers(anyio.wrap_file(outgoing))
-        lines = _Lines(anyio.wrap_file(incoming), answers)
-        async with stdio_server(cast("Any", lines), cast("Any", answers)) as streams:
-            yield streams
+        yield incoming, outgoing
+
+
+@asynccontextmanager
+async def checked_stdio(incoming: BinaryIO, outgoing: BinaryIO) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Read and write the protocol; yield the SDK's streams of messages.
+
+    The end waits for the client to close its side.
+    """
+    answers = _Answers(anyio.wrap_file(outgoing))
+    lines = _Lines(anyio.wrap_file(incoming), answers)
+    async with stdio_server(cast("Any", lines), cast("Any", answers)) as streams:
+        yield streams
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from ors_server._version import __version__
 from ors_server.doors.access import Caller, Keyring, Role
 from ors_server.doors.mcp.mcp_server import McpServer
 from ors_server.doors.mcp.session_access import Requester, SessionAccess
-from ors_server.doors.mcp.stdio_lines import checked_stdio
+from ors_server.doors.mcp.stdio_lines import checked_stdio, taken_stdio
 from ors_server.model.errors import InvalidRequestError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
@@ -40,9 +40,9 @@ async def serve_stdio(sessions: SessionManager, keyring: Keyring, episode: Sessi
     needs no credential: in one episode the client is that episode's agent, in the lobby it is a trainer.
 
     Raises:
-        ClientError: If the episode cannot be created.
+        ClientError: If the episode cannot be created; the client has not been answered then.
     """
-    async with checked_stdio() as (incoming, outgoing):
+    with taken_stdio() as pipes:
         requester = Requester(Caller(Role.TRAINER))
         if episode is not None:
             origin = (await sessions.create(episode)).origin
@@ -50,5 +50,7 @@ async def serve_stdio(sessions: SessionManager, keyring: Keyring, episode: Sessi
             agent = Caller(Role.AGENT, f"agent:{session_id}", session_id, origin.episode_id)
             requester = Requester(agent, session_id)
         server = McpServer(SessionAccess(sessions, keyring, requester), version=__version__)
-        async with server.running():
+        # Reading starts only here: a reader's thread ends with the client alone, so an error before it is
+        # reported at once, and not after the client's time limit.
+        async with checked_stdio(*pipes) as (incoming, outgoing), server.running():
             await server.server.run(incoming, outgoing, server.server.create_initialization_options())

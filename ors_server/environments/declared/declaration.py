@@ -1,4 +1,4 @@
-"""What an `environment.toml` may declare, and what its keys mean."""
+"""The keys of an `environment.toml`, and their meaning."""
 
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
@@ -112,13 +112,13 @@ class Declaration(_Table):
     description: str = ""
     """One or more sentences for people who choose an environment."""
     recipe: str | None = None
-    """A recipe whose keys are used where this file has none."""
+    """A recipe whose keys are used where this file does not set them."""
     data: str | None = None
     """The data of the only split, as `splits` names it; or use `splits`."""
     splits: Splits = {}
     """Split name to its data: a text, or a table with `data` and `type`."""
     records: str = ""
-    """Where the records are in a JSON file that has them deeper than its outermost list, such as
+    """The path to the records in a JSON file that has them deeper than its outermost list, such as
     `data.paragraphs.qas`; each record also has the plain fields of what it is in."""
     columns: dict[str, ColumnType] = {}
     """Types of fields, which are checked; texts of CSV and TSV files are converted."""
@@ -130,20 +130,20 @@ class Declaration(_Table):
     prompt: str | None = None
     """The prompt: a field's name, or a template."""
     images: Sources = ()
-    """Fields with images of the prompt: a file beside the data, a data URL, base64, or a list of these."""
+    """Fields with images of the prompt: a file next to the data, a data URL, base64, or a list of these."""
     answer: str | None = None
     """The right answer: a field's name, or a template. Rewards receive it as `answer`."""
     gold: str | None = None
-    """What the oracle submits; by default the answer, or the first of several."""
+    """The text that the oracle submits; by default the answer, or the first of several."""
     blank: str = ""
-    """What the no-op submits."""
+    """The text that the no-op agent submits."""
     metadata: tuple[str, ...] | None = None
     """Fields of the row that a task has besides those that this file names; all by default."""
     reward: Rewards = ()
     """The reward: its name, a table with `name` and `options`, or a list of tables with `weight`."""
     toolsets: tuple[str, ...] = ()
-    """Toolsets beside `submit`: `bash`, `python`, `files`, `patch`, or a class of your own as `module:Class`
-    or `file.py:Class`."""
+    """Toolsets in addition to `submit`: `bash`, `python`, `files`, `patch`, or your own class as
+    `module:Class` or `file.py:Class`."""
     user: UserTable | None = None
     """A simulated user, to whom the agent writes with `message_user`."""
     files: dict[str, str] = {}

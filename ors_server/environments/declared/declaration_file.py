@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from ors_server.environments.declared.declaration import Declaration
-from ors_server.model.errors import EnvironmentDefinitionError, SettingsError
+from ors_server.model.errors import DeclarationError, SettingsError
 from ors_server.model.settings_sources import TomlFile
 
 FILE = "environment.toml"
@@ -26,44 +26,45 @@ def read_declaration(path: Path) -> Declaration:
     """Read a declaration.
 
     Raises:
-        EnvironmentDefinitionError: If it is not TOML, a key is unknown, or a value does not fit.
+        DeclarationError: If it is not TOML, a key is unknown, or a value does not fit.
     """
     try:
         file = TomlFile.read(path)
     except SettingsError as error:
-        raise EnvironmentDefinitionError(str(error)) from error
+        raise DeclarationError(str(error)) from error
     return make_declaration(file.values, lambda key: file.place(key) if key in file.values else str(path))
 
 
-def make_declaration(values: Mapping[str, Any], place: Place) -> Declaration:
+def make_declaration(values: Mapping[str, Any], location_of: Place) -> Declaration:
     """Check a declaration's keys and values, and add those of its recipe.
 
     Args:
-        place: Returns where a top-level key is, for messages.
+        location_of: Returns where a top-level key is, for messages.
     """
-    known = [field.alias or name for name, field in Declaration.model_fields.items()]
+    keys = [field.alias or name for name, field in Declaration.model_fields.items()]
     for key in values:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-            raise EnvironmentDefinitionError(f"{place(key)}: unknown key {key!r}, {hint}")
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(keys)}"
+            raise DeclarationError(f"{location_of(key)}: unknown key {key!r}, {hint}")
     recipe = values.get("recipe")
-    base = {} if recipe is None else read_recipe(recipe, place("recipe"))
+    base = {} if recipe is None else read_recipe(recipe, location_of("recipe"))
     try:
+        # Key by key, not merged deeper: a table in the file replaces the recipe's whole table.
         return Declaration.model_validate({**base, **values})
     except ValidationError as error:
-        raise EnvironmentDefinitionError(_describe(error, place)) from error
+        raise DeclarationError(_describe(error, location_of)) from error
 
 
-def _describe(error: ValidationError, place: Place) -> str:
+def _describe(error: ValidationError, location_of: Place) -> str:
     first = error.errors(include_url=False)[0]
     loc = [str(part) for part in first["loc"]]
-    came = "" if not loc else f", came {first['input']!r}"
-    came = came if len(came) <= _LONGEST else f"{came[:_LONGEST]}..."
+    actual = "" if not loc else f", got {first['input']!r}"
+    actual = actual if len(actual) <= _LONGEST else f"{actual[:_LONGEST]}..."
     text = first["msg"].removeprefix("Value error, ")
     if not loc:
-        return f"{place('data')}: {text}"
-    return f"{place(loc[0])}: {'.'.join(loc)}: {text[0].lower()}{text[1:]}{came}"
+        return f"{location_of('data')}: {text}"
+    return f"{location_of(loc[0])}: {'.'.join(loc)}: {text[0].lower()}{text[1:]}{actual}"
 
 
 def recipe_names() -> list[str]:
@@ -73,13 +74,13 @@ def recipe_names() -> list[str]:
     )
 
 
-def read_recipe(name: object, place: str) -> dict[str, Any]:
-    """Return the keys of a recipe; raise `EnvironmentDefinitionError` if there is none of that name."""
+def read_recipe(name: object, location: str) -> dict[str, Any]:
+    """Return the keys of a recipe; raise `DeclarationError` for an unknown name."""
     names = recipe_names()
     if not isinstance(name, str) or name not in names:
         near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
-        raise EnvironmentDefinitionError(
-            f"{place}: unknown recipe {name!r}{hint} The recipes are {', '.join(names)}"
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise DeclarationError(
+            f"{location}: unknown recipe {name!r}{hint}; the recipes are {', '.join(names)}"
         )
     return tomllib.loads((RECIPES / f"{name}.toml").read_text("utf-8"))

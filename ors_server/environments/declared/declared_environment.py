@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
 
@@ -35,7 +36,7 @@ from ors_server.environments.environment import Environment, Prompt
 from ors_server.environments.episode_rewards import FIELDS_MARK
 from ors_server.environments.toolset_names import find_toolset
 from ors_server.environments.toolsets.sandboxed import SandboxToolset
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError, EnvironmentDefinitionError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.wire import JSONObject, Split
 from ors_server.processes.offload import FunctionPath
@@ -48,12 +49,14 @@ SUBMIT = "submit"
 USER = "user"
 VERSION_DIGITS = 16
 MAX_JUDGED = 100
-"""First rows of which each answer is judged when an index is made, and most shapes of answers after them."""
+"""First rows of which each answer is judged in every case, and most shapes of answers after them."""
+JUDGING_SECONDS = 10.0
+"""Time in which the answers of further rows are judged when an index is made."""
 
 
 @dataclass(frozen=True)
 class DeclaredData:
-    """What the class of a declared environment plays."""
+    """The data behind the class of a declared environment."""
 
     maker: TaskMaker
     judge: "AnswerJudge"
@@ -69,11 +72,11 @@ class DeclaredEnvironment(Environment):
     _declared: ClassVar[DeclaredData]
     _split_types: ClassVar[Mapping[str, SplitType]] = {}
     __ors_fields__: ClassVar[frozenset[str]] = frozenset()
-    """Fields of a task that the declaration makes for its rewards, beside those of the row."""
+    """Fields of a task that the declaration makes for its rewards, in addition to those of the row."""
     hidden_files: ClassVar[Sequence[Path]] = ()
     """Files with answers, which no sandbox shows."""
     watched_files: ClassVar[Sequence[Path]] = ()
-    """Files of data, whose change makes `serve --reload` load the environment anew."""
+    """Files of data, whose change makes `serve --reload` reload the environment."""
 
     @classmethod
     def row_indices(cls) -> list[RowIndex]:
@@ -118,7 +121,7 @@ class DeclaredEnvironment(Environment):
 
     @classmethod
     def shown_at_start(cls, task_spec: JSONObject) -> JSONObject:
-        """Return all that is given to an agent or decides what it meets, as JSON: tasks are compared by it.
+        """Return everything that an agent sees at the start or later meets, as JSON, to compare tasks.
 
         Raises:
             ValueError: If it cannot be made of the task.
@@ -151,7 +154,7 @@ class DeclaredEnvironment(Environment):
 
     @override
     def load_state(self, state: JSONObject) -> None:
-        """Restore nothing: an instance has no state of its own."""
+        """Restore nothing: an instance has no state except the task's."""
 
     @override
     def get_prompt(self) -> Prompt:
@@ -167,13 +170,13 @@ class DeclaredEnvironment(Environment):
         return [text, *images] if images else text
 
 
-def declare(declaration: Declaration, folder: Path, *, name: str, place: str) -> type[DeclaredEnvironment]:
+def declare(declaration: Declaration, folder: Path, *, name: str, location: str) -> type[DeclaredEnvironment]:
     """Return the class of a declared environment; its rows are indexed first if they never were.
 
     Args:
         folder: Where relative paths start.
-        name: The environment's name, if the declaration has none.
-        place: What errors name.
+        name: The environment's name, if the declaration does not set one.
+        location: What errors name.
 
     Raises:
         EnvironmentDefinitionError: If the declaration or its data breaks a rule; `BadRowsError` for rows.
@@ -181,8 +184,8 @@ def declare(declaration: Declaration, folder: Path, *, name: str, place: str) ->
     try:
         return _Declared(declaration, folder, name).make()
     except EnvironmentDefinitionError as error:
-        if not str(error).startswith(place):
-            error.args = (f"{place}: {error}", *error.args[1:])
+        if not str(error).startswith(location):
+            error.args = (f"{location}: {error}", *error.args[1:])
         raise
 
 
@@ -214,13 +217,13 @@ class _Declared:
         self._folder = folder
         self._name = declaration.name or name
         if not declaration.prompt:
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 'prompt: expected a field or a template, such as prompt = "question" or --prompt question'
             )
         if USER in declaration.toolsets and declaration.user is None:
             raise EnvironmentDefinitionError(
                 "user: expected a table [user] with goal, facts, refusals or answers, because toolsets has "
-                "'user'; there is none"
+                "'user'; add it"
             )
         own = () if declaration.user is None else (USER,)
         toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
@@ -278,11 +281,16 @@ class _Declared:
 
     def request_index(self, source: RowReader, split: str) -> IndexRequest:
         """Return the request for the index of a split's rows."""
-        checker = _RowChecker(self._maker, self._reward, self._judge, split, str(self._folder))
         skip_bad = self._declaration.skip_bad
+        # Which rows are left out must not depend on the machine's speed: it decides the tasks' numbers.
+        seconds = 0.0 if skip_bad else JUDGING_SECONDS
+        checker = _RowChecker(
+            self._maker, self._reward, self._judge, RowPlace(split, str(self._folder)), seconds
+        )
         return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
 
     def _declaration_key(self) -> str:
+        # Without what does not decide whether a row is a valid task: an index is kept when only that changes.
         relevant = self._declaration.model_dump(
             mode="json", exclude={"data", "splits", "policy", "visibility"}
         )
@@ -292,6 +300,8 @@ class _Declared:
         whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})
         if self._declaration.policy is not None:  # a set, whose order differs from process to process
             whole["policy"]["overridable"].sort()
+        # The rows' content, not the files' names or times: the same data on another machine has the same
+        # version.
         contents = {name: [index.summary.digest, len(index)] for name, index in indices.items()}
         code = [digest_files(self._code)] if self._code else []
         text = json.dumps([EDITION, whole, contents, *code], sort_keys=True)
@@ -322,12 +332,13 @@ class AnswerJudge:
         golds = list(dict.fromkeys(self._maker.golds(task)))
         if len(golds) < 2 or not self._judges:  # noqa: PLR2004  (there is nothing to choose)
             return golds[0] if golds else None
-        best, most = golds[0], float("-inf")
+        best, best_reward = golds[0], float("-inf")
         for gold in golds:
             earned = self._judge(task, gold).reward
-            if earned is not None and earned > most:
-                best, most = gold, earned
-            if self._reward.range is not None and most >= self._reward.range[1]:
+            if earned is not None and earned > best_reward:
+                best, best_reward = gold, earned
+            # Judging may be slow; nothing can earn more than the range's end.
+            if self._reward.range is not None and best_reward >= self._reward.range[1]:
                 break
         return best
 
@@ -352,37 +363,47 @@ class AnswerJudge:
         return score(self._reward, **{**fields, PROMPT: prompt, "final_response": response})
 
 
+class RowPlace(NamedTuple):
+    """Where the rows of a split come from."""
+
+    split: str
+    folder: str
+
+
 class _RowChecker:
-    """Checks rows; the answers of the first ones are judged, and the first of each further shape."""
+    """Checks rows, and judges their answers within a time; after it only the first of each further shape.
+
+    The answers of the first rows are judged in every case.
+    """
 
     def __init__(
         self,
         maker: TaskMaker,
         reward: DeclaredReward | WeightedRewards,
         judge: AnswerJudge,
-        split: str,
-        folder: str,
+        place: RowPlace,
+        seconds: float,
     ) -> None:
-        self._maker, self._reward, self._judge, self._split, self._folder = (
-            maker,
-            reward,
-            judge,
-            split,
-            folder,
-        )
+        self._maker, self._reward, self._judge, self._place = maker, reward, judge, place
+        self._seconds = seconds
         self._judged = 0
         self._shapes: set[str] = set()
 
     def check(self, row: JSONObject) -> None:
-        task = self._maker.make(row, self._split, 0)
-        self._maker.check(task, self._folder)
+        task = self._maker.make(row, self._place.split, 0)
+        self._maker.check(task, self._place.folder)
         self._reward.check_task(task)
         shape = _shape(task.get(ANSWER))
-        if self._judged >= MAX_JUDGED and (shape in self._shapes or len(self._shapes) >= MAX_JUDGED):
+        is_known = shape in self._shapes or len(self._shapes) >= MAX_JUDGED
+        if self._judged >= MAX_JUDGED and is_known and self._seconds <= 0:
             return
         self._shapes.add(shape)
         self._judged += 1
-        self._judge.check(task)
+        began = time.monotonic()
+        try:
+            self._judge.check(task)
+        finally:
+            self._seconds -= time.monotonic() - began
 
 
 def _shape(value: Any) -> str:
@@ -397,7 +418,7 @@ def _shape(value: Any) -> str:
 def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:
     if declaration.data is None and not declaration.splits:
         raise EnvironmentDefinitionError(
-            'data: expected a data file, such as data = "train.jsonl", or a table [splits]; there is neither'
+            'data: expected a data file, such as data = "train.jsonl", or a table [splits]; add one of them'
         )
     if declaration.splits:
         return {

@@ -10,11 +10,12 @@ from typing_extensions import override
 
 from ors_server.environments.declared.declaration import Declaration, RewardChoice
 from ors_server.environments.declared.row_faults import RowFaultError, show_names, show_value
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import DelegatingReward, Reward
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.reward_errors import RewardError
 from ors_server.rewards.scoring import PROMPT
 from ors_server.rewards.signature import RewardSignature
@@ -33,13 +34,13 @@ OF_THE_EPISODE = frozenset(
     }
     | {"rollouts", "evidence", "submission"}
 )
-"""Values that the episode gives."""
+"""Values that come from the episode and not from the task."""
 WORK_DIR = "evidence"
 """The value that only a session with a sandbox has."""
 
 
 class DeclaredReward(DelegatingReward):
-    """A reward with fixed options, which reads only declared fields of a task beside what it must have.
+    """A reward with fixed options, which reads only required and declared fields of a task.
 
     A field of the data that happens to have the name of an option never sets it.
     """
@@ -70,6 +71,10 @@ class DeclaredReward(DelegatingReward):
         self._inner.prepare({**self._chosen(fields), **self._options})
 
     @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        self._inner.check_usable(self._options)
+
+    @override
     def judge(self, fields: Mapping[str, Any]) -> Any:
         return self._inner.judge({**self._paths.resolve(self.signature.choose(fields)), **self._options})
 
@@ -86,8 +91,8 @@ class DeclaredReward(DelegatingReward):
         for name in sorted(self.signature.required - OF_THE_EPISODE - {PROMPT}):
             if name not in task:
                 has = show_names(name, task)
-                came = f"no such field, which the reward {self.name} needs; the task has {has}"
-                raise RowFaultError(name, "a value", came, absent=True)
+                actual = f"no such field, which the reward {self.name} needs; the task has {has}"
+                raise RowFaultError(name, "a value", actual, absent=True)
         self._paths.resolve(task)
 
 
@@ -104,6 +109,7 @@ class FilePaths:
 
     def _find(self, name: str, value: object) -> str:
         path = (self._folder / value).resolve() if isinstance(value, str) and "\0" not in value else None
+        # Resolved first, so that neither `..` nor a link in the data leads out of the folder.
         if path is None or not path.is_relative_to(self._folder) or not path.is_file():
             raise RowFaultError(name, f"a file below {self._folder}", show_value(value))
         return str(path)
@@ -116,11 +122,14 @@ class WeightedRewards(CompositeReward):
         """Combine rewards; the range is that of the mean, if each has one."""
         ranges = [part.range for part in parts]
         total = sum(weights)
-        known = [each for each in ranges if each is not None]
+        known_ranges = [part_range for part_range in ranges if part_range is not None]
         allowed = None
-        if len(known) == len(parts) and min(weights) >= 0 and total > 0:
+        if len(known_ranges) == len(parts) and min(weights) >= 0 and total > 0:
             low, high = (
-                sum(weight * each[end] for weight, each in zip(weights, known, strict=True)) / total
+                sum(
+                    weight * part_range[end] for weight, part_range in zip(weights, known_ranges, strict=True)
+                )
+                / total
                 for end in (0, 1)
             )
             allowed = (low, high)
@@ -147,26 +156,26 @@ def make_reward(
         folder: The declaration's folder, in which `file.py:name` is looked for.
 
     Raises:
-        EnvironmentDefinitionError: If it is unknown, or its options do not fit.
+        DeclarationError: If it is unknown, or its options do not fit.
     """
     declared = declared_fields(declaration)
     paths = FilePaths(declaration.paths, folder)
     parts = [_make(choice, folder, declared, paths) for choice in declaration.reward]
     if not parts:
-        raise EnvironmentDefinitionError(
+        raise DeclarationError(
             'reward: expected the name of a reward, such as reward = "math_equal_reward" or --reward '
-            "math_equal_reward, and there is none; `ors-server rewards` lists them"
+            "math_equal_reward, got none; `ors-server rewards` lists them"
         )
     for part in parts:
         if WORK_DIR in part.signature.required and not has_sandbox:
-            raise EnvironmentDefinitionError(
-                f"reward: {part.name} judges the files of a sandbox, and the environment has none; add a "
+            raise DeclarationError(
+                f"reward: {part.name} judges the files of a sandbox, which the environment lacks; add a "
                 'toolset that has one, such as toolsets = ["bash"]'
             )
     if len(parts) == 1:
         return parts[0]
     if not sum(choice.weight for choice in declaration.reward):
-        raise EnvironmentDefinitionError("reward: expected weights that do not add up to 0; change a weight")
+        raise DeclarationError("reward: expected weights that do not add up to 0; change a weight")
     return WeightedRewards(parts, [choice.weight for choice in declaration.reward])
 
 
@@ -178,19 +187,20 @@ def _make(choice: RewardChoice, folder: Path, declared: frozenset[str], paths: F
     try:
         inner = find_reward(name)
         signature = inner.signature
+        refuse_missing_packages(inner, choice.options)
     except RewardError as error:
-        raise EnvironmentDefinitionError(f"reward: {error}") from error
+        raise DeclarationError(f"reward: {error}") from error
     _check_options(choice, inner, signature)
     return DeclaredReward(inner, choice.options, declared, paths)
 
 
 def _check_options(choice: RewardChoice, inner: Reward, signature: RewardSignature) -> None:
-    known = (signature.required | signature.optional) - OF_THE_EPISODE
+    options = (signature.required | signature.optional) - OF_THE_EPISODE
     for option in choice.options:
-        if option in OF_THE_EPISODE or (option not in known and not signature.takes_rest):
-            raise EnvironmentDefinitionError(
+        if option in OF_THE_EPISODE or (option not in options and not signature.takes_rest):
+            raise DeclarationError(
                 f"reward: {inner.name} has no option {option!r}; its options are "
-                f"{show_names(option, sorted(known))}"
+                f"{show_names(option, sorted(options))}"
             )
 
 

@@ -59,9 +59,9 @@ class TaskMaker:
         self._gold_files = _sources(declaration.gold_files, "gold_files", parse)
         self.user = None if declaration.user is None else DeclaredUser(declaration.user, parse)
         """The simulated user; `None` without one."""
-        self._kept = self._names_kept(declaration)
+        self._kept_names = self._find_kept_names(declaration)
 
-    def _names_kept(self, declaration: Declaration) -> frozenset[str] | None:
+    def _find_kept_names(self, declaration: Declaration) -> frozenset[str] | None:
         """Return the fields of a row that its task has; `None` for all."""
         if declaration.metadata is None:
             return None
@@ -75,26 +75,29 @@ class TaskMaker:
         return frozenset(names)
 
     def make(self, row: JSONObject, split: str, number: int) -> JSONObject:
-        """Return the task of a row; raise `RowFaultError` if it is none."""
+        """Return the task of a row; raise `RowFaultError` if the row is not a valid task."""
         row = self._typed(row)
-        made = {name: _value_of(source, row) for name, source in self._fields.items()}
+        fields = {name: _value_of(source, row) for name, source in self._fields.items()}
         if self._answer is not None:
-            made[ANSWER] = self._answer.value({**row, **made})
-            if made[ANSWER] is None or made[ANSWER] == "":
-                raise RowFaultError(ANSWER, "an answer", show_value(made[ANSWER]))
-        kept = row if self._kept is None else {name: row[name] for name in row if name in self._kept}
-        return {ID: f"{split}/{number}", **kept, **made}
+            fields[ANSWER] = self._answer.value({**row, **fields})
+            if fields[ANSWER] is None or fields[ANSWER] == "":
+                raise RowFaultError(ANSWER, "an answer", show_value(fields[ANSWER]))
+        row_fields = (
+            row if self._kept_names is None else {name: row[name] for name in row if name in self._kept_names}
+        )
+        # The row's own `id` replaces the made one.
+        return {ID: f"{split}/{number}", **row_fields, **fields}
 
     def _typed(self, row: JSONObject) -> JSONObject:
         if not self._columns:
             return row
-        made = dict(row)
+        typed_row = dict(row)
         for name, kind in self._columns.items():
             if name not in row:
-                came = f"no such field; the row has {show_names(name, row)}"
-                raise RowFaultError(name, kind, came, absent=True)
-            made[name] = _convert(name, kind, row[name])
-        return made
+                actual = f"no such field; the row has {show_names(name, row)}"
+                raise RowFaultError(name, kind, actual, absent=True)
+            typed_row[name] = _convert(name, kind, row[name])
+        return typed_row
 
     def check(self, task: JSONObject, folder: str) -> None:
         """Raise `RowFaultError` if something that an episode needs cannot be made of a task."""

@@ -20,26 +20,26 @@ def find_declared_toolset(item: str, folder: Path) -> str | type[Toolset]:
     """Return a toolset's name, or its class for `module:Class` and `file.py:Class`.
 
     Raises:
-        EnvironmentDefinitionError: If there is none.
+        EnvironmentDefinitionError: If it does not exist.
     """
-    place, colon, name = item.rpartition(":")
+    module, colon, name = item.rpartition(":")
     if not colon:
         find_toolset(item, "toolsets")
         return item
-    found: object = getattr(_load(item, place, folder), name, None)
-    if isinstance(found, type) and issubclass(found, Toolset):
-        return found
-    came = "nothing" if found is None else f"{found!r:.80}"
+    toolset: object = getattr(_load(item, module, folder), name, None)
+    if isinstance(toolset, type) and issubclass(toolset, Toolset):
+        return toolset
+    actual = "nothing" if toolset is None else f"{toolset!r:.80}"
     raise EnvironmentDefinitionError(
-        f"toolsets: expected a subclass of Toolset named {name!r} in {place}, came {came}"
+        f"toolsets: expected a subclass of Toolset named {name!r} in {module}, got {actual}"
     )
 
 
 def code_files(declaration: Declaration, folder: Path) -> list[Path]:
-    """Return the Python files beside a declaration that it names, for its rewards and tools."""
+    """Return the Python files that a declaration names, for its rewards and tools."""
     items = [*(reward.name for reward in declaration.reward), *declaration.toolsets]
     places = (item.rpartition(":")[0] for item in items)
-    return sorted({folder / place for place in places if place.endswith(_PYTHON)})
+    return sorted({folder / module for module in places if module.endswith(_PYTHON)})
 
 
 def digest_files(files: Sequence[Path]) -> list[str]:
@@ -47,15 +47,16 @@ def digest_files(files: Sequence[Path]) -> list[str]:
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
-def _load(item: str, place: str, folder: Path) -> Any:
-    file = (folder / place).resolve() if place.endswith(_PYTHON) else None
+def _load(item: str, module: str, folder: Path) -> Any:
+    file = (folder / module).resolve() if module.endswith(_PYTHON) else None
     if file is not None and not file.is_file():
-        raise EnvironmentDefinitionError(f"toolsets: expected a Python file at {file}; there is none")
+        raise EnvironmentDefinitionError(f"toolsets: expected a Python file at {file}, which does not exist")
     try:
         if file is None:
-            return import_module(place)
+            return import_module(module)
+        # A name for each path, so that two declarations may have files of one name.
         return import_file(file, f"ors_toolsets_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}")
-    except Exception as error:  # the author's code, whatever it raises
+    except Exception as error:  # the author's code may raise anything
         raise EnvironmentDefinitionError(
             f"toolsets: {item!r} cannot be loaded: {describe_authors(error)}"
         ) from error

@@ -1,4 +1,4 @@
-"""Reads the images of a prompt: from files beside the data, data URLs, or base64."""
+"""Reads the images of a prompt: from files next to the data, data URLs, or base64."""
 
 import base64
 import binascii
@@ -22,22 +22,22 @@ _EXPECTED = (
 
 
 def read_image(value: Any, folder: str, key: str) -> ImageBlock:
-    """Return an image as a block of a prompt; raise `RowFaultError` if it is none.
+    """Return an image as a block of a prompt; raise `RowFaultError` if it is not an image.
 
     Args:
         value: A text, or an object with `bytes` or `path`, as `datasets` has images.
         folder: The folder in which files are.
     """
-    given = value
+    original = value
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
         value = parts.get("bytes") or parts.get("path")
     if not isinstance(value, str) or not value:
-        raise RowFaultError(key, _EXPECTED, show_value(given))
+        raise RowFaultError(key, _EXPECTED, show_value(original))
     data = _read_file(value, folder, key) or _decode(value)
     kind = _kind_of(data)
     if kind is None or len(data) > MAX_IMAGE:
-        raise RowFaultError(key, _EXPECTED, show_value(given))
+        raise RowFaultError(key, _EXPECTED, show_value(original))
     return ImageBlock(data=base64.b64encode(data).decode(), mimeType=kind)
 
 
@@ -52,6 +52,7 @@ def _read_file(value: str, folder: str, key: str) -> bytes:
         if not path.is_relative_to(root):
             raise RowFaultError(key, f"a file below {root}", value)
         with path.open("rb") as stream:
+            # One byte more than allowed shows that it is too large.
             return stream.read(MAX_IMAGE + 1)
     except OSError:
         return b""

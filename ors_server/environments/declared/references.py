@@ -16,7 +16,7 @@ from ors_server.environments.declared.rows.choose_source import (
 from ors_server.environments.declared.rows.hugging_face import PREFIX, parse_address
 from ors_server.environments.declared.rows.shards import find_splits
 from ors_server.environments.environment_names import RESERVED_NAMES
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError, UnknownEnvironmentError
 
 _HINT = (
     "expected options that say which fields are what: --prompt question --answer answer --reward "
@@ -28,14 +28,16 @@ def find_declared(reference: str) -> type[DeclaredEnvironment] | None:
     """Return the class of the declared environment that a reference names; `None` if it names none.
 
     Raises:
-        EnvironmentDefinitionError: If the declaration or its data breaks a rule, or data comes without one.
+        EnvironmentDefinitionError: If the declaration or its data breaks a rule; `DeclarationError` for data
+            without a declaration.
+        UnknownEnvironmentError: If it names a data file that does not exist.
     """
     file = declaration_of(reference)
     if file is not None:
         return declare_file(file)
     if is_data(reference) or is_data_folder(reference):
         _check_kind(reference)
-        raise EnvironmentDefinitionError(f"{reference}: {_HINT}")
+        raise DeclarationError(f"{reference}: {_HINT}")
     return None
 
 
@@ -55,7 +57,7 @@ def declare_file(file: Path, options: Mapping[str, Any] | None = None) -> type[D
     if options:
         declaration = declaration.model_copy(update=dict(options))
     folder = file.resolve().parent
-    return declare(declaration, folder, name=environment_name(folder.name), place=str(file))
+    return declare(declaration, folder, name=environment_name(folder.name), location=str(file))
 
 
 def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironment]:
@@ -66,7 +68,7 @@ def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironm
     """
     _check_kind(data)
     if not {"prompt", "recipe"} & set(options):
-        raise EnvironmentDefinitionError(f"{data}: {_HINT}")
+        raise DeclarationError(f"{data}: {_HINT}")
     path = Path(data).resolve()
     folder, called = path.parent, path.name.partition(".")[0]
     values: dict[str, Any] = {"data": path.name}
@@ -75,7 +77,7 @@ def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironm
     elif path.is_dir():
         folder, called, values = path, path.name, {"splits": find_splits(path, ENDINGS)}
     declaration = make_declaration({**options, **values}, lambda key: f"--{key.replace('_', '-')}")
-    return declare(declaration, folder, name=environment_name(called), place=data)
+    return declare(declaration, folder, name=environment_name(called), location=data)
 
 
 def _check_kind(data: str) -> None:
@@ -83,7 +85,7 @@ def _check_kind(data: str) -> None:
     if data.startswith(PREFIX) or path.is_dir():
         return
     if "*" not in path.name and not path.exists():
-        raise EnvironmentDefinitionError(f"{data}: there is no such file; correct the path")
+        raise UnknownEnvironmentError(f"{data}: there is no such file; correct the path")
     check_readable(path)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words: its field, what was expected, and what came."""
+"""Errors of rows: the field, the expected value and the actual one."""
 
 import difflib
 import json
@@ -14,30 +14,30 @@ MAX_SHOWN = 60
 MAX_NAMES = 12
 """Names of fields that a message lists."""
 MAX_COMPARED = 200
-"""Names of fields among which the one that may be meant is looked for."""
+"""Names of fields that are compared with an unknown one, to suggest the nearest."""
 
 
 class RowFaultError(Exception):
-    """A row is not a task: `field` was expected to be something, and something else came."""
+    """A row is not a task: `field` was expected to be something, and is something else."""
 
-    def __init__(self, field: str, expected: str, came: str, *, absent: bool = False) -> None:
-        """Keep the parts; `absent` tells a field that is missing from one with a wrong value."""
-        super().__init__(f"field {field!r}: expected {expected}, came {came}")
-        self.field, self.expected, self.came, self.absent = field, expected, came, absent
+    def __init__(self, field: str, expected: str, actual: str, *, absent: bool = False) -> None:
+        """Keep the parts; `absent` means that the field is missing, not that its value is wrong."""
+        super().__init__(f"field {field!r}: expected {expected}, got {actual}")
+        self.field, self.expected, self.actual, self.absent = field, expected, actual, absent
 
 
 @dataclass(frozen=True, slots=True)
 class RowReport:
-    """A wrong row and its place."""
+    """A wrong row and its location."""
 
-    place: str
+    location: str
     """`train.jsonl, line 17`."""
     fault: RowFaultError
 
     def describe(self) -> str:
         """Return the report as one line."""
         where = f", field {self.fault.field!r}" if self.fault.field else ""
-        return f"{self.place}{where}: expected {self.fault.expected}, came {self.fault.came}"
+        return f"{self.location}{where}: expected {self.fault.expected}, got {self.fault.actual}"
 
 
 class BadRowsError(EnvironmentDefinitionError):
@@ -66,13 +66,13 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that comes again, in linear time; `None` if each comes once."""
+    """Return the first name that occurs again, in linear time; `None` if each occurs once."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def show_names(name: str, names: Iterable[str]) -> str:
-    """List the names of a row's fields, and the one that may be meant."""
-    known = [str(name)[: MAX_SHOWN + 1] for name in islice(names, MAX_COMPARED)]
-    near = difflib.get_close_matches(name[:MAX_SHOWN], known, n=1)
-    shown = list_names(known)
+    """List the names of a row's fields, and suggest the nearest one."""
+    compared = [str(name)[: MAX_SHOWN + 1] for name in islice(names, MAX_COMPARED)]
+    near = difflib.get_close_matches(name[:MAX_SHOWN], compared, n=1)
+    shown = list_names(compared)
     return (shown or "no fields") + (f"; did you mean {near[0]!r}?" if near else "")

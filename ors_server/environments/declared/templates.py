@@ -1,4 +1,10 @@
-"""Reads values of a row: by a field's name, by a path, or by a Jinja template in its sandbox."""
+"""Reads values of a row: by a field's name, by a path, or by a Jinja template in its sandbox.
+
+Jinja's sandbox keeps a template from reaching the interpreter, and bounds nothing. Data may be hostile, and a
+template is run for every row, so here every operation whose result can be much larger than its operands is
+checked before it is carried out: products, powers, padding, formats, replacements, joins, ranges, and the
+rendered text as a whole.
+"""
 
 import hashlib
 import json
@@ -14,7 +20,7 @@ from typing import Any, Protocol, cast
 from typing_extensions import override
 
 from ors_server.environments.declared.row_faults import RowFaultError, show_names, show_value
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError
 from ors_server.model.wire import JSONObject
 
 WHOLE_ROW = "row"
@@ -41,7 +47,7 @@ class ValueSource(Protocol):
     """Fields of the row that it reads; `None` if it may read any."""
 
     def value(self, row: JSONObject) -> Any:
-        """Return the value; raises `RowFaultError` if the row has none."""
+        """Return the value; raises `RowFaultError` if the row lacks it."""
         ...
 
 
@@ -53,7 +59,7 @@ def parse_source(text: str, key: str, folder: str = ".") -> ValueSource:
         folder: The folder of the files that a template may read, such as a database.
 
     Raises:
-        EnvironmentDefinitionError: If the template's syntax is wrong.
+        DeclarationError: If the template's syntax is wrong.
     """
     return _Template(text, key, folder) if _TEMPLATE.search(text) else _Field(text, key)
 
@@ -75,10 +81,10 @@ class _Field:
     def value(self, row: JSONObject) -> Any:
         if self._path in row:
             return row[self._path]
-        found: Any = row
+        value: Any = row
         for part in self._path.split("."):
-            found = _step(found, part, self._path, row)
-        return found
+            value = _step(value, part, self._path, row)
+        return value
 
     @override
     def __repr__(self) -> str:
@@ -104,13 +110,15 @@ class _Template:
             self._expression = _single_expression(tree, text, nodes)
             self._template = environment.from_string(text)
             self._compiled: Callable[..., Any] | None = None
+            # Compiled as an expression, it keeps the type of its value; a rendered template is always text.
             if self._expression is not None:
                 self._compiled = environment.compile_expression(self._expression, undefined_to_none=False)
         except TemplateError as error:
             line = getattr(error, "lineno", None) or 1
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 f"{key}: line {line} of the template: expected a Jinja template, and {error}"
             ) from error
+        # Known in advance, a task needs to keep only the fields that something reads.
         names = meta.find_undeclared_variables(tree) - set(environment.globals)
         constant = _row_keys(tree, nodes) if WHOLE_ROW in names else set[str]()
         self.names: frozenset[str] | None = (
@@ -120,25 +128,26 @@ class _Template:
     def value(self, row: JSONObject) -> Any:
         from jinja2 import TemplateError, Undefined, UndefinedError  # noqa: PLC0415  (as above)
 
-        given = {"range": _Ranges().range, **row, WHOLE_ROW: row}
+        names = {"range": _Ranges().range, **row, WHOLE_ROW: row}
         try:
-            found = self._render(given) if self._compiled is None else self._compiled(given)
-            if isinstance(found, Undefined):
-                found = str(found)  # which raises, and names the field
+            value = self._render(names) if self._compiled is None else self._compiled(names)
+            if isinstance(value, Undefined):
+                value = str(value)  # which raises, and names the field
         except UndefinedError as error:
             absent = _UNDEFINED.match(str(error))
             if absent is None:
                 raise RowFaultError(self._key, "a row that the template can read", str(error)) from error
-            came = f"no such field; the row has {show_names(absent[1], row)}"
-            raise RowFaultError(absent[1], "a value", came, absent=True) from error
+            actual = f"no such field; the row has {show_names(absent[1], row)}"
+            raise RowFaultError(absent[1], "a value", actual, absent=True) from error
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             text = f"{type(error).__name__}: {error}"
             raise RowFaultError(self._key, "a row that the template can read", text) from error
-        return list(cast("Iterable[Any]", found)) if isinstance(found, GeneratorType) else found
+        return list(cast("Iterable[Any]", value)) if isinstance(value, GeneratorType) else value
 
     def _render(self, names: JSONObject) -> str:
         pieces: list[str] = []
         length = 0
+        # Piece by piece, so that a loop is stopped at the limit and not after it.
         for piece in self._template.generate(names):
             pieces.append(piece)
             length += len(piece)
@@ -183,6 +192,7 @@ class _Ranges:
 
     def range(self, *limits: int) -> range:
         numbers = range(*limits)
+        # `len` of a range of any size is cheap; its numbers are never made.
         self._left -= min(len(numbers), MAX_ITERATIONS + 1)
         if self._left < 0:
             raise ValueError(f"the template's ranges have more than {MAX_ITERATIONS:,} numbers for this row")
@@ -242,10 +252,13 @@ def _refuse_large_join(items: Any, separator: str = "", attribute: object = None
 
 def _refuse_if_large(operator: str, left: Any, right: Any) -> None:
     if operator == "%":
-        _refuse_wide_percent(left, right)
+        if isinstance(left, str):
+            values = cast("Iterable[Any]", right) if isinstance(right, tuple) else (right,)
+            _refuse_wide_format(left, values, has_computed_width="*" in left)
         return
     size = max(_size_of_product(left, right), _size_of_product(right, left)) if operator == "*" else 0
     if isinstance(left, int) and isinstance(right, int):
+        # An upper bound that is computed without the number itself.
         bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
         if bits > MAX_BITS:
             raise ValueError(f"the template computes an integer of more than {MAX_BITS} bits of this row")
@@ -257,12 +270,6 @@ def _size_of_product(sequence: Any, count: Any) -> int:
     if isinstance(sequence, str | list | tuple) and isinstance(count, int):
         return len(cast("Sequence[Any]", sequence)) * count
     return 0
-
-
-def _refuse_wide_percent(text: Any, values: Any) -> None:
-    if isinstance(text, str):
-        several = cast("Iterable[Any]", values) if isinstance(values, tuple) else (values,)
-        _refuse_wide_format(text, several, has_computed_width="*" in text)
 
 
 def _refuse_large_numbers(values: Iterable[Any], named: Mapping[str, Any]) -> None:
@@ -299,7 +306,7 @@ _CHECKED_FILTERS: Mapping[str, Callable[..., None]] = {
     "join": _check_join,
     "replace": _check_replace,
 }
-"""What is checked before a filter of Jinja is called; its arguments are the filter's."""
+"""Checks before a call of one of Jinja's filters, with the same arguments."""
 
 
 def _checked_first(filter_function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
@@ -315,6 +322,7 @@ def _checked_first(filter_function: Callable[..., Any], check: Callable[..., Non
 def _environment(folder: str) -> Any:
     from jinja2 import StrictUndefined  # noqa: PLC0415  (as above)
 
+    # Strict: a misspelt field is an error and not an empty text.
     environment = _bounded_environment_class()(
         undefined=StrictUndefined, keep_trailing_newline=False, trim_blocks=True, lstrip_blocks=True
     )
@@ -344,10 +352,10 @@ def read_sqlite_schema(folder: str, database: str) -> str:
         raise RowFaultError("database", f"a database below {root}", show_value(database))
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-            found = connection.execute(
+            rows = connection.execute(
                 "SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL"
             )
-            return "\n\n".join(f"{sql};" for (sql,) in found)
+            return "\n\n".join(f"{sql};" for (sql,) in rows)
     except sqlite3.Error as error:
         raise RowFaultError("database", "a SQLite database", f"{show_value(database)} ({error})") from error
 
@@ -357,7 +365,7 @@ def _as_json(value: object) -> str:
 
 
 def last_box(text: str) -> str:
-    r"""Return the content of the last `\boxed{...}` of a text, or the text if it has none."""
+    r"""Return the content of the last `\boxed{...}` of a text, or the whole text without one."""
     start = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
     if start < 0:
         return text
@@ -380,6 +388,7 @@ def choice_letter(number: int) -> str:
 def shuffle_by(items: Sequence[Any], seed: object) -> list[Any]:
     """Return items in an order that only the seed and the items decide, on every machine."""
 
+    # By hashes, not by `random`, whose sequences may change with Python's version.
     def rank(item: object) -> bytes:
         text = json.dumps([seed, item], ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode(errors="replace")).digest()

@@ -33,7 +33,7 @@ class UserReply:
 
     text: str
     tokens: int = 0
-    """What a model used, prompt and answer."""
+    """Tokens that a model used, for prompt and answer."""
 
 
 class SimulatedUser(Protocol):
@@ -48,7 +48,7 @@ class SimulatedUser(Protocol):
         """Answer a message.
 
         Args:
-            message: The agent's words: data, whatever they say.
+            message: The agent's words: data, even if they read like instructions.
             before: The conversation until now, oldest first.
             seed: The episode's seed, in [0, 2**53).
 
@@ -60,7 +60,7 @@ class SimulatedUser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UserBudget:
-    """What one episode may use of its user."""
+    """Limits on one episode's use of its user."""
 
     turns: int = 30
     """Messages, failed ones included; then the user has left."""
@@ -77,7 +77,7 @@ class UserBudget:
 
 @dataclass(frozen=True, slots=True)
 class FailedReplies:
-    """What a conversation has used for answers that failed."""
+    """A conversation's use of its user for answers that failed."""
 
     count: int = 0
     tokens: int = 0
@@ -93,7 +93,7 @@ class SavedConversation:
 
 
 _spent_tokens: ContextVar[list[int] | None] = ContextVar("ors_user_tokens", default=None)
-"""What the request under way has used, entry by entry; `None` outside of requests."""
+"""Tokens that the current request has used, entry by entry; `None` outside of requests."""
 
 
 def spend_tokens(count: int) -> None:
@@ -117,7 +117,7 @@ class UserConversation:
         """Begin a conversation; one that is replayed has the `recorded` turns, and asks no user."""
         self.user = user
         self.turns: tuple[UserTurn, ...] = ()
-        """What was sent and answered, oldest first."""
+        """The messages and their answers, oldest first."""
         self._seed = seed
         self._budget = budget or UserBudget()
         self._recorded = recorded
@@ -133,6 +133,7 @@ class UserConversation:
             UserError: The user's model failed or was too slow; `UserBudgetError` if too often.
             UserRecordError: In a replay, if the record has another message here, or none.
         """
+        # One message at a time: the budget and each answer depend on the turns before.
         async with self._lock:
             self._check(message)
             turn = await self._ask(message) if self._recorded is None else self._repeat(message)
@@ -161,7 +162,7 @@ class UserConversation:
     def _check(self, message: str) -> None:
         budget = self._budget
         if not message.strip():
-            raise UserMessageError("The message is empty. Write what the user shall read.")
+            raise UserMessageError("The message is empty. Write a text for the user.")
         if len(message) > budget.characters:
             raise UserMessageError(
                 f"The message has {len(message):,} characters; at most {budget.characters:,} are allowed."
@@ -169,7 +170,7 @@ class UserConversation:
         used = sum(turn.tokens for turn in self.turns) + self._failed.tokens
         if len(self.turns) + self._failed.count >= budget.turns or used >= budget.tokens:
             raise UserMessageError(
-                f"The user has left the conversation after {len(self.turns)} messages; go on alone."
+                f"The user has left the conversation after {len(self.turns)} messages; continue alone."
             )
 
     async def _ask(self, message: str) -> UserTurn:
@@ -185,13 +186,14 @@ class UserConversation:
             )
         started, spent = anyio.current_time(), list[int]()
         turn: UserTurn | None = None
+        # The model reports its use while it works, so that a failure or a time-out is charged, too.
         token = _spent_tokens.set(spent)
         try:
             turn = await self._answer(message, min(left, remaining_call_time()))
             return turn
         finally:
             _spent_tokens.reset(token)
-            if turn is None:  # whatever the reason: what a failed answer used is used
+            if turn is None:  # for every reason: what a failed answer used stays used
                 self._failed = FailedReplies(
                     self._failed.count + 1,
                     self._failed.tokens + sum(spent),
@@ -220,6 +222,7 @@ class UserConversation:
                 f"{message!r:.80}"
             )
         turn = recorded[number - 1]
+        # The replay has diverged: an answer to another message would hide that.
         if turn.message != message:
             raise UserRecordError(
                 f"message {number} to the user is {turn.message!r:.80} on record, and {message!r:.80} in the "
@@ -244,6 +247,7 @@ def conversation_of(environment: Any) -> UserConversation:
         budget=getattr(environment, "user_budget", None),
         recorded=getattr(environment, _RECORDED, None),
     )
+    # Past the author's own `__setattr__`, if the class has one.
     vars(environment)[_CONVERSATION] = conversation
     return conversation
 

@@ -1,7 +1,7 @@
 """A user whom a language model plays, behind any OpenAI-compatible endpoint.
 
-The endpoint has environment variables of its own, so that a gateway which captures the policy's traffic, or
-the judges', does not capture the user's.
+The endpoint has separate environment variables, so that a gateway which captures the policy's traffic, or the
+judges', does not capture the user's.
 """
 
 import os
@@ -63,14 +63,17 @@ class ModelUser:
         if refusal is not None:
             return UserReply(refusal)
         messages = self._messages(message, before)
-        asked = sum(len(one["content"]) for one in messages)
+        prompt_characters = sum(len(message["content"]) for message in messages)
         tokens, problem = 0, ""
         for number in range(TRIES):
+            # Each try of each turn has its own seed, which is the same when the episode is played again.
             sample = (seed + TRIES * len(before) + number) % SAMPLES
-            used = asked // CHARACTERS_PER_TOKEN  # of a request that fails; an answer states more exactly
+            used = (
+                prompt_characters // CHARACTERS_PER_TOKEN
+            )  # of a request that fails; an answer states more exactly
             try:
                 completion = await self._complete(messages, sample)
-                usage = usage_of(completion, asked, None)
+                usage = usage_of(completion, prompt_characters, None)
                 used = usage.prompt_tokens + usage.completion_tokens
             finally:
                 spend_tokens(used)

@@ -25,17 +25,16 @@ class ScriptedUser:
         """Answer by the script."""
         _ = seed
         await anyio.lowlevel.checkpoint()
-        known = self._known(message)
-        return UserReply(self._next_answer(before) if known is None else known)
+        scripted_reply = self._known(message)
+        if scripted_reply is not None:
+            return UserReply(scripted_reply)
+        # The next answer of the list: as many were used as earlier messages matched no rule.
+        used = sum(self._known(turn.message) is None for turn in before)
+        answers = self.script.answers
+        return UserReply(answers[used] if used < len(answers) else self.script.otherwise)
 
     def _known(self, message: str) -> str | None:
         return self.script.refusal(message) or self.script.told(message)
-
-    def _next_answer(self, before: Sequence[UserTurn]) -> str:
-        """Return the next answer of the list: as many were used as messages had no rule of their own."""
-        used = sum(self._known(turn.message) is None for turn in before)
-        answers = self.script.answers
-        return answers[used] if used < len(answers) else self.script.otherwise
 
 
 class FunctionUser:

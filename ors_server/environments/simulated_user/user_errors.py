@@ -5,7 +5,7 @@ from ors_server.model.errors import AuthorError, MachineryError
 
 
 class UserError(MachineryError):
-    """The user's model gave no answer: its endpoint refused, failed, or was too slow."""
+    """The user's model returned no answer: its endpoint refused, failed, or was too slow."""
 
     code = "user_failed"
 

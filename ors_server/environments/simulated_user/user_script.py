@@ -1,4 +1,4 @@
-"""What a user wants, knows, and refuses: data that no message of an agent can change."""
+"""A user's goal, knowledge and refusals: data that no message of an agent can change."""
 
 import re
 import unicodedata
@@ -26,7 +26,7 @@ class ScriptedReply:
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
-    """A user's part. Whatever is written to the user, it says only what is written here.
+    """A user's part. No message can make the user say anything that is not written here.
 
     Raises:
         UserSettingsError: If a text or a phrase has no words.
@@ -35,7 +35,7 @@ class UserScript:
     goal: str
     """What the user wants, in one or more sentences; a model reads it, and a scripted user never says it."""
     facts: tuple[ScriptedReply, ...] = ()
-    """What the user tells when it is asked; several at once, in this order."""
+    """Facts that the user states on request; several at once, in this order."""
     refusals: tuple[ScriptedReply, ...] = ()
     """What the user never does or accepts: a message that speaks of it gets the refusal, and nothing else."""
     answers: tuple[str, ...] = ()
@@ -65,8 +65,8 @@ class UserScript:
     def told(self, message: str) -> str | None:
         """Return the facts that a message asks for, each once; `None` if it asks for none."""
         words = words_of(message)
-        found = [reply.says for reply in self.facts if reply.is_asked_in(words)]
-        return " ".join(dict.fromkeys(found)) or None
+        facts = [reply.says for reply in self.facts if reply.is_asked_in(words)]
+        return " ".join(dict.fromkeys(facts)) or None
 
 
 def words_of(text: str) -> str:

@@ -72,6 +72,7 @@ class BashTools(SandboxToolset):
         """
         checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
         seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
+        # Before a restart: a refused call changes nothing.
         await _refuse_forbidden(checked, context.policy.forbidden_commands)
         if restart:
             await self.sandbox.restart()
@@ -96,16 +97,16 @@ _patterns = cache(parse_patterns)
 
 async def _refuse_forbidden(command: str | None, rules: tuple[str, ...]) -> None:
     try:
-        found = await find_violation(_patterns(rules), command or "")
+        violation = await find_violation(_patterns(rules), command or "")
     except UncheckableError as error:
         raise ToolError(f"the command was not run, since {error}; write a simpler one") from error
-    if found is not None:
+    if violation is not None:
         raise ForbiddenActionError(
-            f"forbidden: the rule {found.rule!r} matches {found.command!r}; nothing was run"
+            f"forbidden: the rule {violation.rule!r} matches {violation.command!r}; nothing was run"
         )
 
 
-def _check_command(command: str | None, most: int, *, restart: bool) -> str | None:
+def _check_command(command: str | None, max_bytes: int, *, restart: bool) -> str | None:
     if command is None:
         if restart:
             return None
@@ -115,8 +116,8 @@ def _check_command(command: str | None, most: int, *, restart: bool) -> str | No
             f"expected text without NUL characters; there is one at position {command.index(chr(0))}"
         )
     size = len(encode(command))
-    if size > most:
-        raise ToolError(f"expected at most {most} bytes, not {size}; write the data to files, in parts")
+    if size > max_bytes:
+        raise ToolError(f"expected at most {max_bytes} bytes, not {size}; write the data to files, in parts")
     return command
 
 

@@ -14,13 +14,13 @@ from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMis
 T = TypeVar("T")
 
 
-async def read_meant(sandbox: Sandbox, path: str, most: int | None = None) -> tuple[str, bytes]:
+async def read_meant(sandbox: Sandbox, path: str, max_bytes: int | None = None) -> tuple[str, bytes]:
     """Return a file's path on the file system and its content; `most` is its largest size in bytes.
 
     Raises:
         SandboxFileError: It cannot be read.
     """
-    return await with_either_name(path, lambda name: sandbox.read_file(name, most=most))
+    return await with_either_name(path, lambda name: sandbox.read_file(name, most=max_bytes))
 
 
 async def with_either_name(path: str, look: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
@@ -52,7 +52,7 @@ def too_much(what: str) -> Generator[None]:
         raise ToolError(f"{show_name(what)} is too large for this tool: {error}") from error
 
 
-def same_place(sandbox: Sandbox, path: str) -> str:
+def path_key(sandbox: Sandbox, path: str) -> str:
     """Return the same text for every way to write a path of the work dir."""
     return posixpath.normpath(posixpath.join(sandbox.work_dir, path))
 

@@ -34,7 +34,7 @@ def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edite
     """Replace a text that occurs once."""
     file = TextFile.read_editable(name, content)
     old, new = file.adapt(old_str), file.adapt(new_str)
-    at = _only_place(file, old, name)
+    at = _find_single(file, old, name)
     if old == new:
         raise ToolError("new_str is the same as old_str; nothing would change")
     text = file.text[:at] + new + file.text[at + len(old) :]
@@ -63,16 +63,17 @@ def _edited(name: str, file: TextFile, text: str, first: int, last: int) -> Edit
     return Edited(file.with_text(name, text), show_edit(name, TextFile(text, file.encoding), first, last))
 
 
-def _only_place(file: TextFile, old: str, name: str) -> int:
+def _find_single(file: TextFile, old: str, name: str) -> int:
     at = file.text.find(old)
     if at < 0:
         raise ToolError(explain_missing(file, old, name))
     places: list[int] = []
+    # A text may occur very often: counting stops just above what is shown.
     while at >= 0 and len(places) <= _MAX_PLACES:
         places.append(at)
         at = file.text.find(old, at + 1)
     if len(places) == 1:
         return places[0]
     count = f"more than {_MAX_PLACES}" if len(places) > _MAX_PLACES else str(len(places))
-    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MAX_PLACES])
+    lines = ", ".join(str(file.text.count("\n", 0, offset) + 1) for offset in places[:_MAX_PLACES])
     raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; include more lines around it")

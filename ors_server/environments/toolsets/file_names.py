@@ -20,8 +20,8 @@ def read_name(path: str) -> str:
     r"""Return the path that an agent means if its `\xNN` are bytes."""
     parts = _ESCAPED.split(path)
     content = b"".join(
-        bytes([int(part, 16)]) if place % 2 else part.encode(errors="surrogatepass")
-        for place, part in enumerate(parts)
+        bytes([int(part, 16)]) if index % 2 else part.encode(errors="surrogatepass")
+        for index, part in enumerate(parts)
     )
     return os.fsdecode(content)
 

@@ -1,6 +1,6 @@
 """The file tools: view and change files of the work dir without a shell.
 
-Earlier contents of edited files, so that an edit can be undone. Bounded, and in memory only.
+Earlier contents of edited files are kept, bounded and in memory only, so that an edit can be undone.
 """
 
 import base64
@@ -19,9 +19,9 @@ from ors_server.environments.argument_names import only_these_arguments
 from ors_server.environments.tool import ToolError, tool
 from ors_server.environments.toolsets.file_access import (
     encode,
+    path_key,
     read_meant,
     refusals,
-    same_place,
     too_much,
     with_either_name,
 )
@@ -97,12 +97,13 @@ class EditHistory:
     def forget(self, edit: Edit) -> None:
         """Forget an edit and the later ones of its file."""
         at = self._edits.index(edit)
-        gone = [other for place, other in enumerate(self._edits) if place >= at and other.key == edit.key]
+        gone = [other for index, other in enumerate(self._edits) if index >= at and other.key == edit.key]
         self._edits = deque(other for other in self._edits if other not in gone)
         self._bytes -= sum(len(other.before or b"") for other in gone)
 
 
 def _fingerprint(content: bytes) -> tuple[int, int]:
+    # Not the content itself: the history would hold every edited file twice.
     return len(content), hash(content)
 
 
@@ -138,19 +139,19 @@ class FileTools(SandboxToolset):
         """
         with refusals():
             try:
-                place, content = await read_meant(self.sandbox, path)
+                real_path, content = await read_meant(self.sandbox, path)
             except SandboxPathError:
                 entries = await self._list(path, 2)
                 return await self._done(show_entries(entries, path))
         mime_type = image_type(content)
         if mime_type is not None and len(content) <= MAX_IMAGE_BYTES:
-            shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
+            shown = f"{show_name(real_path)}: {mime_type}, {len(content)} bytes"
             data = base64.b64encode(content).decode()
             return await self._done(shown, ImageBlock(data=data, mimeType=mime_type))
-        with too_much(place):
+        with too_much(real_path):
             text = await offload.run_sized(len(content), show_file, content, view_range)
         kind = mime_type or "a binary file"
-        refused = f"{show_name(place)} is {kind} of {len(content)} bytes and cannot be shown."
+        refused = f"{show_name(real_path)} is {kind} of {len(content)} bytes and cannot be shown."
         return await self._done(refused if text is None else text)
 
     @tool
@@ -164,12 +165,13 @@ class FileTools(SandboxToolset):
         """
         data = encode(content)
         with refusals():
-            place, is_new, old = await self._read_old(path)
-            await self.sandbox.write_file(place, data)
+            real_path, is_new, old = await self._read_old(path)
+            await self.sandbox.write_file(real_path, data)
+        # Content that was too large to read cannot be restored.
         if is_new or old is not None:
-            self._remember(place, old, data)
+            self._remember(real_path, old, data)
         verb = "Created" if is_new else "Replaced"
-        return await self._done(f"{verb} {show_name(place)}: {count_lines(content)}, {len(data)} bytes.")
+        return await self._done(f"{verb} {show_name(real_path)}: {count_lines(content)}, {len(data)} bytes.")
 
     @tool
     @only_these_arguments(file_path="path", filename="path", old_string="old_str", new_string="new_str")
@@ -214,14 +216,14 @@ class FileTools(SandboxToolset):
             path: Relative to the work dir.
         """
         with refusals():
-            place, now = await read_meant(self.sandbox, path)
-            name = show_name(place)
-            edit = self._history.find(same_place(self.sandbox, place), now)
+            real_path, now = await read_meant(self.sandbox, path)
+            name = show_name(real_path)
+            edit = self._history.find(path_key(self.sandbox, real_path), now)
             if edit.before is None:
-                await self.sandbox.remove_file(place)
+                await self.sandbox.remove_file(real_path)
                 done = f"Undone: {name} was new and is removed."
             else:
-                await self._store(place, edit.before, now, is_edit=False)
+                await self._store(real_path, edit.before, now, is_edit=False)
                 done = f"Undone: {name} is as it was before the edit, {len(edit.before)} bytes."
         self._history.forget(edit)
         return await self._done(done)
@@ -261,13 +263,13 @@ class FileTools(SandboxToolset):
     async def _edit(self, path: str, edit: Callable[..., Edited], target: str | int, text: str) -> ToolOutput:
         """Change a file with an edit: a function of its name, its content, where to edit, and a text."""
         with refusals():
-            place, before = await read_meant(self.sandbox, path)
+            real_path, before = await read_meant(self.sandbox, path)
         size = len(before) + len(text)
-        with too_much(place):
+        with too_much(real_path):
             edited = await offload.run_sized(
-                size, edit, show_name(place), before, target, text, limits=_EDIT_LIMITS
+                size, edit, show_name(real_path), before, target, text, limits=_EDIT_LIMITS
             )
-        await self._store(place, edited.content, before)
+        await self._store(real_path, edited.content, before)
         return await self._done(edited.shown)
 
     async def _done(self, *content: str | ImageBlock) -> ToolOutput:
@@ -276,32 +278,32 @@ class FileTools(SandboxToolset):
     async def _read_old(self, path: str) -> tuple[str, bool, bytes | None]:
         """Return where to write, whether nothing is there, and the old content unless it is too large."""
         try:
-            place, old = await read_meant(self.sandbox, path)
+            real_path, old = await read_meant(self.sandbox, path)
         except SandboxFileMissingError:
             return path, True, None
         except SandboxFileTooLargeError:
             return path, False, None
-        return place, False, old
+        return real_path, False, old
 
     async def _list(self, path: str, depth: int) -> list[Entry]:
         _, entries = await with_either_name(path, lambda name: self.sandbox.list_files(name, depth=depth))
         return entries
 
-    def _remember(self, place: str, before: bytes | None, after: bytes) -> None:
-        self._history.add(same_place(self.sandbox, place), before, after)
+    def _remember(self, path: str, before: bytes | None, after: bytes) -> None:
+        self._history.add(path_key(self.sandbox, path), before, after)
 
-    async def _store(self, place: str, content: bytes, before: bytes, *, is_edit: bool = True) -> None:
+    async def _store(self, path: str, content: bytes, before: bytes, *, is_edit: bool = True) -> None:
         with refusals():
             try:
-                await self.sandbox.write_file(place, content)
+                await self.sandbox.write_file(path, content)
             except SandboxFileTooLargeError:
                 raise  # nothing was written
             except SandboxFileError:
                 with suppress(SandboxFileError):  # a full disk: the old content fits
-                    await self.sandbox.write_file(place, before)
+                    await self.sandbox.write_file(path, before)
                 raise
         if is_edit:
-            self._remember(place, before, content)
+            self._remember(path, before, content)
 
     async def _search(self, pattern: str, path: str, glob: str) -> str:
         encode(pattern)  # refuses what UTF-8 cannot express
@@ -316,7 +318,7 @@ class FileTools(SandboxToolset):
         if run.timed_out:
             raise ToolError(f"the search took longer than {SEARCH_SECONDS:g} seconds; simplify or narrow it")
         if run.exit_code == _NOT_FOUND:
-            raise EnvironmentFailedError("the search tool needs a python3 inside the sandbox; it has none")
+            raise EnvironmentFailedError("the search tool needs a python3 inside the sandbox")
         if run.exit_code != 0:
             raise ToolError(f"the search failed: {run.stderr.text.strip()[-500:]}")
         answer = await offload.run_sized(run.stdout.total, json.loads, run.stdout.text)

@@ -55,7 +55,7 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
 
 def _shorten(line: str) -> str:
     more = f" [... {len(line) - MAX_LINE} characters more]" if len(line) > MAX_LINE else ""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line[:MAX_LINE]) + more
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line[:MAX_LINE]) + more
 
 
 def _remarks(file: TextFile, last: int, total: int) -> list[str]:
@@ -77,7 +77,8 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
     """Return a listing, one entry a line."""
     if not entries:
         return "[the folder is empty]"
-    shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
+    left_out = LEFT_OUT.difference(folder.split("/"))
+    shown = [entry for entry in entries if left_out.isdisjoint(entry.path.split("/")[:-1])]
     rows = [_row(entry) for entry in shown[:MAX_ROWS]]
     if len(shown) > MAX_ROWS:
         rows.append(f"[{len(shown) - MAX_ROWS} more; list a subfolder, or with a smaller depth]")
@@ -85,11 +86,6 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
         names = " and ".join(sorted(LEFT_OUT))
         rows.append(f"[the content of {names} is left out; list these folders by their path]")
     return "\n".join(rows)
-
-
-def _is_left_out(path: str, folder: str) -> bool:
-    asked = LEFT_OUT.intersection(folder.split("/"))
-    return bool(LEFT_OUT.intersection(path.split("/")[:-1]) - asked)
 
 
 def _row(entry: Entry) -> str:
@@ -115,6 +111,6 @@ def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> st
 
 
 def count_lines(text: str) -> str:
-    """Return how many lines a text has, in words."""
+    """Return the number of lines of a text, such as `2 lines`."""
     number = TextFile(text).line_count
     return "1 line" if number == 1 else f"{number} lines"

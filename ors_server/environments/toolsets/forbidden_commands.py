@@ -9,8 +9,8 @@ The meaning of a pattern:
 - Its first word is matched with the command's name, which is the last component of its path. Every other
   word must match some argument, in any order. `*`, `?` and `[...]` match as in file names.
 - A word of one dash and up to three letters or digits is a set of short flags: every one of them must be
-  given, in whatever clusters. `rm -rf` matches `rm -r -f x`, `rm -fr x` and `rm -rvf x`; long options are
-  other words (`rm --recursive --force` is a pattern of its own). Nothing after `--` is a flag.
+  given, in any grouping. `rm -rf` matches `rm -r -f x`, `rm -fr x` and `rm -rvf x`; long options are other
+  words (`rm --recursive --force` is a separate pattern). Nothing after `--` is a flag.
 - Commands count wherever they are: in pipes, lists, subshells, substitutions, functions and loops, behind
   `sudo`, `env`, `xargs`, `timeout`, `find -exec` and their like, in the text given to `eval`, `trap`, `alias`
   and `bash -c`, in what a here-document, a here-string or an `echo` feeds to a shell, and in what an `echo`
@@ -87,7 +87,7 @@ class CommandPattern:
         except ValueError as error:
             raise ValueError(f"a forbidden command is shell words; {text!r} is not: {error}") from None
         if not words or not words[0]:
-            raise ValueError(f"a forbidden command has at least a name; {text!r} has none")
+            raise ValueError(f"a forbidden command has at least a name; {text!r} is without one")
         if "/" in words[0]:
             raise ValueError(
                 f"a forbidden command is named without its folder: {base_name(words[0])!r}, not {words[0]!r}"
@@ -99,6 +99,7 @@ class CommandPattern:
     def may_occur(self, script: str) -> bool:
         """Return False only if a script cannot contain the command's name; cheap."""
         has_braces = "{" in script and ("," in script or ".." in script)
+        # Wildcards, `$'...'` and braces can produce the name without its letters standing together.
         if set(self.name) & set("*?[") or "$'" in script or has_braces:
             return True
         return self.name.translate(_SYNTAX) in script.translate(_SYNTAX)
@@ -132,6 +133,7 @@ async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Vio
     texts = [pattern.text for pattern in patterns if pattern.may_occur(script)]
     if not texts:
         return None
+    # In a worker process, because the parser may crash or take minutes for some texts.
     limits = OffloadLimits(cpu_seconds=TIME_LIMIT)
     try:
         rule, command = await offload.run(search_texts, texts, script, limits=limits)
@@ -164,29 +166,30 @@ def every_command(script: str) -> Iterator[Words]:
         if depth > MAX_DEPTH or len(seen) > MAX_SCRIPTS:
             raise UncheckableError(f"it has scripts within scripts, more than {MAX_DEPTH} deep or too many")
         if isinstance(item, str):
+            # A script that appears twice has the same commands; without this, nested copies grow
+            # exponentially.
             if item not in seen:
                 seen.add(item)
-                pending += [(depth, found) for found in find_commands(item)]
+                pending += [(depth, inner_command) for inner_command in find_commands(item)]
             continue
-        found = item
-        words = (base_name(found.words[0]), *found.words[1:])
+        words = (base_name(item.words[0]), *item.words[1:])
         yield words
         inner = look_inside(words)
-        pending += [(depth + 1, script) for script in (*inner.scripts, *_fed(words, found))]
-        pending += [(depth + 1, Found(command, found.statement)) for command in inner.commands]
+        pending += [(depth + 1, script) for script in (*inner.scripts, *_fed(words, item))]
+        pending += [(depth + 1, Found(command, item.statement)) for command in inner.commands]
 
 
-def _fed(words: Words, found: Found) -> Iterator[str]:
+def _fed(words: Words, command: Found) -> Iterator[str]:
     if reads_script_from_stdin(words):
-        yield from found.statement.input_texts
-        for other in found.statement.commands:
+        yield from command.statement.input_texts
+        for other in command.statement.commands:
             yield from written_by((base_name(other[0]), *other[1:]))
     if reads_script_from_file(words) or reads_script_from_stdin(words):
-        for other in found.statement.substituted:
+        for other in command.statement.substituted:
             yield from written_by((base_name(other[0]), *other[1:]))
 
 
 def search_texts(patterns: list[str], script: str) -> tuple[str | None, str]:
     """Return the rule and the forbidden command, or (None, ""); runs in a worker process."""
-    found = search(parse_patterns(patterns), script)
-    return (None, "") if found is None else (found.rule, found.command)
+    violation = search(parse_patterns(patterns), script)
+    return (None, "") if violation is None else (violation.rule, violation.command)

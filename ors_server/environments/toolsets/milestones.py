@@ -88,16 +88,17 @@ class FileMatches:
     async def __call__(self, evidence: Evidence) -> bool:
         """Read the file and compare or search it."""
         try:
-            found = await evidence.read_file(self.path)
+            content = await evidence.read_file(self.path)
         except (SandboxFileMissingError, SandboxPathError, SandboxFileTooLargeError):
             return False
         if self.pattern is None:
-            return found == (self.content.encode() if isinstance(self.content, str) else self.content)
-        return await self._search(self.pattern, found)
+            return content == (self.content.encode() if isinstance(self.content, str) else self.content)
+        return await self._search(self.pattern, content)
 
-    async def _search(self, pattern: str, found: bytes) -> bool:
+    async def _search(self, pattern: str, content: bytes) -> bool:
         try:
-            return await offload.run(_is_found, pattern, found, limits=_SEARCH_LIMITS)
+            # The text is the agent's, and a pattern may take exponential time on it.
+            return await offload.run(_is_found, pattern, content, limits=_SEARCH_LIMITS)
         except (re.error, OverflowError, RecursionError) as error:
             reason = f"looking for {pattern!r} in {self.path!r} failed: {error}"
             raise EnvironmentFailedError(reason) from error
@@ -170,7 +171,11 @@ async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
     if not milestones:
         return output
     before = reached_milestones(environment)
-    new = await _newly_reached(environment, [item for item in milestones if item.name not in before])
+    left = [item for item in milestones if item.name not in before]
+    new: list[Milestone] = []
+    if left:  # otherwise the agent's processes need not be stopped
+        async with gather_evidence(environment.sandbox) as evidence:
+            new = [milestone for milestone in left if await _is_reached(milestone, evidence)]
     names = [item.name for item in milestones if item.name in before or item in new]
     load_reached_milestones(environment, names)
     reward = output.reward
@@ -195,13 +200,6 @@ def load_reached_milestones(environment: Any, names: Sequence[str]) -> None:
 def _milestones(environment: Any) -> Sequence[Milestone]:
     milestones: Sequence[Milestone] = getattr(environment, "milestones", ())
     return milestones
-
-
-async def _newly_reached(environment: Any, left: Sequence[Milestone]) -> list[Milestone]:
-    if not left:
-        return []
-    async with gather_evidence(environment.sandbox) as evidence:
-        return [milestone for milestone in left if await _is_reached(milestone, evidence)]
 
 
 async def _is_reached(milestone: Milestone, evidence: Evidence) -> bool:

@@ -30,10 +30,10 @@ def explain_missing(file: TextFile, old: str, name: str) -> str:
             f"{problem}. From line {first} on it matches except for line ends: the file mixes LF and CR LF. "
             "Replace shorter texts, each within one line"
         )
-    found = _same_but_for_spaces(lines, searched)
-    if found is not None:
+    match = _same_but_for_spaces(lines, searched)
+    if match is not None:
         return (
-            f"{problem}. Except for white space, it matches these lines:\n{_show(file, found, len(searched))}"
+            f"{problem}. Except for white space, it matches these lines:\n{_show(file, match, len(searched))}"
         )
     near = find_nearest(lines, searched)
     if near is None:
@@ -70,12 +70,13 @@ def find_nearest(lines: Sequence[str], searched: Sequence[str]) -> int | None:
     words = sorted(set(_WORD.findall(longest)), key=len)[-MAX_WORDS:]
     shared = ((sum(word in line for word in words), at) for at, line in enumerate(lines))
     likely = sorted((item for item in shared if item[0]), reverse=True)[:MAX_COMPARED]
+    # The line number is negated, so that of equally good lines the first is the greatest.
     rated = [(_likeness(lines[at].strip()[:MAX_LETTERS], longest) + count, -at) for count, at in likely]
-    _, place = max(rated, default=(0.0, 1))
-    is_near = place <= 0 and _likeness(lines[-place].strip()[:MAX_LETTERS], longest) >= _ALIKE
-    return max(0, -place - offset) if is_near else None
+    _, negated_line = max(rated, default=(0.0, 1))
+    is_near = negated_line <= 0 and _likeness(lines[-negated_line].strip()[:MAX_LETTERS], longest) >= _ALIKE
+    return max(0, -negated_line - offset) if is_near else None
 
 
-def _likeness(one: str, other: str) -> float:
+def _likeness(line: str, other: str) -> float:
     """Return the share of common letters, in [0, 1]; in linear time."""
-    return SequenceMatcher(None, one, other, autojunk=False).quick_ratio()
+    return SequenceMatcher(None, line, other, autojunk=False).quick_ratio()

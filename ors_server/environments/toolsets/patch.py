@@ -8,7 +8,7 @@ import anyio
 
 from ors_server.environments.argument_names import only_these_arguments
 from ors_server.environments.tool import ToolError, tool
-from ors_server.environments.toolsets.file_access import encode, read_meant, refusals, same_place, too_much
+from ors_server.environments.toolsets.file_access import encode, path_key, read_meant, refusals, too_much
 from ors_server.environments.toolsets.file_names import show_name
 from ors_server.environments.toolsets.milestones import pay_progress
 from ors_server.environments.toolsets.patch_hunks import apply_hunks
@@ -32,9 +32,9 @@ _LIMITS = OffloadLimits(result_bytes=48 * MIB)
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A file before and after; `None` where there is none."""
+    """A file before and after; `None` where it does not exist."""
 
-    place: str
+    path: str
     before: bytes | None
     after: bytes | None
 
@@ -78,6 +78,7 @@ class PatchTools(SandboxToolset):
             left -= sum(len(write.before or b"") for write in more)
             writes += more
             shown.append(_describe(change))
+        # Deletions last: a patch that fails before them has lost no file.
         await self._write(sorted(writes, key=lambda write: write.after is None))
         return await pay_progress(self.environment, ToolOutput.ongoing("\n".join(["Done:", *shown])))
 
@@ -85,38 +86,41 @@ class PatchTools(SandboxToolset):
         seen: set[str] = set()
         for change in changes:
             for path in filter(None, (change.path, change.move_to)):
-                key = same_place(self.sandbox, path)
+                key = path_key(self.sandbox, path)
                 if key in seen:
                     raise ToolError(
                         f"the patch names {path!r} twice; put all hunks of a file under one heading"
                     )
                 seen.add(key)
 
-    async def _plan(self, change: FileChange, most: int) -> list[_Write]:
+    async def _plan(self, change: FileChange, max_bytes: int) -> list[_Write]:
         if change.kind == ADD:
-            return [_Write(await self._new_place(change.path), None, change.content.encode())]
+            return [_Write(await self._require_free_path(change.path), None, change.content.encode())]
         try:
             with refusals():
-                place, before = await read_meant(self.sandbox, change.path, max(most, 1))
+                path, before = await read_meant(self.sandbox, change.path, max(max_bytes, 1))
         except ToolError as error:
             if isinstance(error.__cause__, SandboxFileTooLargeError):
                 raise ToolError(f"{error}; the files of one patch have at most {MAX_BYTES} bytes") from error
             raise
         if change.kind == DELETE:
-            return [_Write(place, before, None)]
+            return [_Write(path, before, None)]
         after = before
         if change.hunks:
             hunks = change.hunks  # each is looked for in the whole file
             work = (len(before) + 64) * len(hunks) + sum(len(hunk.body) for hunk in hunks)
-            with too_much(place):
+            with too_much(path):
                 after = await offload.run_sized(
-                    work, apply_hunks, show_name(place), before, change, limits=_LIMITS
+                    work, apply_hunks, show_name(path), before, change, limits=_LIMITS
                 )
         if change.move_to is None:
-            return [_Write(place, before, after)]
-        return [_Write(await self._new_place(change.move_to), None, after), _Write(place, before, None)]
+            return [_Write(path, before, after)]
+        return [
+            _Write(await self._require_free_path(change.move_to), None, after),
+            _Write(path, before, None),
+        ]
 
-    async def _new_place(self, path: str) -> str:
+    async def _require_free_path(self, path: str) -> str:
         """Return the path if nothing is there; refuse it otherwise."""
         with refusals():
             try:
@@ -135,31 +139,31 @@ class PatchTools(SandboxToolset):
                 for write in writes:
                     await self._check_unchanged(write)
                     begun.append(write)
-                    await self._set(write.place, write.after)
+                    await self._set(write.path, write.after)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for write in reversed(begun):
                     with suppress(SandboxError):
-                        await self._set(write.place, write.before)
+                        await self._set(write.path, write.before)
             raise
 
     async def _check_unchanged(self, write: _Write) -> None:
         """Refuse a file that changed meanwhile: by a process, or as the same file under another name."""
         try:
-            now = await self.sandbox.read_file(write.place)
+            now = await self.sandbox.read_file(write.path)
         except SandboxFileMissingError:
             now = None
         if now != write.before:
             raise ToolError(
-                f"{show_name(write.place)} changed while the patch was applied; two paths of the patch are "
+                f"{show_name(write.path)} changed while the patch was applied; two paths of the patch are "
                 "the same file, or a process writes to it"
             )
 
-    async def _set(self, place: str, content: bytes | None) -> None:
+    async def _set(self, path: str, content: bytes | None) -> None:
         if content is None:
-            await self.sandbox.remove_file(place)
+            await self.sandbox.remove_file(path)
         else:
-            await self.sandbox.write_file(place, content)
+            await self.sandbox.write_file(path, content)
 
 
 def _describe(change: FileChange) -> str:

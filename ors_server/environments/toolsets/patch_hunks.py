@@ -27,13 +27,14 @@ def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
     rows = file.text.split(end)
     if not rows[-1]:
         rows.pop()
+    # Lines are compared without their ends, and written as they were.
     search = _Search(name, [row.removesuffix("\r") for row in rows])
     written: list[str] = []
     at = 0
     for hunk in change.hunks:
-        place = search.find(hunk, at)
-        written += rows[at:place]
-        at = place
+        start = search.find(hunk, at)
+        written += rows[at:start]
+        at = start
         for mark, text in hunk.lines:
             if mark == "+":
                 written.append(text)
@@ -51,6 +52,8 @@ class _Search:
     def __init__(self, name: str, lines: list[str]) -> None:
         self._name = name
         self._lines = lines
+        # One text in which a search for whole lines is a search for a string: faster than comparing slices of
+        # the list.
         self._text = "".join(f"\n{line}" for line in lines) + "\n"
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
         self._bare = [line.strip() for line in lines]
@@ -60,10 +63,10 @@ class _Search:
         above, is_sure = self._find_anchors(hunk, first)
         old = hunk.old
         if hunk.ends_file:
-            place = len(self._lines) - len(old)
-            if place < above or self._lines[place:] != old:
+            start = len(self._lines) - len(old)
+            if start < above or self._lines[start:] != old:
                 self._explain(hunk, old, above)
-            return place
+            return start
         if not old:
             if not (hunk.anchors and is_sure) and self._lines:
                 self._refuse(
@@ -75,6 +78,7 @@ class _Search:
         places = self._places(old, above)
         if not places:
             self._explain(hunk, old, above)
+        # A unique anchor decides which of several places is meant; anything else would be a guess.
         if len(places) > 1 and not (hunk.anchors and is_sure):
             self._refuse(hunk, f"its lines occur {_several(places)}; add context or an '@@ line' above it")
         return places[0]
@@ -84,29 +88,23 @@ class _Search:
         at, is_sure = first, True
         for count, anchor in enumerate(hunk.anchors):
             try:
-                place = self._bare.index(anchor.strip(), at)
+                index = self._bare.index(anchor.strip(), at)
             except ValueError:
                 shown = f"expected the line {_shorten(anchor)} of '@@'{self._below(at)}"
                 self._refuse(hunk, f"{shown}, which is not in the file. {self._nearest(anchor)}")
             if not count:
-                is_sure = not self._occurs(anchor.strip(), place + 1)
-            at = place + 1
+                is_sure = anchor.strip() not in self._bare[index + 1 :]
+            at = index + 1
         return at, is_sure
-
-    def _occurs(self, bare: str, first: int) -> bool:
-        try:
-            return self._bare.index(bare, first) >= 0
-        except ValueError:
-            return False
 
     def _places(self, old: Sequence[str], first: int) -> list[int]:
         """Return the first places of lines, a few at most."""
         text = "\n" + "\n".join(old) + "\n"
         places: list[int] = []
-        found = self._text.find(text, self._starts[first])
-        while found >= 0 and len(places) <= _MAX_PLACES:
-            places.append(bisect_left(self._starts, found))
-            found = self._text.find(text, found + 1)
+        offset = self._text.find(text, self._starts[first])
+        while offset >= 0 and len(places) <= _MAX_PLACES:
+            places.append(bisect_left(self._starts, offset))
+            offset = self._text.find(text, offset + 1)
         return places
 
     def _explain(self, hunk: Hunk, old: Sequence[str], first: int) -> NoReturn:
@@ -118,13 +116,13 @@ class _Search:
                 f"expected its lines{at_end}{self._below(first)}, but they occur {_several(elsewhere)}; "
                 "hunks must be in the order of the file, not overlap, and come after their '@@' line",
             )
-        length, place = self._longest(old, first)
+        length, start = self._longest(old, first)
         expected = f"expected the line {_shorten(old[length])}"
         if not length:
             self._refuse(hunk, f"{expected}{self._below(first)}. {self._nearest(old[0])}")
-        after = place + length
-        found = _shorten(self._lines[after]) if after < len(self._lines) else "the end of the file"
-        self._refuse(hunk, f"{expected} at line {after + 1}, not {found}. {self._nearest(old[length])}")
+        after = start + length
+        actual = _shorten(self._lines[after]) if after < len(self._lines) else "the end of the file"
+        self._refuse(hunk, f"{expected} at line {after + 1}, not {actual}. {self._nearest(old[length])}")
 
     def _longest(self, old: Sequence[str], first: int) -> tuple[int, int]:
         """Return how many of the first lines are in the file together, and where; a few places are tried."""
@@ -143,10 +141,10 @@ class _Search:
         return best, best_at
 
     def _nearest(self, line: str) -> str:
-        place = find_nearest(self._lines, [line]) if line.strip() else None
-        if place is None:
+        index = find_nearest(self._lines, [line]) if line.strip() else None
+        if index is None:
             return f"No line of {self._name} is similar."
-        return f"The nearest line is {place + 1}: {_shorten(self._lines[place])}"
+        return f"The nearest line is {index + 1}: {_shorten(self._lines[index])}"
 
     def _below(self, line: int) -> str:
         return f" below line {line}" if line else ""
@@ -158,7 +156,7 @@ class _Search:
 
 def _several(places: Sequence[int]) -> str:
     count = f"more than {_MAX_PLACES} times" if len(places) > _MAX_PLACES else f"{len(places)} times"
-    shown = ", ".join(str(place + 1) for place in places[:_MAX_PLACES])
+    shown = ", ".join(str(index + 1) for index in places[:_MAX_PLACES])
     return f"at line {shown}" if len(places) == 1 else f"{count}, at lines {shown}"
 
 

@@ -24,7 +24,7 @@ class Hunk:
     number: int
     """Of the file's hunks, from 1."""
     patch_line: int
-    """Where it begins in the patch, from 1."""
+    """The line of the patch at which it begins, from 1."""
     anchors: list[str] = field(default_factory=list[str])
     """Lines somewhere above it, from top to bottom."""
     body: str = ""
@@ -45,7 +45,7 @@ class Hunk:
 
 @dataclass(slots=True)
 class FileChange:
-    """What a patch does to one file."""
+    """A patch's change of one file."""
 
     kind: str
     """`ADD`, `UPDATE` or `DELETE`."""
@@ -85,14 +85,15 @@ class _PatchReader:
 
     def numbered(self) -> list[tuple[int, str]]:
         """Return the lines after the first, without empty ones before a heading."""
-        kept: list[tuple[int, str]] = []
+        numbered: list[tuple[int, str]] = []
         is_above_heading = True
+        # Backwards, because the next heading decides whether empty lines above it belong to a hunk.
         for number in range(len(self._lines), 1, -1):
             line = self._lines[number - 1]
             if line or not is_above_heading:
-                kept.append((number, line))
+                numbered.append((number, line))
                 is_above_heading = line.startswith("*** ") and line.rstrip() != END_OF_FILE
-        return kept[::-1]
+        return numbered[::-1]
 
     def take(self, number: int, line: str) -> None:
         for heading in (ADD, UPDATE, DELETE):
@@ -142,6 +143,7 @@ class _PatchReader:
             self._anchor(number, line[3:], change)
         elif line.rstrip() == END_OF_FILE and self._hunk is not None and self._rows:
             self._hunk.ends_file = True
+        # An empty row is an empty context line: the space in front of it is easily stripped.
         elif line[:1] in {" ", "+", "-", ""}:
             hunk = self._hunk or self._begin_hunk(number, change)
             if hunk.ends_file:

@@ -32,6 +32,8 @@ _OVERHEAD_BYTES = 16_384
 _FOLDER = ".python-tool"
 _PROGRAM = "interpreter.py"
 _PATH = 'PATH="$PATH:/usr/local/bin:/usr/bin:/bin"'
+# Backslashes, `builtin` and `command`, because the agent's shell may have aliases or functions of these
+# names.
 _QUIETLY = "{ \\builtin set +exuv; } 2>/dev/null"
 _LOOK = f"""\\builtin printf '%s\\n' "$HOME"; {_PATH} \\command -v python3"""
 _GONE = "Its variables are gone; files are kept."
@@ -83,7 +85,11 @@ class PythonTools(SandboxToolset):
             restart: Whether to start a new interpreter first.
         """
         checked = _check_code(code, self.sandbox.limits.command_bytes, restart=restart)
-        limit = self._clamp(time_limit, context)
+        longest = self.sandbox.limits.longest_time_limit
+        call_limit = longest if context.time_limit is None else min(longest, context.time_limit)
+        # Starting the interpreter and fetching the report take time of the call, too.
+        spare = max(call_limit - _SPARE_SECONDS, call_limit / 2)
+        limit = clamp_time_limit(time_limit, self.sandbox.limits, spare)
         run = await self._run(checked or "", limit, restart=restart)
         metadata = _metadata(run, restart=restart)
         if metadata["exit_code"] != 0:
@@ -93,11 +99,6 @@ class PythonTools(SandboxToolset):
             self.environment, ToolOutput(blocks=[*blocks], metadata={"python": metadata})
         )
 
-    def _clamp(self, time_limit: float | None, context: CallContext) -> float:
-        longest = self.sandbox.limits.longest_time_limit
-        given = longest if context.time_limit is None else min(longest, context.time_limit)
-        return clamp_time_limit(time_limit, self.sandbox.limits, max(given - _SPARE_SECONDS, given / 2))
-
     async def _run(self, code: str, limit: float, *, restart: bool) -> _PythonRun:
         folder = self._folder = self._folder or await self._look()
         request = {"id": token_hex(8), "code": code, "time_limit": limit, "restart": restart}
@@ -105,6 +106,7 @@ class PythonTools(SandboxToolset):
         if not run.report.get("absent"):
             self._was_started = True
             return run
+        # An interpreter that never ran cannot be missed; after a fork, only its old report shows that it did.
         was_lost = (self._was_started or run.report["was_there"]) and not restart
         started = await self._start(folder)
         run = await self._ask(folder, request)
@@ -119,42 +121,46 @@ class PythonTools(SandboxToolset):
         home, _, python = result.stdout.text.partition("\n")
         if not python.strip():
             raise EnvironmentFailedError(
-                "the python tool needs a python3 inside the sandbox, on its PATH or in /usr/bin; it has none"
+                "the python tool needs a python3 inside the sandbox, on its PATH or in /usr/bin"
             )
         return f"{home}/{_FOLDER}"
 
     async def _start(self, folder: str) -> ExecResult:
-        place, work_dir = shlex.quote(folder), shlex.quote(self.sandbox.work_dir)
+        quoted_folder, work_dir = shlex.quote(folder), shlex.quote(self.sandbox.work_dir)
         steps = [
-            f"{_PATH} \\command mkdir -p -m 700 {place}",
-            f"\\builtin printf %s {shlex.quote(_program())} >|{place}/{_PROGRAM}",
-            f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} keep {place} {work_dir}",
+            f"{_PATH} \\command mkdir -p -m 700 {quoted_folder}",
+            f"\\builtin printf %s {shlex.quote(_program())} >|{quoted_folder}/{_PROGRAM}",
+            f"{_PATH} \\command python3 -I -S {quoted_folder}/{_PROGRAM} keep {quoted_folder} {work_dir}",
         ]
         command = f"({_QUIETLY}; {' && '.join(steps)}; \\builtin true)"
         return await self.sandbox.exec(command, time_limit=_STEP_SECONDS)
 
     async def _ask(self, folder: str, request: JSONObject) -> _PythonRun:
+        # In base64, because the text passes through the shell's own syntax.
         sent = base64.b64encode(json.dumps(request, ensure_ascii=False).encode()).decode()
-        place = shlex.quote(folder)
-        client = f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} client {place}"
+        quoted_folder = shlex.quote(folder)
+        client = f"{_PATH} \\command python3 -I -S {quoted_folder}/{_PROGRAM} client {quoted_folder}"
+        # Always with status 0: the code's status is in the report, and the shell's would be taken for it.
         command = f"({_QUIETLY}; \\builtin printf %s {sent} | {client}; \\builtin true)"
         result = await self.sandbox.exec(command, time_limit=request["time_limit"] + _SPARE_SECONDS)
         printed = await self.sandbox.exec(
-            _report_command(place, request["id"]), time_limit=_REPORT_SECONDS + 5.0
+            _report_command(quoted_folder, request["id"]), time_limit=_REPORT_SECONDS + 5.0
         )
         report = _read_report(printed.stdout.text)
+        # The agent can write the file, or the client may have been killed before it reported.
         if report.get("id") != request["id"]:
             report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
         return _PythonRun(result, report, was_lost=False)
 
 
-def _report_command(place: str, request_id: str) -> str:
+def _report_command(folder: str, request_id: str) -> str:
     """Return the command that prints the report on a request; it waits for an interpreter to end."""
-    report = f'"$(<{place}/report)"'
+    report = f'"$(<{folder}/report)"'
     wait = f"for _ in {{1..{int(_REPORT_SECONDS * 10)}}}"
     is_there = f"[[ {report} == *{request_id}* ]]"
     return (
-        f"({_QUIETLY}; {wait}; do {is_there} && \\builtin break; [[ -S {place}/socket ]] || \\builtin break; "
+        f"({_QUIETLY}; {wait}; do {is_there} && \\builtin break; "
+        f"[[ -S {folder}/socket ]] || \\builtin break; "
         f"{_PATH} \\command sleep 0.1; done; \\builtin printf %s {report}) 2>/dev/null"
     )
 
@@ -173,7 +179,7 @@ def _program() -> str:
     return Path(__file__).with_name("inside").joinpath("interpreter.py").read_text(encoding="utf-8")
 
 
-def _check_code(code: str | None, most_command: int, *, restart: bool) -> str | None:
+def _check_code(code: str | None, max_command_bytes: int, *, restart: bool) -> str | None:
     if code is None:
         if restart:
             return None
@@ -182,10 +188,10 @@ def _check_code(code: str | None, most_command: int, *, restart: bool) -> str | 
         size = len(json.dumps(code, ensure_ascii=False).encode())
     except UnicodeEncodeError:
         raise ToolError("expected text that UTF-8 can encode, without lone surrogates") from None
-    most = (most_command - _OVERHEAD_BYTES) * 3 // 4
-    if size > most:
+    max_bytes = (max_command_bytes - _OVERHEAD_BYTES) * 3 // 4
+    if size > max_bytes:
         raise ToolError(
-            f"expected at most {most} bytes of code, not {size}; write the data to files, in parts"
+            f"expected at most {max_bytes} bytes of code, not {size}; write the data to files, in parts"
         )
     return code
 
@@ -219,13 +225,10 @@ def _notes(run: _PythonRun, limit: float, *, restart: bool) -> list[str]:
         notes.append("The code was interrupted because it printed too much.")
     notes += result.notes
     if report.get("replaced"):
-        how = "did not stop when interrupted and was killed" if _was_killed(report) else _ending(report)
+        ended_itself = report["why"] is None or report.get("crashed") or report.get("exited")
+        how = _ending(report) if ended_itself else "did not stop when interrupted and was killed"
         notes.append(f"The interpreter {how}; the next call starts a new one. {_GONE}")
     return notes
-
-
-def _was_killed(report: JSONObject) -> bool:
-    return report["why"] is not None and not report.get("crashed") and not report.get("exited")
 
 
 def _ending(report: JSONObject) -> str:

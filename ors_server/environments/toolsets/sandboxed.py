@@ -22,5 +22,5 @@ class SandboxToolset(Toolset):
     @property
     def sandbox(self) -> Sandbox:
         """The session's sandbox."""
-        found: Sandbox = self.environment.sandbox
-        return found
+        sandbox: Sandbox = self.environment.sandbox
+        return sandbox

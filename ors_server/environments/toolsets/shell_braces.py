@@ -17,7 +17,7 @@ _LONGEST_RANGE = 64
 
 _Pieces: TypeAlias = Sequence[str]
 _Waiting: TypeAlias = "tuple[_Pieces, _Waiting] | None"
-"""What of a word is still to be expanded, from left to right."""
+"""The rest of a word that is still to be expanded, from left to right."""
 
 
 def expand_braces(word: str) -> list[str]:
@@ -25,21 +25,22 @@ def expand_braces(word: str) -> list[str]:
     done: list[str] = []
     unfinished: list[tuple[str, _Waiting]] = [("", (_PIECE.findall(word), None))]
     while unfinished:
-        made, waiting = unfinished.pop()
+        prefix, waiting = unfinished.pop()
         if waiting is None:
-            done.append(made)
+            done.append(prefix)
             continue
         pieces, rest = waiting
+        # Groups multiply: no more words are begun than may be returned.
         free = MAX_EXPANDED - len(unfinished) - len(done)
         group = _first_group(pieces) if free > 0 else None
         if group is None:
-            unfinished.append((made + "".join(pieces), rest))
+            unfinished.append((prefix + "".join(pieces), rest))
             continue
         start, end = group
-        made += "".join(pieces[:start])
+        prefix += "".join(pieces[:start])
         after = (pieces[end + 1 :], rest)
         choices = _choices(pieces[start + 1 : end])[:free]
-        unfinished += [(made, (choice, after)) for choice in reversed(choices)]
+        unfinished += [(prefix, (choice, after)) for choice in reversed(choices)]
     return done
 
 
@@ -60,14 +61,14 @@ def _first_group(pieces: _Pieces) -> tuple[int, int] | None:
     """
     levels = [_Level()]
     closed: list[tuple[int, int]] = []
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         if piece == "{":
-            levels.append(_Level(bare=[] if place == 0 and pieces[1:2] == ["}"] else [place]))
-        elif piece == "," or _has_dots(pieces, place):
+            levels.append(_Level(bare=[] if index == 0 and pieces[1:2] == ["}"] else [index]))
+        elif piece == "," or _has_dots(pieces, index):
             levels[-1].ready += levels[-1].bare
             levels[-1].bare.clear()
         elif piece == "}":
-            closed += [(opened, place) for opened in levels[-1].ready]
+            closed += [(opened, index) for opened in levels[-1].ready]
             levels[-1].ready.clear()
             if len(levels) > 1:
                 _merge(levels)
@@ -82,21 +83,22 @@ def _merge(levels: list[_Level]) -> None:
     outer.bare += inner
 
 
-def _has_dots(pieces: _Pieces, place: int) -> bool:
-    return "".join(pieces[place : place + 2]) == ".." and pieces[place + 2 : place + 3] != ["}"]
+def _has_dots(pieces: _Pieces, index: int) -> bool:
+    return "".join(pieces[index : index + 2]) == ".." and pieces[index + 2 : index + 3] != ["}"]
 
 
 def _choices(pieces: _Pieces) -> list[_Pieces]:
     """Return what may stand for a group, given what is between its braces."""
     if not any("," in piece for piece in pieces):
         text = "".join(pieces)
-        return [[made] for made in _range(text)] or [["{" + text + "}"]]
+        # Without a comma or a range, the braces are text.
+        return [[member] for member in _range(text)] or [["{" + text + "}"]]
     choices: list[_Pieces] = []
     level = start = 0
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         if piece == "," and level == 0:
-            choices.append(pieces[start:place])
-            start = place + 1
+            choices.append(pieces[start:index])
+            start = index + 1
         level = max(0, level + {"{": 1, "}": -1}.get(piece, 0))
     return [*choices, pieces[start:]]
 
@@ -110,6 +112,7 @@ def _range(text: str) -> list[str]:
     step = max(1, abs(int(step_text or 1)))
     if first_letter:
         letters = _members(ord(first_letter), ord(last_letter), step)
+        # Between `Z` and `a` are signs such as the backquote, which must not be read as syntax again.
         return [letter if letter.isalnum() else f"\\{letter}" for letter in map(chr, letters)]
     is_padded = any(re.match(r"[+-]?0\d", number) for number in (first_number, last_number))
     width = max(len(first_number), len(last_number)) if is_padded else 0

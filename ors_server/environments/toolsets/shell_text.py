@@ -16,7 +16,7 @@ from ors_server.environments.toolsets.shell_braces import expand_braces
 from ors_server.environments.toolsets.wrappers import Words
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser
+    from tree_sitter import Language, Node
 
 UNKNOWN = "\ufffc"
 """Part of a word that only the shell knows."""
@@ -83,17 +83,20 @@ def find_commands(script: str) -> Iterator[Found]:
     """
     yield from _parsed(script)
     joined = _BROKEN_WORD.sub(r"\1", script)
-    if joined != script:  # the grammar ends a word where a backslash ends the line; bash goes on
+    if joined != script:  # the grammar ends a word where a backslash ends the line; bash joins the lines
         yield from _parsed(joined)
 
 
 def _parsed(script: str) -> Iterator[Found]:
+    from tree_sitter import Parser  # noqa: PLC0415  (it takes long to load, and few need it)
+
     source = script.encode(errors="replace")
-    root = _parser().parse(source).root_node
-    for top, found in _statements(root, source):
-        statement = ShellStatement(_input_texts(top, source), tuple(found), _substituted(top, source))
-        for words in found:
+    root = Parser(_language()).parse(source).root_node
+    for top, commands in _statements(root, source):
+        statement = ShellStatement(_input_texts(top, source), tuple(commands), _substituted(top, source))
+        for words in commands:
             yield Found(words, statement)
+    # bash runs the commands before a syntax error, which the grammar may not find.
     if root.has_error:
         for words in cut_roughly(script):
             yield Found(words)
@@ -112,6 +115,8 @@ def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Word
             if words:
                 wordses.append(words)
             for child in reversed(node.named_children):
+                # Commands of one pipeline share their input; what is nested in a word or a body is a separate
+                # statement.
                 (inside if node.type in _STATEMENTS and child.type in _STATEMENTS else pending).append(child)
         if wordses:
             yield top, wordses
@@ -125,13 +130,8 @@ def _language() -> "Language":
     return Language(tree_sitter_bash.language())
 
 
-def _parser() -> "Parser":
-    from tree_sitter import Parser  # noqa: PLC0415  (it takes long to load, and few need it)
-
-    return Parser(_language())
-
-
 def _words(node: "Node", source: bytes) -> Words:
+    # `export`, `declare`, `unset` and the like have their own kinds of node.
     if node.type in {"declaration_command", "unset_command"}:
         return tuple(resolve(_text(child, source)) for child in node.children)
     if node.type != "command":
@@ -139,8 +139,8 @@ def _words(node: "Node", source: bytes) -> Words:
     children = enumerate(node.children)
     return tuple(
         resolve(word)
-        for place, child in children
-        if node.field_name_for_child(place) in _ARGUMENTS
+        for index, child in children
+        if node.field_name_for_child(index) in _ARGUMENTS
         for word in expand_braces(_text(child, source))
     )
 
@@ -190,6 +190,7 @@ def resolve(word: str) -> str:
             pieces.append(_ANSI.sub(_decode_ansi, text))
         elif kind == "unknown":
             pieces.append(UNKNOWN)
+            # The pattern matches only the opening, because brackets nest.
             at = _after_expansion(word, at)
         else:
             pieces.append(text)
@@ -234,6 +235,7 @@ def cut_roughly(script: str) -> Iterator[Words]:
     lexer = shlex.shlex(plain, posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
+    # shlex would also begin a comment in the middle of a word; comments are skipped below.
     lexer.commenters = ""
     words: list[str] = []
     in_comment = False

@@ -26,7 +26,7 @@ class Submission:
     """An agent's answer and work dir."""
 
     answer: str | None
-    """`None` if the agent gave none."""
+    """`None` without an answer."""
     evidence: Evidence | None
     """The work dir, after every process of the agent was ended; `None` if the session has no sandbox."""
 
@@ -66,7 +66,11 @@ class SubmitTools(Toolset):
             submission = Submission(answer, evidence)
             own: type = self.environment.__class__
             if not _grades_itself(own):
-                return await _ask_reward(self.environment, submission)
+                fields = {"submission": submission, "evidence": submission.evidence}
+                result = await grade_ending(self.environment, submission.answer or "", fields)
+                if result is None:  # a group reward, which scores finished rollouts
+                    return ToolOutput.final("Submitted.", reward=None)
+                return graded_output(result, "Submitted.", finished=True)
             with noting_judgement(self.environment, mistakes=ToolError):
                 judged = await _judge(self.environment.grade_submission, submission)
                 return _close(judged, own.__name__)
@@ -75,22 +79,15 @@ class SubmitTools(Toolset):
 def _sandbox_of(environment: Any) -> Sandbox | None:
     try:
         sandbox: Sandbox = environment.sandbox
-    except RuntimeError:  # the session has none
+    except RuntimeError:  # the session is without one
         return None
     return sandbox
 
 
 def _grades_itself(environment: type) -> bool:
+    # By the module, since importing the base class here would close a cycle.
     home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
     return home is not None and home.__module__ != "ors_server.environments.environment"
-
-
-async def _ask_reward(environment: Any, submission: Submission) -> ToolOutput:
-    fields = {"submission": submission, "evidence": submission.evidence}
-    result = await grade_ending(environment, submission.answer or "", fields)
-    if result is None:  # a group reward, which scores finished rollouts
-        return ToolOutput.final("Submitted.", reward=None)
-    return graded_output(result, "Submitted.", finished=True)
 
 
 async def _judge(grade: Grade, submission: Submission) -> Any:
@@ -99,14 +96,14 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
     except AuthorRaisedError as raised:
         raise raised.error from None  # a ToolError keeps its meaning; anything else is the author's failure
     except SandboxFileError as error:
-        if isinstance(error, SandboxPathError) and error.is_no_place:
+        if isinstance(error, SandboxPathError) and error.is_never_valid:
             raise EnvironmentFailedError(
                 f"grade_submission read a path that cannot be in a work dir: {error}"
             ) from error
-        return RewardResult(_least(grade), reason=f"the evidence cannot be read: {error}")
+        return RewardResult(_min_reward(grade), reason=f"the evidence cannot be read: {error}")
 
 
-def _least(grade: Grade) -> float:
+def _min_reward(grade: Grade) -> float:
     """Return the least reward: evidence that the agent made unreadable counts as wrong."""
     environment = getattr(grade, "__self__", None)
     episode = own_episode(environment)

@@ -42,6 +42,7 @@ class TextFile:
             if content.startswith(mark):
                 text = _decode(content[len(mark) :], encoding)
                 return None if text is None else cls(text, encoding, mark)
+        # Any bytes are latin-1, so the share of control characters decides whether they are text.
         for encoding in ("utf-8", "latin-1"):
             text = _decode(content, encoding)
             if text is not None:
@@ -109,4 +110,5 @@ def _decode(content: bytes, encoding: str) -> str | None:
         text = content.decode(encoding)
     except UnicodeDecodeError:
         return None
+    # Only what can be written back unchanged.
     return text if text.encode(encoding) == content else None

@@ -99,9 +99,11 @@ def look_inside(words: Words) -> Inner:
 def reads_script_from_stdin(words: Words) -> bool:
     """Return whether a command is a shell that reads commands from standard input."""
     if words[0] == "parallel":
+        # Without a command, it runs the lines of its input.
         return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
         return False
+    # With `-s`, a shell reads standard input although it has operands.
     return _shell_operand(words) is None or any(_is_cluster(word) and "s" in word for word in words[1:])
 
 
@@ -129,6 +131,7 @@ def _after_options(words: Words, wrapper: Wrapper) -> int:
         word = words[at]
         if word == "--":
             return at + 1
+        # Options of shells may begin with a plus.
         if not word.startswith(("-", "+")) or word == "+":
             break
         at += 2 if _wants_value(word, wrapper) else 1
@@ -139,7 +142,8 @@ def _wants_value(word: str, wrapper: Wrapper) -> bool:
     if word.startswith("--"):
         return word[2:] in wrapper.names
     return (
-        next((place for place, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
+        # The next word is the value only if the letter is the last one: `-n10` has its value already.
+        next((index for index, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
     )
 
 
@@ -167,13 +171,14 @@ def _find(words: Words) -> Inner:
     while at < len(words):
         at += 1
         if words[at - 1] in _FIND_RUNS:
-            end = next((place for place in range(at, len(words)) if words[place] in _FIND_ENDS), len(words))
+            end = next((index for index in range(at, len(words)) if words[index] in _FIND_ENDS), len(words))
             commands.append(words[at:end])
             at = end
     return Inner(commands=tuple(command for command in commands if command))
 
 
 def _command(words: Words) -> Inner:
+    # `command -v` prints where a command is, and does not run it.
     shows = any(
         _is_cluster(word) and {"v", "V"} & set(word) for word in words[1 : _after_options(words, Wrapper())]
     )
@@ -181,13 +186,14 @@ def _command(words: Words) -> Inner:
 
 
 def _env(words: Words) -> Inner:
-    for place, word in enumerate(words[1:], 1):
+    for index, word in enumerate(words[1:], 1):
+        # `-S` splits its text nearly as a shell does, so it is read as a script.
         if word.startswith("--split-string="):
-            return Inner(scripts=(" ".join((word.partition("=")[2], *words[place + 1 :])),))
+            return Inner(scripts=(" ".join((word.partition("=")[2], *words[index + 1 :])),))
         if word == "--split-string" or (_is_cluster(word) and word.endswith("S")):
-            return Inner(scripts=(" ".join(words[place + 1 :]),))
+            return Inner(scripts=(" ".join(words[index + 1 :]),))
         if _is_cluster(word) and "S" in word:
-            return Inner(scripts=(" ".join((word.partition("S")[2], *words[place + 1 :])),))
+            return Inner(scripts=(" ".join((word.partition("S")[2], *words[index + 1 :])),))
         if not word.startswith("-"):
             break
     return _wrapped(words, WRAPPERS["env"])
@@ -201,7 +207,7 @@ def _parallel(words: Words) -> Inner:
     """GNU parallel: a command with its arguments after `:::`, or, without a command, commands there."""
     wrapper = Wrapper("jJIaEdCnNLPSs", _PARALLEL_VALUES)
     rest = words[_after_options(words, wrapper) :]
-    at = next((place for place, word in enumerate(rest) if word.startswith(":::")), len(rest))
+    at = next((index for index, word in enumerate(rest) if word.startswith(":::")), len(rest))
     command, arguments = rest[:at], rest[at + 1 :]
     if not command:
         return Inner(scripts=arguments)
@@ -214,9 +220,9 @@ def _option_c(letters: str, operands: int) -> Callable[[Words], Inner]:
 
     def look(words: Words) -> Inner:
         scripts: list[str] = []
-        for place, word in enumerate(words[1:], 1):
+        for index, word in enumerate(words[1:], 1):
             if word == "--command" or (_is_cluster(word) and word.endswith("c")):
-                scripts += words[place + 1 : place + 2]
+                scripts += words[index + 1 : index + 2]
             elif word.startswith("--command="):
                 scripts.append(word.partition("=")[2])
         commands = _wrapped(words, wrapper).commands if operands else ()

@@ -26,19 +26,19 @@ class ReplayAgent:
 
     plays_outside = False
 
-    def __init__(self, reader: RecordReader, place: str, run_id: str | None = None) -> None:
+    def __init__(self, reader: RecordReader, location: str, run_id: str | None = None) -> None:
         """Keep the store, which is closed together with the agent, and its path or URL.
 
         With `run_id` only episodes with this label `run` are used, and an attempt repeats the one with its
         own number, if there is one.
         """
         self._reader = reader
-        self._place = place
+        self._location = location
         self._run_id = run_id
 
     def describe(self) -> JSONObject:
-        """Return the place of the store."""
-        return {"kind": "replay", "name": "replay", "record": self._place, "run": self._run_id}
+        """Return the store's path or URL."""
+        return {"kind": "replay", "name": "replay", "record": self._location, "run": self._run_id}
 
     async def play(self, session: AgentSession) -> AgentReport:
         """Make the recorded calls, without those that were withdrawn or that the machinery failed.
@@ -64,17 +64,20 @@ class ReplayAgent:
             labels=labels,
             closed=True,
         )
-        found = await self._reader.page(filter_, limit=PAGE)
-        chosen = _choose([one for one in found if one.summary.steps], session.attempt)
+        records = await self._reader.page(filter_, limit=PAGE)
+        # An episode without steps is an attempt that failed at its start; repeating it would show nothing.
+        chosen = _choose([record for record in records if record.summary.steps], session.attempt)
         if chosen is None:
             raise AgentError(
-                f"{self._place} has no ended episode of task {session.index} of {session.environment!r}, "
+                f"{self._location} has no ended episode of task {session.index} of {session.environment!r}, "
                 f"split {session.split!r}, so there is nothing to replay"
             )
         return chosen
 
 
 def _choose(records: Sequence[EpisodeRecord], attempt: int) -> EpisodeRecord | None:
+    # The same attempt number first, so that a replayed run repeats each attempt and not the newest one
+    # several times.
     same = (record for record in records if record.origin.labels.get("attempt") == str(attempt))
     return next(same, records[0] if records else None)
 
@@ -97,8 +100,8 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
         case "openai":
             return ChatAgent(rest.strip(), ChatOptions.of(options))
         case "replay":
-            known = _only(spec, options, {"run": str})
-            return ReplayAgent(await open_reader(rest), rest, known.get("run"))
+            settings = _only(spec, options, {"run": str})
+            return ReplayAgent(await open_reader(rest), rest, settings.get("run"))
         case "command":
             return CommandAgent(
                 rest, **_only(spec, options, {"name": str, "grace": (int, float), "variables": str})
@@ -120,14 +123,15 @@ def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
         case "random":
             return RandomAgent(**_only(spec, options, {"steps": int}))
         case _:
-            raise AgentSettingsError(f"there is no agent {spec!r}; expected one of {KINDS}")
+            raise AgentSettingsError(f"unknown agent {spec!r}: expected one of {KINDS}")
 
 
-def _only(spec: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _only(spec: str, options: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
-        if name not in known:
-            takes = ", ".join(known) or "no options"
+        if name not in types:
+            takes = ", ".join(types) or "no options"
             raise AgentSettingsError(f"the agent {spec.partition(':')[0]} takes {takes}, not {name!r}")
-        if not isinstance(value, known[name]) or isinstance(value, bool):
+        # In Python `True` is an int, so that `steps=true` would mean one step.
+        if not isinstance(value, types[name]) or isinstance(value, bool):
             raise AgentSettingsError(f"the option {name!r} has the wrong type: {value!r}")
     return dict(options)

@@ -43,7 +43,7 @@ class ChecksTarget(Protocol):
 
 
 class InSessionAgent:
-    """What agents share that play through the session and keep nothing open."""
+    """The base of agents that play through the session and keep nothing open."""
 
     plays_outside = False
 

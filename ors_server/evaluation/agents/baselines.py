@@ -52,11 +52,12 @@ class _ArgumentSource:
                 return self.value(self._one_of(schema[word], depth), depth + 1)
         if "allOf" in schema:
             return self.value(
-                {name: part for one in schema["allOf"] for name, part in one.items()}, depth + 1
+                {name: part for subschema in schema["allOf"] for name, part in subschema.items()}, depth + 1
             )
         return self._of_type(schema, depth)
 
     def _one_of(self, choices: Sequence[Schema], depth: int) -> Schema:
+        # Below the limit a recursive schema must end: choices without a reference cannot lead back to it.
         plain = [choice for choice in choices if "$ref" not in choice]
         return self._rng.choice(plain or choices) if depth > DEEPEST else self._rng.choice(choices)
 
@@ -80,20 +81,20 @@ class _ArgumentSource:
     def _object(self, schema: Schema, depth: int) -> JSONObject:
         parts: Schema = schema.get("properties", {})
         required = set(schema.get("required", ()))
-        names = [name for name in parts if name in required or self._wants(depth)]
+        names = [
+            name for name in parts if name in required or (depth <= DEEPEST and self._rng.random() < 1 / 2)
+        ]
         names += sorted(required - set(parts))
         return {name: self.value(parts.get(name, {}), depth + 1) for name in names}
 
-    def _wants(self, depth: int) -> bool:
-        return depth <= DEEPEST and self._rng.random() < 1 / 2
-
     def _array(self, schema: Schema, depth: int) -> list[Any]:
         least = int(schema.get("minItems", 0))
-        most = least if depth > DEEPEST else int(schema.get("maxItems", max(least, MAX_ITEMS)))
-        count = self._rng.randint(least, max(least, min(most, least + MAX_ITEMS)))
+        max_count = least if depth > DEEPEST else int(schema.get("maxItems", max(least, MAX_ITEMS)))
+        count = self._rng.randint(least, max(least, min(max_count, least + MAX_ITEMS)))
         return [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
 
     def _number(self, schema: Schema, *, whole: bool) -> int | float:
+        # Exclusive bounds are moved inwards: by 1 for integers, by a small margin for other numbers.
         low, high = _bounds(schema, whole=whole)
         if not whole:
             return low + (high - low) * self._rng.random()
@@ -103,8 +104,8 @@ class _ArgumentSource:
 
     def _text(self, schema: Schema) -> str:
         least = int(schema.get("minLength", 0))
-        most = int(schema.get("maxLength", max(least, LONGEST)))
-        length = self._rng.randint(least, max(least, min(most, least + LONGEST)))
+        max_length = int(schema.get("maxLength", max(least, LONGEST)))
+        length = self._rng.randint(least, max(least, min(max_length, least + LONGEST)))
         return "".join(self._rng.choices(LETTERS, k=length))
 
 
@@ -125,11 +126,11 @@ def _bounds(schema: Schema, *, whole: bool) -> tuple[float, float]:
 GOLD = "gold_actions"
 BLANK = "blank_actions"
 RANDOM_STEPS = 10
-"""Most calls of the random agent by default."""
+"""Maximum number of calls of the random agent by default."""
 
 
 class _Baseline(InSessionAgent):
-    """What baselines share."""
+    """The base of the baselines."""
 
     kind = ""
 
@@ -227,6 +228,7 @@ def final_message(tool: TerminalToolSpec, text: str) -> JSONObject:
 
 
 def _draw(listing: ToolListing, rng: Random) -> tuple[str, JSONObject] | None:
+    # A terminal tool takes part in the draw, so that random play ends episodes, too.
     choices = [(tool.name, tool.input_schema) for tool in listing.tools]
     if listing.terminal_tool is not None:
         last = listing.terminal_tool

@@ -1,4 +1,4 @@
-"""A Python callable as an agent: async, or not, and then in a thread of its own."""
+"""A Python callable as an agent: async, or not, and then in a separate thread."""
 
 import importlib
 import inspect
@@ -36,8 +36,8 @@ class CallableAgent(InSessionAgent):
     async def play(self, session: AgentSession) -> AgentReport:
         """Call the callable; raises `AgentError` if it returns neither `None` nor a report.
 
-        One that is not async cannot be stopped while it computes: when the time is up, the attempt ends
-        without it, and its next call fails.
+        A callable that is not async cannot be stopped while it computes: when the time is up, the attempt
+        ends without it, and its next call fails.
         """
         if self._is_async:
             report = await self._function(session, **self._options)
@@ -55,20 +55,21 @@ class CallableAgent(InSessionAgent):
         return report
 
 
-def find_callable(place: str) -> Callable[..., Any]:
+def find_callable(reference: str) -> Callable[..., Any]:
     """Return the callable at `module:name` or `file.py:name`; raises `AgentSettingsError` without one."""
-    module, _, name = place.rpartition(":")
+    module, _, name = reference.rpartition(":")
     try:
-        found: Any = _file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        target: Any = _file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
-        raise AgentSettingsError(f"no agent is at {place!r}: {error}") from error
-    if not callable(found):
-        raise AgentSettingsError(f"{place!r} is a {type(found).__name__}; an agent is a callable")
-    return found  # type: ignore[no-any-return]  # its signature is checked when it is called
+        raise AgentSettingsError(f"there is no agent at {reference!r}: {error}") from error
+    if not callable(target):
+        raise AgentSettingsError(f"{reference!r} is a {type(target).__name__}; an agent is a callable")
+    return target  # type: ignore[no-any-return]  # its signature is checked when it is called
 
 
 def _file(path: Path) -> ModuleType:
     file = path.resolve()
+    # A name by the path's hash: two files of one name must not replace each other in `sys.modules`.
     return import_file(file, f"ors_server_agent_file_{sha256(str(file).encode()).hexdigest()[:16]}")

@@ -25,13 +25,13 @@ from ors_server.export.offered_tools import as_functions
 from ors_server.model.clock import Clock
 from ors_server.model.wire import JSONObject, TerminalToolSpec
 
-NUDGE = "The task is not over. Go on by calling one of the tools."
+NUDGE = "The task is not over. Continue by calling one of the tools."
 PER = 1_000_000
 """Tokens that a price is for."""
 
 
 class ChatOptions(BaseModel):
-    """Options of a language model; what is not set is not sent."""
+    """Options of a language model; options that are not set are not sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,7 @@ class ChatOptions(BaseModel):
     temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of one reply, reasoning included; sent as `max_completion_tokens`."""
+    """Maximum number of tokens of one reply, reasoning included; sent as `max_completion_tokens`."""
     reasoning_effort: str | None = None
     keep_reasoning: bool = False
     """Whether requests repeat the model's reasoning, if the endpoint sends it."""
@@ -58,7 +58,7 @@ class ChatOptions(BaseModel):
     nudges: int = Field(default=2, ge=0)
     """Reminders in a row after replies without a usable tool call, before the attempt ends."""
     tries: int = Field(default=6, ge=1)
-    """Most times that one request is sent."""
+    """Maximum number of times that one request is sent."""
     time_limit: float = Field(default=600.0, gt=0)
     """Seconds for one try."""
     price_in: float | None = Field(default=None, ge=0)
@@ -67,13 +67,14 @@ class ChatOptions(BaseModel):
     """Price of a million tokens that are written."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "ChatOptions":
+    def of(cls, options: Mapping[str, Any]) -> "ChatOptions":
         """Read options by name; raises `AgentSettingsError` if one is unknown or wrong."""
         try:
-            return cls.model_validate(dict(given))
+            return cls.model_validate(dict(options))
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+                for problem in error.errors(include_url=False)
             )
             raise AgentSettingsError(f"the options of a language model are wrong: {problems}") from error
 
@@ -141,6 +142,7 @@ class ChatAgent:
 
         Raises:
             AgentError: If the endpoint fails, or does not report what a budget needs.
+        # Without prices the cost would stay 0, and the budget would never end the attempt.
         """
         if session.counts_cost and not self.tells_cost:
             raise AgentSettingsError("a budget of cost needs the options price_in and price_out")
@@ -172,6 +174,7 @@ class _ChatAttempt:
             try:
                 reply = await self._ask()
             except ContextOverflowError:
+                # If not even the task fits, nothing was played, and the attempt has no return.
                 if self._session.calls == 0:
                     raise
                 return AgentReport("context_overflow")
@@ -189,6 +192,7 @@ class _ChatAttempt:
         if tools:
             self._body["tools"] = tools
         else:
+            # Endpoints refuse the field in a request without tools.
             self._body.pop("parallel_tool_calls", None)
         if self._options.system is not None:
             self._add({"role": "system", "content": self._options.system})
@@ -212,10 +216,12 @@ class _ChatAttempt:
         results: list[CallResult] = []
         for call in reply.calls:
             results.append(await self._result(call))
+            # The model asked for more calls than the episode needed; the rest would be refused.
             if self._session.is_over:
                 break
         for message in as_results(results, images=self._options.images):
             self._add(message)
+        # Reminders are for a row of unusable replies; one usable call starts the count again.
         if any(call.arguments is not None for call in reply.calls):
             self._idle = 0
             return None
@@ -230,6 +236,7 @@ class _ChatAttempt:
         """Handle a reply without a tool call: a terminal tool receives its text."""
         if reply.is_refusal:
             return "refused"
+        # A reply cut off by the token limit is no final message.
         if self._terminal is not None and reply.finish_reason != "length":
             result = await self._session.call(self._terminal.name, final_message(self._terminal, reply.text))
             nudge = result.text or NUDGE

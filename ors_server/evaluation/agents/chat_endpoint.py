@@ -27,7 +27,7 @@ from ors_server.rewards.judges.judge_endpoint import FAULTY, PASSING
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
 LONGEST_WAIT = 60.0
-"""Most seconds of one pause, also if the endpoint requests more."""
+"""Maximum number of seconds of one pause, also if the endpoint requests more."""
 FIRST_WAIT = 0.5
 TOO_LONG = re.compile(
     r"context_length_exceeded|(maximum|max) (context|model) ?len|context (length|window|size)"
@@ -88,6 +88,7 @@ class ChatEndpoint:
                     where = self.base_url or "the endpoint"
                     raise AgentError(f"{where} failed {attempt} times, the last time: {error}") from error
                 began = self._clock.monotonic()
+                # The real pause is counted: it may have been cut short by a cancellation.
                 try:
                     await self._clock.sleep(self._pause(attempt, error.wait))
                 finally:
@@ -133,6 +134,7 @@ class ChatEndpoint:
         return openai.AsyncOpenAI(
             base_url=self.base_url,
             api_key=key or "none",
+            # Retries are made here and not in the package, so that they are counted and bounded.
             max_retries=0,
             timeout=self._time_limit,
             http_client=open_http(),
@@ -153,9 +155,11 @@ def _by_status(error: Any) -> Exception:
     status: int = error.status_code
     message = quoted(str(error.message))
     code = quoted(str(getattr(error, "code", None) or ""))
+    # Endpoints tell that in the text, with different statuses below 500.
     if status < FAULTY and TOO_LONG.search(f"{code} {message}"):
         return ContextOverflowError(f"the conversation does not fit into the model's context: {message}")
     is_temporary = status in PASSING or status >= FAULTY
+    # An exhausted quota has the status of a rate limit (429), and does not pass.
     if is_temporary and code != "insufficient_quota":
         return RetryableReplyError(f"{status}: {message}", wait_of(error.response.headers))
     return AgentError(f"the endpoint refused with {status}: {message}")

@@ -67,7 +67,7 @@ def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
     try:
         choice = body["choices"][0]
         message: Mapping[str, Any] = choice["message"]
-        calls = tuple(_read_call(number, one) for number, one in enumerate(message.get("tool_calls") or ()))
+        calls = tuple(_read_call(number, call) for number, call in enumerate(message.get("tool_calls") or ()))
         text = _text(message.get("content"))
         reason: object = choice.get("finish_reason")
         tokens_in, tokens_out = read_usage(body)
@@ -86,22 +86,20 @@ def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
     )
 
 
-def _read_call(number: int, given: Mapping[str, Any]) -> ChatCall:
-    function: Mapping[str, Any] = given["function"]
-    call_id, name = str(given.get("id") or f"call_{number}"), str(function.get("name") or "")
+def _read_call(number: int, body: Mapping[str, Any]) -> ChatCall:
+    function: Mapping[str, Any] = body["function"]
+    call_id, name = str(body.get("id") or f"call_{number}"), str(function.get("name") or "")
     written: Any = function.get("arguments")
     try:
-        arguments: Any = _read_json(written or "{}") if isinstance(written, str | None) else written
+        arguments: Any = written
+        if isinstance(written, str | None):
+            # Only what every server accepts: no NaN, and no half of a surrogate pair.
+            arguments = from_json(written or "{}", allow_inf_nan=False)
     except ValueError as error:
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not JSON: {error}.")
     if not isinstance(arguments, dict):
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not a JSON object.")
     return ChatCall(call_id, name, cast("JSONObject", arguments))
-
-
-def _read_json(text: str) -> Any:
-    """Read what every server reads: no NaN, and no half of a surrogate pair."""
-    return from_json(text, allow_inf_nan=False)
 
 
 def _text(content: Any) -> str:
@@ -112,29 +110,32 @@ def _text(content: Any) -> str:
 
 
 def _assistant(
-    given: Mapping[str, Any], text: str, calls: Sequence[ChatCall], *, keeps_reasoning: bool
+    reply: Mapping[str, Any], text: str, calls: Sequence[ChatCall], *, keeps_reasoning: bool
 ) -> ChatMessage:
+    # OpenAI takes `null` content only with tool calls; an empty reply has an empty text.
     message: ChatMessage = {"role": "assistant", "content": text or (None if calls else "")}
     if calls:
         message["tool_calls"] = [
+            # Arguments that were no JSON are repeated as an empty object, because endpoints refuse broken
+            # ones; the error text in the result tells the model what was wrong.
             call_message(call.id, call.tool, "{}" if call.arguments is None else json.dumps(call.arguments))
             for call in calls
         ]
     for name in ("reasoning_content", "reasoning", "reasoning_details"):
-        if keeps_reasoning and given.get(name):
-            message[name] = given[name]
+        if keeps_reasoning and reply.get(name):
+            message[name] = reply[name]
     return message
 
 
 def as_chat(messages: Sequence[Message], *, images: bool = True) -> list[ChatMessage]:
     """Return a prompt as a conversation, with or without its images."""
-    return [one for message in messages for one in _message(message, images=images)]
+    return [chat_message for message in messages for chat_message in _message(message, images=images)]
 
 
 def as_results(results: Sequence[CallResult], *, images: bool = True) -> list[ChatMessage]:
     """Return the results of calls for a model, in order, with or without their images."""
     messages = [_result(result.call_id, result.blocks, images=images) for result in results]
-    shown = [block for one in results for block in one.blocks if isinstance(block, ImageBlock)]
+    shown = [block for result in results for block in result.blocks if isinstance(block, ImageBlock)]
     return [*messages, *_pictures(shown, images=images)]
 
 
@@ -143,8 +144,9 @@ def _message(message: Message, *, images: bool) -> list[ChatMessage]:
         return [_recorded(message.blocks)]
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     rest = [block for block in message.blocks if isinstance(block, TextBlock | ImageBlock)]
+    # Tool messages must follow their calls at once, so that images come after all of them.
     messages = [_result(block.tool_call_id, block.blocks, images=images) for block in results]
-    pictures = [one for block in results for one in block.blocks if isinstance(one, ImageBlock)]
+    pictures = [picture for block in results for picture in block.blocks if isinstance(picture, ImageBlock)]
     messages += _pictures(pictures, images=images)
     if message.role == "system":
         return [{"role": "system", "content": _joined(rest, UNSEEN)}]

@@ -114,11 +114,15 @@ class CommandAgent(InSessionAgent):
         try:
             status = await self._wait(process, session, tail)
         finally:
+            # Also if this is cancelled: the program has the rights of this process and must not outlive the
+            # attempt.
             with anyio.CancelScope(shield=True):
                 await self._stop(process)
             session.log.append(tail.text())
         if status == 0:
             return AgentReport("exited")
+        # A program that fails after the episode's end, such as when its connection closes, has played the
+        # episode.
         if status is None or await session.has_ended():
             return AgentReport("completed")
         raise AgentError(f"{self._name} ended with status {status} while the episode was not over")
@@ -127,7 +131,7 @@ class CommandAgent(InSessionAgent):
         return await session.prompt() if any("{prompt}" in word for word in self._words) else ""
 
     def _fill(self, session: AgentSession, url: str, prompt: str) -> list[str]:
-        known: Mapping[str, str] = {
+        replacements: Mapping[str, str] = {
             "{url}": url,
             "{split}": session.split,
             "{index}": str(session.index),
@@ -135,7 +139,7 @@ class CommandAgent(InSessionAgent):
             "{seed}": str(session.seed),
             "{prompt}": prompt,
         }
-        return [_replaced(word, known) for word in self._words]
+        return [_replaced(word, replacements) for word in self._words]
 
     async def _wait(self, process: Process, session: AgentSession, tail: "_Tail") -> int | None:
         """Return the program's status; `None` if it still ran after the episode's end."""
@@ -144,6 +148,8 @@ class CommandAgent(InSessionAgent):
                 group.start_soon(tail.read, process.stdout)
             group.start_soon(self._watch, session, group.cancel_scope)
             status = await process.wait()
+            # The pipe ends when every process that holds it has ended; a left-over one must not hold up the
+            # attempt.
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await tail.ended.wait()
             group.cancel_scope.cancel()
@@ -157,6 +163,7 @@ class CommandAgent(InSessionAgent):
         scope.cancel()
 
     async def _stop(self, process: Process) -> None:
+        # A signal to the whole group: programs start servers and browsers.
         """End every process of the program's group, which may outlive it."""
         _signal(process.pid, signal.SIGTERM)
         with anyio.move_on_after(self._stop_seconds):
@@ -178,6 +185,8 @@ class _Tail:
             async for piece in stream:
                 self._pieces.append(piece)
                 self._size += len(piece)
+                # Pieces are dropped from the front as soon as the rest is long enough, so that memory is
+                # bounded.
                 while self._size - len(self._pieces[0]) >= MAX_OUTPUT:
                     self._size -= len(self._pieces.popleft())
         self.ended.set()
@@ -186,14 +195,15 @@ class _Tail:
         return b"".join(self._pieces)[-MAX_OUTPUT:].decode(errors="replace")
 
 
-def _replaced(word: str, known: Mapping[str, str]) -> str:
+def _replaced(word: str, replacements: Mapping[str, str]) -> str:
     """Replace each name once; replaced text is not searched again."""
-    found = ((word.find(name), name) for name in known)
-    first = min(((at, name) for at, name in found if at >= 0), default=None)
+    positions = ((word.find(name), name) for name in replacements)
+    # The leftmost name first: a prompt may contain `{url}`, which must not be replaced.
+    first = min(((at, name) for at, name in positions if at >= 0), default=None)
     if first is None:
         return word
     at, name = first
-    return word[:at] + known[name] + _replaced(word[at + len(name) :], known)
+    return word[:at] + replacements[name] + _replaced(word[at + len(name) :], replacements)
 
 
 def _signal(group: int, number: signal.Signals) -> None:
@@ -204,6 +214,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 def _read_names(variables: str) -> Sequence[str]:
     names = [name.strip() for name in variables.split(",") if name.strip()]
     for name in names:
+        # Such variables hold the trainer's keys, with which the agent could read golds and rewards.
         if name.startswith("ORS_"):
             raise AgentSettingsError(
                 f"the option variables names {name}, which is the trainer's; expected the agent's own "

@@ -6,7 +6,7 @@ from ors_server.evaluation.number_format import chance, count_of
 from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
 from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable, plain_table
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.report.page import agent_name, run_facts
+from ors_server.evaluation.report.page import run_facts
 from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
@@ -15,14 +15,14 @@ from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, dif
 _SECTIONS = (("figures", "Figures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
 _TILES = 4
 _COLUMNS: tuple[Column[TaskChange], ...] = (
-    Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),
-    Column("difference", lambda one: one.difference, "number"),
-    Column("first", lambda one: one.first, "number"),
-    Column("second", lambda one: one.second, "number"),
-    Column("first success rate", lambda one: one.first_success_rate, "number"),
-    Column("second success rate", lambda one: one.second_success_rate, "number"),
-    Column("first attempts", lambda one: one.first_attempts, "number"),
-    Column("second attempts", lambda one: one.second_attempts, "number"),
+    Column("task", lambda change: f"{change.split}/{change.index}", in_id=True),
+    Column("difference", lambda change: change.difference, "number"),
+    Column("first", lambda change: change.first, "number"),
+    Column("second", lambda change: change.second, "number"),
+    Column("first success rate", lambda change: change.first_success_rate, "number"),
+    Column("second success rate", lambda change: change.second_success_rate, "number"),
+    Column("first attempts", lambda change: change.first_attempts, "number"),
+    Column("second attempts", lambda change: change.second_attempts, "number"),
 )
 
 
@@ -58,7 +58,7 @@ def comparison_report(comparison: RunComparison) -> str:
 
 
 def _name(run: Run) -> str:
-    return f"{agent_name(run)} ({run.run_id})"
+    return f"{run.agent_name} ({run.run_id})"
 
 
 def _tiles(comparison: RunComparison) -> Markup:
@@ -70,6 +70,7 @@ def _tiles(comparison: RunComparison) -> Markup:
 
 def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
     first, second, change, within, p = difference_cells(difference, is_rate=name in RATES)
+    # Coloured only where the interval excludes 0; steps and cost have no good direction.
     is_clear = difference.interval is not None and (
         difference.interval.low > 0 or difference.interval.high < 0
     )
@@ -86,9 +87,9 @@ def _table(comparison: RunComparison) -> Markup:
         if name in comparison.figures
     ]
     headings = ("figure", "first", "second", "difference", "interval", "sign flips")
-    found = comparison.mcnemar
-    mcnemar = "" if found is None else f" McNemar, exact: {chance(found.p)}."
-    return plain_table(headings, rows, f"Over the matched tasks.{mcnemar}")
+    mcnemar = comparison.mcnemar
+    note = "" if mcnemar is None else f" McNemar, exact: {chance(mcnemar.p)}."
+    return plain_table(headings, rows, f"Over the matched tasks.{note}")
 
 
 def _runs(which: str, runs: Sequence[Run]) -> list[Markup]:

@@ -13,7 +13,7 @@ from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 
 SQUARE = Frame(height=400)
 _GRID = 30
-"""Places in each direction at which the returns of many tasks are drawn."""
+"""Number of positions in each direction at which the returns of many tasks are drawn."""
 _SHARES = (("wins", "success", "better"), ("ties", "other", "alike"), ("losses", "error", "worse"))
 
 
@@ -25,19 +25,22 @@ class _Bar:
 
 def differences(comparison: RunComparison) -> Plot:
     """Draw the change of each task's mean return, from the greatest gain to the greatest loss."""
-    changes = sorted(comparison.tasks, key=lambda one: (-one.difference, one.split, one.index))
+    changes = sorted(comparison.tasks, key=lambda change: (-change.difference, change.split, change.index))
     bars = _bars(changes)
     overall = comparison.figures["reward"]
     reached = [0.0, changes[-1].difference, changes[0].difference]
-    if overall.interval is not None:
-        reached += [overall.interval.low, overall.interval.high]
+    interval = overall.interval
+    if interval is not None:
+        reached += [interval.low, interval.high]
     low, high = widened(min(reached), max(reached))
     drawing = Drawing((0.0, float(len(bars))), (low, high), WIDE)
     drawing.axes("tasks, the greatest gain first", "second less first", x_ticks=())
-    _mean_band(drawing, overall, float(len(bars)))
-    for place, bar in enumerate(bars):
+    if interval is not None:
+        ends = (0.0, float(len(bars)))
+        drawing.band([(end, interval.low, interval.high) for end in ends])
+    for index, bar in enumerate(bars):
         style = "success" if bar.change > 0 else "error" if bar.change < 0 else "other"
-        drawing.bar((place + 0.1, place + 0.9), (0.0, bar.change), bar.words, style)
+        drawing.bar((index + 0.1, index + 0.9), (0.0, bar.change), bar.words, style)
     drawing.level(overall.difference, f"mean {signed(overall.difference)}")
     grouped = (
         ""
@@ -56,20 +59,14 @@ def differences(comparison: RunComparison) -> Plot:
     )
 
 
-def _mean_band(drawing: Drawing, overall: FigureDifference, end: float) -> None:
-    if overall.interval is not None:
-        low, high = overall.interval.low, overall.interval.high
-        drawing.band([(0.0, low, high), (end, low, high)])
-
-
 def _bars(changes: Sequence[TaskChange]) -> list[_Bar]:
     if len(changes) <= MAX_TASKS:
         return [_Bar(change.difference, _words(change)) for change in changes]
     step = len(changes) / MAX_TASKS
     bars: list[_Bar] = []
-    for place in range(MAX_TASKS):
-        start, end = round(place * step), round((place + 1) * step)
-        mean = math.fsum(one.difference for one in changes[start:end]) / (end - start)
+    for index in range(MAX_TASKS):
+        start, end = round(index * step), round((index + 1) * step)
+        mean = math.fsum(change.difference for change in changes[start:end]) / (end - start)
         bars.append(_Bar(mean, f"ranks {start + 1:,} to {end:,}: {signed(mean)}"))
     return bars
 
@@ -80,7 +77,7 @@ def _words(change: TaskChange) -> str:
 
 
 def both_returns(comparison: RunComparison) -> Plot:
-    """Draw each task at its mean returns in both runs; more tasks at a place make a larger mark."""
+    """Draw each task at its mean returns in both runs; more tasks at a position make a larger mark."""
     means = [value for task in comparison.tasks for value in (task.first, task.second)]
     low, high = widened(min(means), max(means))
     drawing = Drawing((low, high), (low, high), SQUARE)
@@ -95,26 +92,27 @@ def both_returns(comparison: RunComparison) -> Plot:
             class_="level",
         )
     )
-    places = Counter(
-        _place(one, low, high, is_coarse=len(comparison.tasks) > MAX_TASKS) for one in comparison.tasks
+    positions = Counter(
+        _position(task, low, high, is_coarse=len(comparison.tasks) > MAX_TASKS) for task in comparison.tasks
     )
     rows: list[tuple[str, ...]] = []
-    for (first, second), count in sorted(places.items()):
+    for (first, second), count in sorted(positions.items()):
         words = f"{number(first)} to {number(second)}: {count_of(count, 'task')}"
         style = "success-line-dot" if second > first else "error" if second < first else "accent-dot"
+        # The area, not the radius, grows with the count, up to a limit that keeps marks apart.
         drawing.dot(first, second, words, f"{style} see-through", min(14.0, 2.6 + 1.4 * math.sqrt(count)))
         rows.append((number(first), number(second), f"{count:,}"))
     return Plot(
         "both-returns",
         "Mean returns in both runs",
-        "Above the line, the second run does better. The more tasks are at a place, the larger its mark.",
+        "Above the line, the second run does better. The more tasks are at a position, the larger its mark.",
         drawing.render("both-returns", "Mean returns of tasks in both runs"),
         ("first", "second", "tasks"),
         rows,
     )
 
 
-def _place(change: TaskChange, low: float, high: float, *, is_coarse: bool) -> tuple[float, float]:
+def _position(change: TaskChange, low: float, high: float, *, is_coarse: bool) -> tuple[float, float]:
     if not is_coarse:
         return change.first, change.second
     size = (high - low) / _GRID
@@ -126,9 +124,9 @@ def record(comparison: RunComparison) -> Plot:
     frame = Frame(height=16 + 34 * len(_SHARES), left=80, right=110, top=8, bottom=8)
     drawing = Drawing((0.0, float(comparison.matched)), (0.0, float(len(_SHARES))), frame)
     rows: list[tuple[str, ...]] = []
-    for place, (name, style, words) in enumerate(_SHARES):
+    for index, (name, style, words) in enumerate(_SHARES):
         count: int = getattr(comparison.record, name)
-        top = len(_SHARES) - place - 0.2
+        top = len(_SHARES) - index - 0.2
         title = f"{count_of(count, 'task')} {words}, {100 * count / comparison.matched:.1f} %"
         drawing.bar((0, count), (top - 0.6, top), title, style)
         middle = drawing.at_y(top - 0.3) + 4
@@ -152,6 +150,7 @@ def zero_bar(name: str, difference: FigureDifference) -> Markup:
         if difference.interval is None
         else (difference.interval.low, difference.interval.high, 0.0)
     )
+    # A margin around the widest end; 1 where everything is 0.
     reach = 1.15 * max(map(abs, ends)) or 1.0
     frame = Frame(width=200, height=18, left=5, right=5, top=2, bottom=2)
     drawing = Drawing((-reach, reach), (0.0, 1.0), frame)

@@ -48,9 +48,10 @@ def ticks(low: float, high: float, count: int = _TICKS) -> list[float]:
         return [low]
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
+    # A tolerance, as the rough step may be a round number less one rounding error.
     step = next(power * factor for factor in _STEPS if power * factor >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+    return [round(multiple * step, 12) for multiple in range(first, last + 1)]
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
@@ -62,15 +63,16 @@ def widened(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / size + 1e-9) * size, math.ceil(high / size - 1e-9) * size
 
 
-def apart(places: Sequence[float], gap: float, end: float) -> list[float]:
-    """Return places near the given ones, up to `end`, at least `gap` apart, in their order."""
-    order = sorted(range(len(places)), key=lambda at: (places[at], at))
-    found = list(places)
+def apart(positions: Sequence[float], gap: float, end: float) -> list[float]:
+    """Return positions near the given ones, up to `end`, at least `gap` apart, in their order."""
+    order = sorted(range(len(positions)), key=lambda at: (positions[at], at))
+    moved = list(positions)
     highest = end
+    # From the highest down: each label is pushed down only by those above it, never beyond `end`.
     for at in reversed(order):
-        found[at] = highest = min(places[at], highest)
+        moved[at] = highest = min(positions[at], highest)
         highest -= gap
-    return found
+    return moved
 
 
 @dataclass
@@ -118,7 +120,7 @@ class Drawing:
         self.text(frame.left, frame.top - 14, y_label, "label")
 
     def text(self, x: float, y: float, words: str, style: str) -> None:
-        """Write words at a place in the drawing's own units."""
+        """Write words at a position in the drawing's own units."""
         self.parts.append(element("text", words, x=x, y=y, class_=style))
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], title: str, style: str) -> None:

@@ -11,9 +11,9 @@ from ors_server.evaluation.report.markup import Markup, element, join
 PAGE = 50
 """Rows without the script; with it, rows of a page."""
 MAX_ROWS = 20_000
-"""Most rows of a report."""
+"""Maximum number of rows of a report."""
 MAX_TEXT = 300
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 _MAX_CHOICES = 1_000
 _FINE = 10
 """Significant digits of a number in the data."""
@@ -54,6 +54,8 @@ class LongTable(Generic[Item]):
     def render(self) -> Markup:
         """Return the table with its controls and data."""
         rows = [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
+        shown, total = len(rows), len(self.items)
+        note = "" if total <= shown else f" The first {shown:,} of {total:,} are here."
         return element(
             "div",
             self._tools(rows),
@@ -61,7 +63,7 @@ class LongTable(Generic[Item]):
                 "div",
                 element(
                     "table",
-                    element("caption", self._caption(len(rows))),
+                    element("caption", f"{self.title}{note}"),
                     element("thead", element("tr", *map(_head, self.columns))),
                     element("tbody", *(self._row(row) for row in rows[:PAGE])),
                 ),
@@ -75,11 +77,6 @@ class LongTable(Generic[Item]):
             id=self.name,
             data_rows=f"{self.name}-data",
         )
-
-    def _caption(self, shown: int) -> str:
-        known = len(self.items)
-        held = "" if known <= shown else f" The first {shown:,} of {known:,} are here."
-        return f"{self.title}{held}"
 
     def _tools(self, rows: Sequence[Sequence[Cell]]) -> Markup:
         choices: list[Markup] = []
@@ -108,28 +105,30 @@ class LongTable(Generic[Item]):
 
     def _row(self, row: Sequence[Cell]) -> Markup:
         parts = (str(cell) for cell, column in zip(row, self.columns, strict=True) if column.in_id)
-        cells = (self._cell(place, cell) for place, cell in enumerate(row))
+        cells = (self._cell(index, cell) for index, cell in enumerate(row))
         return element("tr", *cells, id=self.anchor + "/".join(parts))
 
-    def _cell(self, place: int, cell: Cell) -> Markup:
-        kind, words = self.columns[place].kind, _spell(cell)
+    def _cell(self, index: int, cell: Cell) -> Markup:
+        kind, words = self.columns[index].kind, _spell(cell)
         if kind == "link" and cell:
             return element("td", element("a", "show", href=f"#{cell}"))
         if kind == "badge":
             return element("td", element("span", words, class_=f"badge {words}"))
-        if place == 0 and self.link:
+        if index == 0 and self.link:
             return element("td", element("a", words, href=f"#{self.link}{words}"))
         return element("td", words, class_=None if kind == "plain" else kind)
 
     def _data(self, rows: Sequence[Sequence[Cell]]) -> Markup:
-        choices = [_choices([row[place] for row in rows]) for place in range(len(self.columns))]
+        # Texts that recur are written once and referred to by number: statuses and stop reasons of 20,000
+        # rows are most of a page otherwise.
+        choices = [_choices([row[index] for row in rows]) for index in range(len(self.columns))]
         codes = [
             None if choice is None else {value: code for code, value in enumerate(choice)}
             for choice in choices
         ]
         columns = [
-            {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": known}
-            for column, known in zip(self.columns, choices, strict=True)
+            {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": choice}
+            for column, choice in zip(self.columns, choices, strict=True)
         ]
         coded = [
             [
@@ -144,6 +143,7 @@ class LongTable(Generic[Item]):
 def as_data(value: object) -> Markup:
     """Return JSON that cannot end the element around it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # A text with `</script>` would end the element, and the rest would run as markup.
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
@@ -178,5 +178,5 @@ def _brief(cell: Cell) -> Cell:
 def _choices(cells: Sequence[Cell]) -> list[str] | None:
     """Return the different texts of a column with many repeats; `None` for other columns."""
     texts = [cell for cell in cells if isinstance(cell, str)]
-    known = list(dict.fromkeys(texts))
-    return known if texts and len(known) <= min(_MAX_CHOICES, max(1, len(texts) // 2)) else None
+    distinct = list(dict.fromkeys(texts))
+    return distinct if texts and len(distinct) <= min(_MAX_CHOICES, max(1, len(texts) // 2)) else None

@@ -109,17 +109,11 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     )
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
     return document(
-        f"{first.environment} · {splits} · {agent_name(first)}",
+        f"{first.environment} · {splits} · {first.agent_name}",
         header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
         body,
         _about(summary),
     )
-
-
-def agent_name(run: Run) -> str:
-    """Return the kind and name of a run's agent."""
-    names = dict.fromkeys(str(run.agent[key]) for key in ("kind", "name") if run.agent.get(key))
-    return " · ".join(names) or "an agent"
 
 
 def _lead(summary: RunSummary) -> str:
@@ -127,7 +121,7 @@ def _lead(summary: RunSummary) -> str:
     ended = max((run.ended_at for run in summary.runs if run.ended_at), default=None)
     until = f" to {_moment(ended)} UTC." if ended else "; the run has not ended."
     return (
-        f"{agent_name(first)} played {count_of(counts.recorded, 'attempt')} at "
+        f"{first.agent_name} played {count_of(counts.recorded, 'attempt')} at "
         f"{count_of(counts.tasks, 'task')}: {_moment(min(run.started_at for run in summary.runs))} UTC{until}"
     )
 
@@ -140,13 +134,13 @@ def _remarks(summary: RunSummary, results: RunResults) -> list[str]:
     stops = [
         f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
     ]
-    found = [
+    lines = [
         *remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget),
         *version_remarks(summary.runs),
         *stops,
     ]
-    found += failure_lines(results.attempts, len(results.attempts))
-    return [f"{words[:1].upper()}{words[1:]}." for words in found]
+    lines += failure_lines(results.attempts, len(results.attempts))
+    return [f"{words[:1].upper()}{words[1:]}." for words in lines]
 
 
 def _tiles(summary: RunSummary) -> Markup:
@@ -162,10 +156,10 @@ def _tiles(summary: RunSummary) -> Markup:
         over = f"over {last.tasks:,} of {count_of(summary.overall.counts.tasks, 'task')}"
         tiles.append(tile(f"pass@{last.k}", best, f"{within}; {over}; pass^{last.k} {every}"))
     tiles.append(_counts_tile(summary))
-    for name, found in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
-        if found is not None:
-            mean, _ = measured(found.mean.value, found.mean.interval)
-            tiles.append(tile(f"{name} per attempt", mean, f"{number(found.total)} in all"))
+    for name, amount in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
+        if amount is not None:
+            mean, _ = measured(amount.mean.value, amount.mean.interval)
+            tiles.append(tile(f"{name} per attempt", mean, f"{number(amount.total)} in all"))
     if overall.seconds is not None:
         took, total = overall.seconds.mean, overall.seconds.total
         tiles.append(tile("Time per attempt", duration(took.value), f"{duration(total)} in all"))
@@ -175,6 +169,7 @@ def _tiles(summary: RunSummary) -> Markup:
 def _reward_tile(estimate: Estimate | None) -> Markup:
     if estimate is None:
         return tile("Mean return", NOTHING, "no attempt counts")
+    # At least from 0 to 1, so that usual returns are comparable from page to page.
     scale = (min(0.0, estimate.least), max(1.0, estimate.greatest))
     drawing = None
     if estimate.interval is not None:
@@ -186,6 +181,7 @@ def _rate_tile(rate: Rate | None, pessimistic: Rate | None) -> Markup:
     if rate is None:
         return tile("Success rate", NOTHING, "no attempt counts")
     value, aside = measured(rate.value, rate.interval, as_percent=True)
+    # Where nothing errored, both rates are the same.
     if pessimistic is not None and pessimistic.attempts != rate.attempts:
         strict, _ = measured(pessimistic.value, pessimistic.interval, as_percent=True)
         aside += f"; {strict} with errors as failures"
@@ -219,10 +215,10 @@ def _splits(summary: RunSummary) -> Markup:
     return element("div", plain_table(headings, rows, "By split"), class_="card")
 
 
-def _figure_cells(found: Estimate | Rate | None, *, as_percent: bool) -> tuple[str, str]:
-    if found is None:
+def _figure_cells(figure: Estimate | Rate | None, *, as_percent: bool) -> tuple[str, str]:
+    if figure is None:
         return NOTHING, NOTHING
-    return measured(found.value, found.interval, as_percent=as_percent)
+    return measured(figure.value, figure.interval, as_percent=as_percent)
 
 
 def _metrics(summary: RunSummary) -> Markup:
@@ -241,21 +237,32 @@ def _metrics(summary: RunSummary) -> Markup:
 def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptions) -> Markup:
     def values(of: Sequence[tuple[float | None, Attempt]]) -> list[HistogramValue]:
         return [
-            HistogramValue(float(value), options.succeeded(one)) for value, one in of if value is not None
+            HistogramValue(float(value), options.succeeded(attempt))
+            for value, attempt in of
+            if value is not None
         ]
 
-    tokens = values([(tokens_of(one), one) for one in counted])
+    tokens = values([(tokens_of(attempt), attempt) for attempt in counted])
     return figures(
         (
-            histogram("returns", "Returns", "return", values([(one.episode_return, one) for one in counted])),
+            histogram(
+                "returns",
+                "Returns",
+                "return",
+                values([(attempt.episode_return, attempt) for attempt in counted]),
+            ),
             running_mean(counted, summary.reading.resampling.confidence),
             returns_by_task(summary),
             at_k(summary.overall.at_k),
             stop_reasons(summary),
-            histogram("steps", "Steps", "tool calls", values([(one.steps, one) for one in counted])),
+            histogram(
+                "steps", "Steps", "tool calls", values([(attempt.steps, attempt) for attempt in counted])
+            ),
             histogram("tokens", "Tokens", "tokens read and written", tokens),
-            histogram("seconds", "Time", "seconds", values([(one.seconds, one) for one in counted])),
-            histogram("cost", "Cost", "cost", values([(one.cost, one) for one in counted])),
+            histogram(
+                "seconds", "Time", "seconds", values([(attempt.seconds, attempt) for attempt in counted])
+            ),
+            histogram("cost", "Cost", "cost", values([(attempt.cost, attempt) for attempt in counted])),
         )
     )
 
@@ -286,23 +293,23 @@ def _attempt_columns(
         )
 
     columns: list[Column[Attempt]] = [
-        Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),
-        Column("attempt", lambda one: one.attempt, "number", in_id=True),
-        Column("status", lambda one: one.status.value, "badge"),
-        Column("return", lambda one: one.episode_return, "number"),
+        Column("task", lambda attempt: f"{attempt.split}/{attempt.index}", in_id=True),
+        Column("attempt", lambda attempt: attempt.attempt, "number", in_id=True),
+        Column("status", lambda attempt: attempt.status.value, "badge"),
+        Column("return", lambda attempt: attempt.episode_return, "number"),
         Column("success", success, "badge"),
-        Column("steps", lambda one: one.steps, "number"),
-        Column("penalties", lambda one: one.penalties, "number"),
+        Column("steps", lambda attempt: attempt.steps, "number"),
+        Column("penalties", lambda attempt: attempt.penalties, "number"),
         Column("tokens", tokens_of, "number"),
-        Column("cost", lambda one: one.cost, "number"),
-        Column("seconds", lambda one: round(one.seconds, 3), "number"),
-        Column("stop reason", lambda one: cut(one.stop_reason)),
-        Column("episode", lambda one: one.episode_id and one.episode_id[:SHOWN_DIGITS], "mono"),
-        Column("transcript", lambda one: name_of(one) if name_of(one) in shown else None, "link"),
-        Column("error", lambda one: cut(one.error), "text"),
+        Column("cost", lambda attempt: attempt.cost, "number"),
+        Column("seconds", lambda attempt: round(attempt.seconds, 3), "number"),
+        Column("stop reason", lambda attempt: cut(attempt.stop_reason)),
+        Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:SHOWN_DIGITS], "mono"),
+        Column("transcript", lambda attempt: name_of(attempt) if name_of(attempt) in shown else None, "link"),
+        Column("error", lambda attempt: cut(attempt.error), "text"),
     ]
     if several:
-        columns.append(Column("run", lambda one: one.run_id, "mono", in_id=True))
+        columns.append(Column("run", lambda attempt: attempt.run_id, "mono", in_id=True))
     return columns
 
 
@@ -319,12 +326,12 @@ def run_facts(run: Run) -> Markup:
         ("Started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("Ended", f"{run.ended_at:%Y-%m-%d %H:%M:%S} UTC" if run.ended_at else "not ended"),
     ]
-    known = [
+    settings = [
         *_spread("agent", run.agent),
         *((f"version of {name}", value) for name, value in run.versions.items()),
         *(pair for name, value in run.config.items() for pair in _setting(name, value)),
     ]
-    cards = [element("div", facts(pairs), class_="card") for pairs in (plan, known) if pairs]
+    cards = [element("div", facts(pairs), class_="card") for pairs in (plan, settings) if pairs]
     return element("div", *cards, class_="pair")
 
 
@@ -332,9 +339,9 @@ def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
     if name != OPTIONS_KEY or not isinstance(value, Mapping):
         yield from _spread(name, value)
         return
-    for option, given in cast("Mapping[str, object]", value).items():
+    for option, setting in cast("Mapping[str, object]", value).items():
         if option not in _OWN_LINES:
-            yield from _spread(_OPTIONS.get(option, option), given)
+            yield from _spread(_OPTIONS.get(option, option), setting)
 
 
 def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
@@ -344,7 +351,7 @@ def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         parts = cast("Sequence[object]", value)
         if parts:
-            yield name, ", ".join(part for one in parts for _, part in _spread("", one))
+            yield name, ", ".join(part for item in parts for _, part in _spread("", item))
     elif isinstance(value, bool):
         yield name, "yes" if value else "no"
     elif value is not None:

@@ -22,9 +22,9 @@ MAX_POINTS = 300
 """Points of a running mean."""
 MAX_REASONS = 8
 MAX_NAME = 20
-"""Characters of a reason beside its bar."""
+"""Characters of a reason next to its bar."""
 LABEL_GAP = 18.0
-"""Least distance of two labels, in the drawing's units."""
+"""Minimum distance of two labels, in the drawing's units."""
 _BINS = 20
 _LINE = 30
 """Height of a bar with a name, in the drawing's units."""
@@ -63,16 +63,17 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
     tallies = bins.tally(values)
     low, high = bins.bars[0][0], bins.bars[-1][1]
     drawing = Drawing((low, high), (0.0, max(map(sum, tallies)) * 1.06))
+    # Attempts are whole: 2.5 attempts would be no label.
     whole = [count for count in ticks(*drawing.y) if count == round(count)]
     drawing.axes(label, "attempts", x_ticks=bins.ticks(), y_ticks=whole)
     rows: list[tuple[str, ...]] = []
-    for (start, end, words), (successes, others) in zip(bins.bars, tallies, strict=True):
-        rows.append((words, f"{successes:,}", f"{others:,}"))
-        title_ = f"{words}: {count_of(successes + others, 'attempt')}, {successes:,} of them successes"
+    for (start, end, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
+        rows.append((words, f"{successes:,}", f"{rest:,}"))
+        title_ = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
         if successes:
             drawing.bar((start, end), (0, successes), title_, "success")
-        if others:
-            drawing.bar((start, end), (successes, successes + others), title_, "other")
+        if rest:
+            drawing.bar((start, end), (successes, successes + rest), title_, "other")
     return Plot(
         name,
         title,
@@ -90,7 +91,7 @@ class _Bins:
 
     bars: list[tuple[float, float, str]]
     """Beginning, end and label of each."""
-    places: dict[float, int]
+    positions: dict[float, int]
     """The bar of each value."""
     are_values: bool
     """Whether each bar is for one value and not for a range."""
@@ -99,23 +100,24 @@ class _Bins:
     def of(values: Sequence[float]) -> "_Bins":
         distinct = sorted(set(values))
         gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
+        # Few values, such as 0 and 1: a bar for each, without ranges between them that nothing can be in.
         if distinct[-1] - distinct[0] <= MAX_VALUES * gap:
             half = max(0.44 * gap, 1e-9 * max(1.0, abs(distinct[0]), abs(distinct[-1])))
             bars = [(value - half, value + half, number(value)) for value in distinct]
-            return _Bins(bars, {value: place for place, value in enumerate(distinct)}, are_values=True)
+            return _Bins(bars, {value: index for index, value in enumerate(distinct)}, are_values=True)
         low, high = widened(distinct[0], distinct[-1])
         marks = ticks(low, high, _BINS)
         step = marks[1] - marks[0]
         count = max(1, math.ceil((high - low) / step - 1e-9))
-        edges = [low + step * place for place in range(count + 1)]
-        places = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
+        edges = [low + step * index for index in range(count + 1)]
+        positions = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
         words = [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
-        return _Bins(words, places, are_values=False)
+        return _Bins(words, positions, are_values=False)
 
     def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
         """Return the numbers of successes and others of each bar."""
-        found = Counter((self.places[value.value], value.is_success) for value in values)
-        return [(found[place, True], found[place, False]) for place in range(len(self.bars))]
+        counts = Counter((self.positions[value.value], value.is_success) for value in values)
+        return [(counts[index, True], counts[index, False]) for index in range(len(self.bars))]
 
     def ticks(self) -> list[float] | None:
         """Return the values to label, if there are few bars of one value each."""
@@ -150,8 +152,8 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
         drawing.render("running-mean", "Running mean of the return"),
         ("attempts", "mean", "band"),
         [
-            (f"{int(one):,}", number(mid), between(Interval(bottom, top, "")))
-            for one, mid, bottom, top in points
+            (f"{int(ended):,}", number(mid), between(Interval(bottom, top, "")))
+            for ended, mid, bottom, top in points
         ],
     )
 
@@ -164,7 +166,7 @@ def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, fl
     """
     totals: dict[tuple[str, int], tuple[float, int]] = {}
     total = squares = products = sizes = 0.0
-    found: list[tuple[float, float, float, float]] = []
+    points: list[tuple[float, float, float, float]] = []
     for count, attempt in enumerate(attempts, 1):
         task, reward = (attempt.split, attempt.index), attempt.episode_return or 0.0
         before, size = totals.get(task, (0.0, 0))
@@ -175,20 +177,21 @@ def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, fl
         products += after * (size + 1) - before * size
         sizes += 2 * size + 1
         mean = total / count
+        # Rounding may make a spread of 0 negative.
         spread = max(0.0, squares - 2 * mean * products + mean**2 * sizes)
         half = z * math.sqrt(spread) / count if len(totals) > 1 else 0.0
-        found.append((float(count), mean, mean - half, mean + half))
-    return found
+        points.append((float(count), mean, mean - half, mean + half))
+    return points
 
 
 def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[float, float, float, float]]:
     # The first bands are so wide that they would set the scale.
     start = min(len(points) // 10, 20)
-    kept = points[start:]
-    if len(kept) <= MAX_POINTS:
-        return kept
-    step = (len(kept) - 1) / (MAX_POINTS - 1)
-    return [kept[round(place * step)] for place in range(MAX_POINTS)]
+    shown = points[start:]
+    if len(shown) <= MAX_POINTS:
+        return shown
+    step = (len(shown) - 1) / (MAX_POINTS - 1)
+    return [shown[round(index * step)] for index in range(MAX_POINTS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +217,9 @@ def returns_by_task(summary: RunSummary) -> Plot | None:
     drawing = Drawing((0.0, float(len(ranked))), (low, high), WIDE)
     drawing.axes("tasks, the best first", "mean return", x_ticks=())
     radius = 3.5 if len(ranked) <= MAX_TASKS // 2 else 2.2
-    for place, mark in enumerate(ranked):
-        drawing.whisker(place + 0.5, mark.low, mark.high)
-        drawing.dot(place + 0.5, mark.mean, mark.words, "accent-dot", radius)
+    for index, mark in enumerate(ranked):
+        drawing.whisker(index + 0.5, mark.low, mark.high)
+        drawing.dot(index + 0.5, mark.mean, mark.words, "accent-dot", radius)
     if (overall := summary.overall.reward) is not None:
         drawing.level(overall.value, f"mean {number(overall.value)}")
     return Plot(
@@ -235,12 +238,12 @@ def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
         caption = "Each point is a task, with the interval of its mean return (arrow: beyond the plot)."
         return [_alone(task) for task in tasks], caption
     step = len(tasks) / MAX_TASKS
-    groups = [tasks[round(place * step) : round((place + 1) * step)] for place in range(MAX_TASKS)]
+    groups = [tasks[round(index * step) : round((index + 1) * step)] for index in range(MAX_TASKS)]
     caption = (
         f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; a line reaches from the least to the "
         "greatest return of a group."
     )
-    return [_together(group, round(place * step)) for place, group in enumerate(groups)], caption
+    return [_together(group, round(index * step)) for index, group in enumerate(groups)], caption
 
 
 def _alone(task: TaskFigures) -> TaskMark:
@@ -268,24 +271,24 @@ def _greatest(tasks: Sequence[TaskFigures]) -> float:
     return max(task.greatest for task in tasks if task.greatest is not None)
 
 
-def at_k(found: Sequence[AtK]) -> Plot | None:
+def at_k(figures: Sequence[AtK]) -> Plot | None:
     """Draw pass@k and pass^k over k; `None` for fewer than two k."""
-    if len(found) < 2:  # noqa: PLR2004  (a curve has two points)
+    if len(figures) < 2:  # noqa: PLR2004  (a curve has two points)
         return None
     frame = Frame(right=66)
-    ks = [float(one.k) for one in found]
+    ks = [float(figure.k) for figure in figures]
     drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
     marks = ks if len(ks) <= MAX_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
     drawing.axes(
         "attempts at a task, k", "probability", x_ticks=marks, format_y=lambda share: f"{100 * share:.0f} %"
     )
     curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
-        ("pass@k", "success-line", lambda one: (one.pass_at_k.value, one.pass_at_k.interval)),
-        ("pass^k", "accent", lambda one: (one.pass_hat_k.value, one.pass_hat_k.interval)),
+        ("pass@k", "success-line", lambda figure: (figure.pass_at_k.value, figure.pass_at_k.interval)),
+        ("pass^k", "accent", lambda figure: (figure.pass_hat_k.value, figure.pass_hat_k.interval)),
     )
     lasts: list[float] = []
     for label, style, read in curves:
-        read_all = [(float(one.k), *read(one)) for one in found]
+        read_all = [(float(figure.k), *read(figure)) for figure in figures]
         if all(within is not None for _, _, within in read_all):
             drawing.band([(k, w.low, w.high) for k, _, w in read_all if w is not None], f"band {style}-band")
         drawing.line([(k, value) for k, value, _ in read_all], style)
@@ -293,8 +296,8 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
             words = f"{label[:-1]}{k:.0f}: {percent(value)} ({between(within, as_percent=True)})"
             drawing.dot(k, value, words, f"{style}-dot")
         lasts.append(drawing.at_y(read_all[-1][1]) + 4)
-    for (label, style, _), place in zip(curves, apart(lasts, LABEL_GAP, frame.floor + 4), strict=True):
-        drawing.text(frame.end + 8, place, label, f"series {style}-text")
+    for (label, style, _), height in zip(curves, apart(lasts, LABEL_GAP, frame.floor + 4), strict=True):
+        drawing.text(frame.end + 8, height, label, f"series {style}-text")
     return Plot(
         "at-k",
         "What more attempts gain",
@@ -302,20 +305,20 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
         "attempts that count.",
         drawing.render("at-k", "pass@k and pass^k over k"),
         ("k", "tasks", "pass@k", "interval", "pass^k", "interval", "best return of k", "interval"),
-        [_row_at(one) for one in found],
+        [_row_at(figure) for figure in figures],
     )
 
 
-def _row_at(one: AtK) -> tuple[str, ...]:
+def _row_at(figure: AtK) -> tuple[str, ...]:
     return (
-        str(one.k),
-        f"{one.tasks:,}",
-        percent(one.pass_at_k.value),
-        between(one.pass_at_k.interval, as_percent=True),
-        percent(one.pass_hat_k.value),
-        between(one.pass_hat_k.interval, as_percent=True),
-        number(one.best_of_k.value),
-        between(one.best_of_k.interval),
+        str(figure.k),
+        f"{figure.tasks:,}",
+        percent(figure.pass_at_k.value),
+        between(figure.pass_at_k.interval, as_percent=True),
+        percent(figure.pass_hat_k.value),
+        between(figure.pass_hat_k.interval, as_percent=True),
+        number(figure.best_of_k.value),
+        between(figure.best_of_k.interval),
     )
 
 
@@ -329,8 +332,8 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
     total = sum(count for _, count in reasons)
     frame = Frame(height=16 + _LINE * len(shown), left=150, right=96, top=8, bottom=8)
     drawing = Drawing((0.0, float(max(shown[0][1], rest))), (0.0, float(len(shown))), frame)
-    for place, (reason, count) in enumerate(shown):
-        top = len(shown) - place - 0.22
+    for index, (reason, count) in enumerate(shown):
+        top = len(shown) - index - 0.22
         name = reason if len(reason) <= MAX_NAME else f"{reason[: MAX_NAME - 1]}…"
         words = f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}"
         drawing.bar((0, count), (top - 0.56, top), words, "error" if reason == "error" else "accent-bar")

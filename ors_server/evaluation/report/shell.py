@@ -17,6 +17,8 @@ def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> 
     Its policy allows the page's own style and script by their hashes, and nothing else.
     """
     style, script = asset("page.css"), asset("page.js")
+    # Agents and authors wrote much of the page's text: if some of it got through the escaping, it still
+    # could not load or send anything.
     policy = "; ".join(
         (
             "default-src 'none'",

@@ -20,12 +20,12 @@ def name_of(attempt: Attempt) -> str:
     return f"{ANCHOR}{attempt.run_id}/{attempt.split}/{attempt.index}/{attempt.attempt}"
 
 
-def render_transcripts(transcripts: Sequence[Transcript], known: int) -> Markup:
-    """Return the transcripts in order; `known` is the number of all attempts."""
+def render_transcripts(transcripts: Sequence[Transcript], total: int) -> Markup:
+    """Return the transcripts in order; `total` is the number of all attempts."""
     if not transcripts:
         return element("p", NONE.replace("`", ""), class_="soft")
     note = (
-        f"{len(transcripts):,} of {count_of(known, 'attempt')}: those that failed first, then the lowest "
+        f"{len(transcripts):,} of {count_of(total, 'attempt')}: those that failed first, then the lowest "
         f"returns. Each has at most {MAX_STEPS} steps; ors-server episodes show EPISODE shows all."
     )
     return element(
@@ -35,7 +35,7 @@ def render_transcripts(transcripts: Sequence[Transcript], known: int) -> Markup:
 
 def _transcript(transcript: Transcript) -> Markup:
     attempt = transcript.attempt
-    came = attempt.error or f"return {number(attempt.episode_return)}, {attempt.stop_reason}"
+    outcome = attempt.error or f"return {number(attempt.episode_return)}, {attempt.stop_reason}"
     more = (
         [element("p", f"{count_of(transcript.left_out, 'more step')} not shown.", class_="soft")]
         if transcript.left_out
@@ -43,7 +43,7 @@ def _transcript(transcript: Transcript) -> Markup:
     )
     return element(
         "details",
-        element("summary", f"{attempt.split}/{attempt.index}, attempt {attempt.attempt}: {came}"),
+        element("summary", f"{attempt.split}/{attempt.index}, attempt {attempt.attempt}: {outcome}"),
         element("h4", "Prompt", id=name_of(attempt)),
         preformatted(transcript.prompt),
         *(part for step in transcript.steps for part in _step(step)),
@@ -63,7 +63,7 @@ def preformatted(text: str) -> Markup:
 
 
 def visible(text: str) -> str:
-    """Return a text with bidirectional control characters as escapes, and without other control signs."""
+    """Return a text with bidirectional control characters escaped, and without other control characters."""
     return "".join(
         f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
     )

@@ -50,6 +50,7 @@ class PreparedPool(WorkerPool):
         super()._forget()
         self._changed = threading.Condition()
         self._is_starting = False
+        # Calls that wait for a worker: the error of a failed start goes to one of them.
         self._waiting = 0
         self._failure: Exception | None = None
 
@@ -61,6 +62,8 @@ class PreparedPool(WorkerPool):
                 while not self._idle:
                     self._start_another()
                     self._changed.wait()
+                    # One waiting call gets the error; the next one that waits starts another worker and gets
+                    # its own.
                     failure, self._failure = self._failure, None
                     if failure is not None:
                         raise failure
@@ -97,6 +100,7 @@ class PreparedPool(WorkerPool):
                 self._starting.discard(worker)
                 if failure is None:
                     self._idle.append(worker)
+            # A failed start in the background is not kept for a call that comes much later.
             self._failure = failure if self._waiting else None
             self._changed.notify_all()
         if worker is not None and failure is not None:

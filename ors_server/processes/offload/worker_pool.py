@@ -17,7 +17,7 @@ from ors_server.processes.offload.worker_program import find
 _A = TypeVarTuple("_A")
 _R = TypeVar("_R")
 _DEFAULT = OffloadLimits()
-_LEAST, _MOST = 4, 8
+_MIN_WORKERS, _MAX_WORKERS = 4, 8
 _END_SECONDS = 2.0
 SHORT = 65_536
 """Bytes or characters that a function of linear time may process on the event loop."""
@@ -49,7 +49,8 @@ class WorkerPool:
     def __init__(self, size: int | None = None, variables: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; the default size is the number of processors, from 4 to 8."""
         self._variables = variables
-        self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
+        self._size = size or max(_MIN_WORKERS, min(_MAX_WORKERS, os.cpu_count() or 1))
+        # A limiter belongs to one event loop, and several loops may use the pool.
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
         self._forget()
 
@@ -85,7 +86,11 @@ class WorkerPool:
         worker_call = _worker_call(function, arguments, limits)
         try:
             answer: _R = await anyio.to_thread.run_sync(
-                self._perform, worker_call, abandon_on_cancel=True, limiter=self._turns()
+                # The abandoned thread ends by itself, once `cancel` has killed its worker.
+                self._perform,
+                worker_call,
+                abandon_on_cancel=True,
+                limiter=self._turns(),
             )
         except anyio.get_cancelled_exc_class():
             worker_call.cancel()
@@ -116,11 +121,14 @@ class WorkerPool:
 
     def _perform(self, worker_call: WorkerCall) -> Any:
         self._forget_parents()
+        # Callers in threads are limited here, those in event loops by the limiter, so that they hold no
+        # thread.
         with self._places:
             worker = self._take()
             is_usable = False
             try:
                 answer = worker.ask(worker_call)
+                # After any error in between, the worker's state is unknown, and it is ended.
                 is_usable = not worker.is_worn
             finally:
                 self._give_back(worker, is_usable=is_usable)
@@ -136,11 +144,13 @@ class WorkerPool:
             worker = self._idle.pop()
         except IndexError:
             worker = self._start()
+        # Listed while it runs, so that the exit of this process can kill it.
         self._busy.add(worker)
         return worker
 
     def _start(self) -> WorkerProcess:
         if not self._is_registered:
+            # At the first start, because importing the package must have no effects.
             self._is_registered = True
             atexit.register(self._close_all)
         try:
@@ -157,6 +167,7 @@ class WorkerPool:
             worker.close()
 
     def _close_idle(self) -> None:
+        # Killed, because closing one would wait for its import.
         for worker in tuple(self._starting):
             worker.kill()
         while self._idle:

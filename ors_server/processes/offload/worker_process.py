@@ -4,7 +4,9 @@ import os
 import pickle
 import secrets
 import select
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -51,6 +53,7 @@ class WorkerCall:
         """Its answer repeats it, so that no other text of the worker is taken for the answer."""
         self.is_cancelled = False
         self._worker: WorkerProcess | None = None
+        # A call is cancelled by another thread than the one that runs it.
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
@@ -82,7 +85,7 @@ class WorkerCall:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker wrote about one call."""
+    """A worker's answer to one call."""
 
     outcome: int
     value: bytes
@@ -99,22 +102,38 @@ class WorkerAnswer:
             raise OverMemoryError(f"it takes more than {self.limits.memory_bytes} bytes of memory")
         if self.outcome == OVER_RESULT:
             raise OverLimitError(f"its result has more than {self.limits.result_bytes} bytes")
-        found: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
+        result: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
         if self.outcome == RAISED:
-            raise found
-        return found
+            raise result
+        return result
 
 
 class WorkerProcess:
-    """A process that runs one call at a time."""
+    """A process that runs one call at a time.
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+    It runs in a folder that is made for it and removed when it ends, so that a function that writes files
+    where it runs leaves none in the folder of this process.
+    """
+
+    def __init__(self, variables: Mapping[str, str] | None = None, folder: str | None = None) -> None:
         """Start it; raises `OSError` if that is not possible.
 
         Args:
             variables: Environment variables besides those that every worker gets.
+            folder: The folder in which it runs, which is kept; by default a temporary one, or that of this
+                process where no temporary folder can be made.
         """
-        self._child = ChildProcess(worker_command(_MODULE), variables=worker_variables(variables))
+        self._temporary = "" if folder else _make_folder()
+        try:
+            # The worker removes its folder, too, because this process may be killed before it does so.
+            self._child = ChildProcess(
+                worker_command(_MODULE, self._temporary),
+                variables=worker_variables(variables),
+                folder=folder or self._temporary or None,
+            )
+        except OSError:
+            self._remove_folder()
+            raise
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 
@@ -125,21 +144,25 @@ class WorkerProcess:
             OverLimitError: It exceeded a limit, and the worker was killed for it.
             WorkerLostError: There is no answer, and the input is not the reason.
         """
+        # One deadline for sending, working and receiving together.
         deadline = time.monotonic() + worker_call.limits.wall_seconds
         worker_call.begin(self)
         try:
+            # Sending fails if the worker has ended, and its status says why.
             if not all(self._send(piece, deadline) for piece in worker_call.packed()):
                 raise self._explain_end(worker_call)
             if (header := self._receive(ANSWER.size, deadline)) is None:
                 raise self._explain_end(worker_call)
             number, outcome, mebibytes, length = ANSWER.unpack(header)
             longest = max(worker_call.limits.result_bytes, MAX_ERROR_BYTES)
+            # A library in C may print to any descriptor: only the answer to this very call counts.
             if number != worker_call.number or outcome > OVER_RESULT or length > longest:
                 raise WorkerDiedError("a worker process wrote something else than an answer, so it is ended")
             if (value := self._receive(length, deadline)) is None:
                 raise self._explain_end(worker_call)
         finally:
             worker_call.end()
+        # Freed memory seldom returns to the system: a worker that grew stays large.
         self.is_worn = outcome == OVER_MEMORY or mebibytes > _MAX_MEBIBYTES
         return WorkerAnswer(outcome, value, worker_call.limits)
 
@@ -150,7 +173,14 @@ class WorkerProcess:
 
     def close(self, patience: float = 0.0) -> None:
         """End it, and kill it after `patience` seconds."""
-        self._child.end(patience)
+        try:
+            self._child.end(patience)
+        finally:
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _send(self, data: bytes, deadline: float) -> bool:
         """Write everything; return whether the worker still runs."""
@@ -188,9 +218,11 @@ class WorkerProcess:
             )
 
     def _explain_end(self, worker_call: WorkerCall) -> Exception:
+        # A closed pipe is seen a little before the process has ended.
         status = self._child.wait(_END_SECONDS)
         if status is None:
             return WorkerDiedError("a worker process closed its pipe")
+        # The default action of the worker's processor timer; see `_limited` in its program.
         if status == -signal.SIGPROF:
             return OverCpuError(
                 f"it takes more than {worker_call.limits.cpu_seconds:g} seconds of the processor"
@@ -199,3 +231,11 @@ class WorkerProcess:
             return CrashedError(f"the interpreter crashed over it: {signal.Signals(-status).name}")
         how = f"with status {status}" if status >= 0 else f"by signal {-status}"
         return WorkerDiedError(f"a worker process was ended {how}")
+
+
+def _make_folder() -> str:
+    """Return a new folder; empty where none can be made, as in a container that is read-only."""
+    try:
+        return tempfile.mkdtemp(prefix="ors-worker-")
+    except OSError:
+        return ""

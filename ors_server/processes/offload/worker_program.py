@@ -1,8 +1,8 @@
 """The program of a worker process: reads calls one after another, and answers each.
 
 A call is a header, the function's path and the pickled arguments; an answer is a header, which has the
-random number of its call, and a pickled value. The input ends with the caller's process, and the worker with
-it, whatever it is doing.
+random number of its call, and a pickled value. The input ends with the caller's process, and the worker ends
+with it, even in the middle of a call; the temporary folder in which it runs is removed then.
 """
 
 import contextlib
@@ -10,13 +10,14 @@ import importlib
 import os
 import pickle
 import resource
+import shutil
 import signal
 import struct
 import sys
 import threading
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 CALL = struct.Struct("!QdQQII")
 """Number, processor seconds, bytes of memory, bytes of the result, lengths of the path and the arguments."""
@@ -26,13 +27,14 @@ MAX_ERROR_BYTES = 1 << 16
 """Bytes of a pickled error; of a longer one, the message is kept."""
 RETURNED, RAISED, OVER_MEMORY, OVER_RESULT = range(4)
 MARK = "ORS_CHILD"
-"""Variable that tells what a worker started from other processes."""
+"""Variable that marks the processes that a worker started."""
 NICENESS = 5
 """Lets the server's event loop run before its workers."""
 
 
 def main() -> None:
-    """Serve calls until the input ends."""
+    """Serve calls until the input ends; the argument is the folder to remove then, empty if there is none."""
+    folder = sys.argv[2]
     calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -42,15 +44,21 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     inbox: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
     busy = threading.Event()
-    threading.Thread(target=_listen, args=(calls, inbox, busy), daemon=True).start()
+    threading.Thread(target=_listen, args=(calls, inbox, busy, folder), daemon=True).start()
     while (call := inbox.get()) is not None:
         number, *rest = call
         outcome, value = _answer(*rest)
         busy.clear()
-        _write(output, ANSWER.pack(number, outcome, _peak_mebibytes(), len(value)) + value)
+        try:
+            _write(output, ANSWER.pack(number, outcome, _peak_mebibytes(), len(value)) + value)
+        except BrokenPipeError:
+            _leave(folder)
+    _remove(folder)
 
 
-def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event) -> None:
+def _listen(
+    calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event, folder: str
+) -> None:
     while header := calls.read(CALL.size):
         if len(header) < CALL.size:
             break
@@ -60,8 +68,19 @@ def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy:
         inbox.put(call)
     if busy.is_set():
         kill_started()
-        os._exit(1)  # the caller has ended
+        _leave(folder)  # the caller has ended
     inbox.put(None)
+
+
+def _leave(folder: str) -> NoReturn:
+    """End this program at once, whatever its threads do."""
+    _remove(folder)
+    os._exit(1)
+
+
+def _remove(folder: str) -> None:
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def kill_started() -> None:
@@ -75,16 +94,16 @@ def kill_started() -> None:
 
 
 def _answer(limits: list[Any], path: str, arguments: bytes) -> tuple[int, bytes]:
-    cpu_seconds, memory, most = limits
+    cpu_seconds, memory, result_bytes = limits
     try:
         function = find(path)
         with _limited(cpu_seconds, memory):
             value = pickle.dumps(function(*pickle.loads(arguments)), pickle.HIGHEST_PROTOCOL)  # noqa: S301  (our own)
     except MemoryError:
         return OVER_MEMORY, b""
-    except Exception as error:  # noqa: BLE001  (whatever it raises is for the caller)
+    except Exception as error:  # noqa: BLE001  (its errors are the caller's)
         return RAISED, _pickled_error(error)
-    return (RETURNED, value) if len(value) <= most else (OVER_RESULT, b"")
+    return (RETURNED, value) if len(value) <= result_bytes else (OVER_RESULT, b"")
 
 
 def load(module: str) -> None:
@@ -95,16 +114,17 @@ def load(module: str) -> None:
 def find(path: str) -> Callable[..., Any]:
     """Return the function of a path, `module:function`."""
     module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
+    attribute: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    function: Callable[..., Any] = found
+        attribute = getattr(attribute, part)
+    function: Callable[..., Any] = attribute
     return function
 
 
 @contextlib.contextmanager
 def _limited(cpu_seconds: float, memory: int) -> Generator[None]:
     """Limit the processor time and the memory of the block."""
+    # Only the soft limit is changed, so it can be raised again after the call.
     before = resource.getrlimit(resource.RLIMIT_AS)
     _bound_memory(memory, before[1])
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, even inside a function in C
@@ -123,14 +143,14 @@ def _bound_memory(soft: int, hard: int) -> None:
 
 def _pickled_error(error: Exception) -> bytes:
     try:
-        made = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
-        pickle.loads(made)  # noqa: S301  (it may be one that can be written and not read)
-        is_readable = len(made) <= MAX_ERROR_BYTES
-    except Exception:  # noqa: BLE001  (a class with a constructor of its own)
-        is_readable, made = False, b""
+        pickled = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(pickled)  # noqa: S301  (it may be one that can be written and not read)
+        is_readable = len(pickled) <= MAX_ERROR_BYTES
+    except Exception:  # noqa: BLE001  (its constructor may require other arguments)
+        is_readable, pickled = False, b""
     if not is_readable:
-        made = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"[:2000]))
-    return made
+        pickled = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"[:2000]))
+    return pickled
 
 
 def _peak_mebibytes() -> int:
@@ -148,8 +168,5 @@ def _peak_mebibytes() -> int:
 
 def _write(output: int, data: bytes) -> None:
     left = memoryview(data)
-    try:
-        while left:
-            left = left[os.write(output, left) :]
-    except BrokenPipeError:
-        os._exit(1)
+    while left:
+        left = left[os.write(output, left) :]

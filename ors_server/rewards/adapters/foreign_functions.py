@@ -22,10 +22,10 @@ def own_reward(reward: object) -> Reward:
 
 
 def demand_number(result: RewardResult, name: str) -> float:
-    """Return the number of a result, for a package that cannot express that there is none.
+    """Return the number of a result, for a package that cannot express "not judged".
 
     Raises:
-        NoRewardError: If there is none; the message has the status and the reason.
+        NoRewardError: If the result has no number; the message has the status and the reason.
     """
     if result.reward is None:
         raise NoRewardError(f"{name} has no reward ({result.status.value}): {result.reason}")
@@ -50,10 +50,10 @@ def take(fields: dict[str, Any], who: str, *names: str) -> Any:
     Raises:
         RewardFieldError: If none is present.
     """
-    found = [fields.pop(name) for name in names if name in fields]
-    if not found:
+    values = [fields.pop(name) for name in names if name in fields]
+    if not values:
         raise RewardFieldError(f"{who} needs {' or '.join(names)}, got {', '.join(fields) or 'no fields'}")
-    return found[0]
+    return values[0]
 
 
 def accept(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def accept(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[s
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(available)
-    return {one.name: available[one.name] for one in parameters if one.name in available}
+    return {
+        parameter.name: available[parameter.name] for parameter in parameters if parameter.name in available
+    }
 
 
 def is_async(function: Any) -> bool:
@@ -99,12 +101,12 @@ def adapt(
         name: The reward's name; the function's by default.
     """
 
-    async def read_later(given: Awaitable[Any]) -> RewardResult:
-        return read(await given)
+    async def read_later(pending: Awaitable[Any]) -> RewardResult:
+        return read(await pending)
 
     def judge(**fields: Any) -> Any:
-        given = function(**arguments(fields))
-        return read_later(given) if inspect.isawaitable(given) else read(given)
+        raw = function(**arguments(fields))
+        return read_later(raw) if inspect.isawaitable(raw) else read(raw)
 
     async def judge_later(**fields: Any) -> RewardResult:
         return await read_later(function(**arguments(fields)))

@@ -39,18 +39,18 @@ def as_inspect(reward: object) -> Any:
         ImportError: If `inspect_ai` is not installed.
         RewardDefinitionError: If it compares the rollouts of a task: Inspect scores one sample at a time.
     """
-    theirs: Any = import_module("inspect_ai.scorer")
-    asked = demand_single(own_reward(reward), "Inspect")
+    scorers: Any = import_module("inspect_ai.scorer")
+    resolved = demand_single(own_reward(reward), "Inspect")
 
     def make() -> Any:
         async def judge(state: Any, target: Any) -> Any:
-            (result,) = await judge_together(asked, [_row(state, target)])
-            return _score(theirs.Score, result, str(state.output.completion))
+            (result,) = await judge_together(resolved, [_row(state, target)])
+            return _score(scorers.Score, result, str(state.output.completion))
 
         return judge
 
-    metrics = [theirs.mean(), theirs.stderr()]
-    return theirs.scorer(metrics=metrics, name=asked.name)(make)()
+    metrics = [scorers.mean(), scorers.stderr()]
+    return scorers.scorer(metrics=metrics, name=resolved.name)(make)()
 
 
 def from_inspect(
@@ -86,7 +86,7 @@ def from_inspect(
 def _row(state: Any, target: Any) -> dict[str, Any]:
     golds = list(target)
     usage, response = state.output.usage, str(state.output.completion)
-    others = {
+    columns = {
         "prediction": response,
         **({} if usage is None else {"length": usage.output_tokens}),
         **dict(state.metadata or {}),
@@ -95,7 +95,7 @@ def _row(state: Any, target: Any) -> dict[str, Any]:
         "target": golds,
         "answer": golds[0] if len(golds) == 1 else golds,
     }
-    fields = conversation_fields(None, list(state.messages), others)
+    fields = conversation_fields(None, list(state.messages), columns)
     return {**fields, "prompt": state.input_text, "final_response": response}
 
 
@@ -140,7 +140,7 @@ def _result(score: Any, key: str | None, who: str) -> RewardResult:
     if score is None:
         return RewardResult.without(RewardStatus.ERROR, f"{who} returned no score")
     why = ": ".join(text for text in (score.reason, score.explanation) if text) or "without a reason"
-    value, extras = _picked(score.value, key, who)
+    value, extras = _pick_value(score.value, key, who)
     if isinstance(value, float) and math.isnan(value):
         return RewardResult.without(RewardStatus.ERROR, f"{who} left the sample unscored: {why}", extras)
     if isinstance(value, str):
@@ -152,7 +152,7 @@ def _result(score: Any, key: str | None, who: str) -> RewardResult:
     return RewardResult.from_raw(value).with_extras({**extras, **(score.metadata or {})})
 
 
-def _picked(value: Any, key: str | None, who: str) -> tuple[Any, dict[str, Any]]:
+def _pick_value(value: Any, key: str | None, who: str) -> tuple[Any, dict[str, Any]]:
     if not isinstance(value, Mapping):
         return value, {}
     whole = dict(cast("Mapping[str, Any]", value))

@@ -36,20 +36,20 @@ def as_openreward(
     """Make an async function that judges and returns a tool's output, which ends the episode.
 
     Its keywords are the reward's fields, and `text`, which the agent reads (by default only whether the
-    answer could be judged). The output's reward is `None` if there is none; its metadata are the extras,
+    answer could be judged). The output's reward is `None` if nothing was judged; its metadata are the extras,
     `reward_status`, and `reward_reason` if there is one.
 
     Raises:
         ImportError: If the package is not installed.
     """
-    theirs: Any = import_module(package)
-    asked = own_reward(reward)
+    toolkit: Any = import_module(package)
+    resolved = own_reward(reward)
 
     async def judge(*, text: str | None = None, **fields: Any) -> Any:
-        (result,) = await judge_together(asked, [fields])
+        (result,) = await judge_together(resolved, [fields])
         default = "The answer was judged." if result.reward is not None else "The answer could not be judged."
-        block = theirs.TextBlock(text=default if text is None else text)
-        return theirs.ToolOutput(
+        block = toolkit.TextBlock(text=default if text is None else text)
+        return toolkit.ToolOutput(
             blocks=[block], metadata=_metadata(result), reward=result.reward, finished=True
         )
 
@@ -68,22 +68,29 @@ def as_score_group(
         ImportError: If the package is not installed.
         NoRewardError: From the function, if there is no reward for a candidate.
     """
-    theirs: Any = import_module(package)
-    asked = own_reward(reward)
+    toolkit: Any = import_module(package)
+    resolved = own_reward(reward)
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
         rows = [
-            conversation_fields(None, list(map(_as_message, candidate.messages)), task)
+            conversation_fields(
+                None,
+                [
+                    {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
+                    for message in candidate.messages
+                ],
+                task,
+            )
             for candidate in candidates
         ]
-        if is_group_reward(asked):
-            judged = [row["trajectory"] for row in rows]
-            results = list(await evaluate_group(asked, judged, task))
+        if is_group_reward(resolved):
+            trajectories = [row["trajectory"] for row in rows]
+            results = list(await evaluate_group(resolved, trajectories, task))
         else:
-            results = await judge_together(asked, rows)
+            results = await judge_together(resolved, rows)
         return [
-            theirs.GroupScore(reward=demand_number(result, asked.name), metadata=_metadata(result))
+            toolkit.GroupScore(reward=demand_number(result, resolved.name), metadata=_metadata(result))
             for result in results
         ]
 
@@ -108,14 +115,14 @@ def from_openreward(
     """
     who = name or name_of(function)
 
-    def read(given: Any) -> RewardResult:
-        if given is None or isinstance(given, int | float):
-            return read_number(given, who)
-        output = getattr(given, "root", given)  # what the package makes of a call
+    def read(raw: Any) -> RewardResult:
+        if raw is None or isinstance(raw, int | float):
+            return read_number(raw, who)
+        output = getattr(raw, "root", raw)  # what the package makes of a call
         output = getattr(output, "output", output)
         if not hasattr(output, "reward"):
             raise RewardValueError(
-                f"expected a number or an object with a reward from {who}, got a {type(given).__name__}"
+                f"expected a number or an object with a reward from {who}, got a {type(raw).__name__}"
             )
         extras: Mapping[str, Any] = output.metadata or {}
         return read_number(output.reward, who).with_extras(dict(extras))
@@ -126,11 +133,6 @@ def from_openreward(
 def _metadata(result: RewardResult) -> dict[str, Any]:
     shown = {**plain(dict(result.extras)), "reward_status": result.status.value}
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
-
-
-def _as_message(message: Any) -> dict[str, Any]:
-    """Return a message of either package with its blocks, tool calls and results among them."""
-    return {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
 
 
 def _as_block(block: Any) -> dict[str, Any]:

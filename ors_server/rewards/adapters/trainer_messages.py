@@ -11,7 +11,7 @@ def as_chat(value: Any, role: str) -> Any:
     return [{"role": role, "content": value}] if isinstance(value, str) else value
 
 
-def conversation_fields(prompt: object, completion: object, others: Mapping[str, Any]) -> dict[str, Any]:
+def conversation_fields(prompt: object, completion: object, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Make the fields of one judgement.
 
     Args:
@@ -20,18 +20,18 @@ def conversation_fields(prompt: object, completion: object, others: Mapping[str,
 
     Returns:
         `prompt` and `completion` unchanged; `final_response`, the text of the last answer (also as
-        `prediction`, AgentFly's name, unless a field has it); `trajectory`, with `others` as its metadata;
-        and `others`.
+        `prediction`, AgentFly's name, unless a field has it); `trajectory`, with `columns` as its metadata;
+        and `columns`.
 
     Raises:
         RewardFieldError: A shape, a role, a type or a key is not understood.
     """
     trajectory = from_messages(completion, prompt)
-    trajectory.metadata = dict(others)
+    trajectory.metadata = dict(columns)
     response = last_message(played_messages(trajectory))
     return {
         "prediction": response,
-        **others,
+        **columns,
         "prompt": prompt,
         "completion": completion,
         "final_response": response,

@@ -52,8 +52,8 @@ def as_trl(
             names. A column that is named here wins over `ids` and `length`.
         fields: Fields of every judgement, such as `{"max_len": 1024}`; they win over columns.
     """
-    asked = own_reward(reward)
-    kind = _LaterJudge if asked.is_async else _Judge
+    resolved = own_reward(reward)
+    kind = _LaterJudge if resolved.is_async else _Judge
     return kind(reward, dict(columns or {}), dict(fields or {}))
 
 
@@ -62,29 +62,29 @@ class _Judge:
 
     def __init__(self, reward: object, columns: Mapping[str, str], fields: Mapping[str, Any]) -> None:
         self._given = (reward, columns, fields)
-        self._asked = own_reward(reward)
+        self._reward = own_reward(reward)
         self._columns = columns
         self._fields = fields
-        self.__name__ = self.__qualname__ = self._asked.name
-        self.__doc__ = self._asked.function.__doc__
+        self.__name__ = self.__qualname__ = self._reward.name
+        self.__doc__ = self._reward.function.__doc__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), self._given)
 
-    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
-        rows = self._rows(prompts, completions, given)
-        if is_group_reward(self._asked):
-            return self._numbers(score_groups(self._asked, rows), given)
-        return self._numbers([score(self._asked, None, **row) for row in rows], given)
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> Any:
+        rows = self._rows(prompts, completions, columns)
+        if is_group_reward(self._reward):
+            return self._numbers(score_groups(self._reward, rows), columns)
+        return self._numbers([score(self._reward, None, **row) for row in rows], columns)
 
     def _rows(
-        self, prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any]
+        self, prompts: Sequence[Any], completions: Sequence[Any], dataset_columns: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         columns: dict[str, Sequence[Any]] = {}
-        for name, values in given.items():
+        for name, values in dataset_columns.items():
             if isinstance(values, list | tuple) and len(cast("Sequence[Any]", values)) == len(completions):
                 columns[self._columns.get(name, name)] = cast("Sequence[Any]", values)
-        counted = _tokens(given.get(TOKENS), len(completions))
+        counted = _tokens(dataset_columns.get(TOKENS), len(completions))
         for name in set(counted) - set(self._columns.values()):
             columns[name] = counted[name]
         return [
@@ -94,23 +94,23 @@ class _Judge:
             for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
         ]
 
-    def _numbers(self, results: Sequence[RewardResult], given: Mapping[str, Any]) -> list[float | None]:
-        log_metric: Any = given.get("log_metric")
+    def _numbers(self, results: Sequence[RewardResult], columns: Mapping[str, Any]) -> list[float | None]:
+        log_metric: Any = columns.get("log_metric")
         if callable(log_metric):
             for name, value in _metrics(results).items():
                 log_metric(name, value)
-        log_extra: Any = given.get("log_extra")
+        log_extra: Any = columns.get("log_extra")
         if callable(log_extra) and any(result.reason for result in results):
             log_extra(f"{self.__name__} reason", [result.reason or "" for result in results])
         return [result.reward for result in results]
 
 
 class _LaterJudge(_Judge):
-    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
-        rows = self._rows(prompts, completions, given)
-        if is_group_reward(self._asked):
-            return self._numbers(await evaluate_groups(self._asked, rows), given)
-        return self._numbers(await judge_together(self._asked, rows), given)
+    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> Any:
+        rows = self._rows(prompts, completions, columns)
+        if is_group_reward(self._reward):
+            return self._numbers(await evaluate_groups(self._reward, rows), columns)
+        return self._numbers(await judge_together(self._reward, rows), columns)
 
 
 def from_trl(
@@ -142,8 +142,8 @@ def from_trl(
         columns = {name: [value] for name, value in fields.items()}
         return accept(function, {"prompts": [prompt], "completions": [completion], **columns})
 
-    def read(given: Any) -> RewardResult:
-        numbers = list(given)
+    def read(returned: Any) -> RewardResult:
+        numbers = list(returned)
         if len(numbers) != 1:
             raise RewardValueError(f"expected one reward for one completion from {who}, got {len(numbers)}")
         return read_number(numbers[0], who)
@@ -154,8 +154,8 @@ def from_trl(
 def _tokens(ids: Any, size: int) -> dict[str, list[Any]]:
     if not isinstance(ids, list | tuple) or len(cast("Sequence[Any]", ids)) != size:
         return {}
-    listed = [list(one) for one in cast("Sequence[Any]", ids)]
-    return {"ids": listed, "length": [len(one) for one in listed]}
+    listed = [list(ids_of_completion) for ids_of_completion in cast("Sequence[Any]", ids)]
+    return {"ids": listed, "length": [len(ids_of_completion) for ids_of_completion in listed]}
 
 
 def _metrics(results: Sequence[RewardResult]) -> dict[str, float]:

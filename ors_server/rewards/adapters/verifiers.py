@@ -46,11 +46,11 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     Raises:
         NoRewardError: From the function, if there is no reward.
     """
-    asked = own_reward(reward)
+    resolved = own_reward(reward)
 
     async def judge(**named: Any) -> float:
-        (result,) = await judge_together(asked, [_row(named)])
-        return _number(result, asked.name, named.get("state"))
+        (result,) = await judge_together(resolved, [_row(named)])
+        return _number(result, resolved.name, named.get("state"))
 
     async def judge_group(**named: Any) -> list[float]:
         lists = {name: named[name] for name in _GROUP_NAMES if named.get(name) is not None}
@@ -60,16 +60,16 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
             _row({**_columns(states[at]), **{name[:-1]: values[at] for name, values in lists.items()}})
             for at in range(size)
         ]
-        results = await evaluate_groups(asked, rows)
-        return [_number(result, asked.name, state) for result, state in zip(results, states, strict=True)]
+        results = await evaluate_groups(resolved, rows)
+        return [_number(result, resolved.name, state) for result, state in zip(results, states, strict=True)]
 
-    is_of_groups = is_group_reward(asked)
-    made: Any = judge_group if is_of_groups else judge
-    made.__name__ = made.__qualname__ = asked.name
+    is_of_groups = is_group_reward(resolved)
+    wrapped: Any = judge_group if is_of_groups else judge
+    wrapped.__name__ = wrapped.__qualname__ = resolved.name
     names, rest = (_GROUP_NAMES, []) if is_of_groups else (_NAMES, [_REST])
     optional = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    made.__signature__ = inspect.Signature([*optional, *rest])
-    return cast("Callable[..., Awaitable[Any]]", made)
+    wrapped.__signature__ = inspect.Signature([*optional, *rest])
+    return cast("Callable[..., Awaitable[Any]]", wrapped)
 
 
 def _number(result: RewardResult, name: str, state: object) -> float:
@@ -117,38 +117,38 @@ def from_verifiers(
 
 
 def _row(named: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in named.items() if value is not None}
-    trace, info = given.pop("trace", None), given.get("info")
-    others = {
-        **_tokens(given.get("state")),
+    arguments = {name: value for name, value in named.items() if value is not None}
+    trace, info = arguments.pop("trace", None), arguments.get("info")
+    columns = {
+        **_tokens(arguments.get("state")),
         **(cast("Mapping[str, Any]", info) if isinstance(info, Mapping) else {}),
-        **_data(given.get("task")),
-        **given,
+        **_data(arguments.get("task")),
+        **arguments,
     }
-    prompt, completion = others.pop("prompt", None), others.pop("completion", None)
+    prompt, completion = columns.pop("prompt", None), columns.pop("completion", None)
     if trace is None:
-        return conversation_fields(prompt, completion, others)
-    fields = conversation_fields(None, list(trace.messages), others)
+        return conversation_fields(prompt, completion, columns)
+    fields = conversation_fields(None, list(trace.messages), columns)
     return {**fields, "prompt": prompt, "final_response": str(trace.last_reply)}
 
 
 def _columns(state: object) -> Mapping[str, Any]:
     """Return the data set's columns, which a function of groups finds only in the state."""
-    given: Any = cast("Mapping[str, Any]", state).get("input") if isinstance(state, Mapping) else None
-    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    columns: Any = cast("Mapping[str, Any]", state).get("input") if isinstance(state, Mapping) else None
+    return cast("Mapping[str, Any]", columns) if isinstance(columns, Mapping) else {}
 
 
 def _tokens(state: object) -> dict[str, Any]:
     """Return the tokens of a rollout's completions, if its state has those of every turn."""
     turns: Any = cast("Mapping[str, Any]", state).get("trajectory") if isinstance(state, Mapping) else None
     listed = cast("Sequence[Any]", turns) if isinstance(turns, list | tuple) else ()
-    found: list[Any] = []
+    ids: list[Any] = []
     for turn in listed:
         tokens: Any = cast("Mapping[str, Any]", turn).get("tokens") if isinstance(turn, Mapping) else None
         if not isinstance(tokens, Mapping) or "completion_ids" not in tokens:
             return {}
-        found += cast("Mapping[str, Any]", tokens)["completion_ids"]
-    return {"ids": found, "length": len(found)} if listed else {}
+        ids += cast("Mapping[str, Any]", tokens)["completion_ids"]
+    return {"ids": ids, "length": len(ids)} if listed else {}
 
 
 def _data(task: object) -> Mapping[str, Any]:

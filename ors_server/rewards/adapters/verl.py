@@ -1,7 +1,7 @@
 """verl: a function of solution and ground truth returns a number, or a mapping with `score`.
 
-Source: the reward managers of verl 0.9.1. verl cannot express "not judged": it pays whatever is returned. So
-a reward of this library without a number raises there, with the reason.
+Source: the reward managers of verl 0.9.1. verl cannot express "not judged": it pays any number that is
+returned. So a reward of this library without a number raises there, with the reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
     there, does not replace the ground truth.
 
     Args:
-        extras: Names of extras that are returned beside the score. Every result must have them all: verl
+        extras: Names of extras that are returned with the score. Every result must have them all: verl
             keeps one column for each. Without any, a bare number is returned.
 
     Raises:
@@ -43,24 +43,24 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
         NoRewardError: From the function, if there is no reward.
         RewardValueError: From the function, if one of the extras is missing.
     """
-    asked = demand_single(own_reward(reward), "verl")
+    resolved = demand_single(own_reward(reward), "verl")
 
     def compute_score(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> Any:
         row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
-        return _shape(score(asked, None, **row), asked.name, extras)
+        return _shape(score(resolved, None, **row), resolved.name, extras)
 
     async def compute_score_later(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> Any:
         row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
-        (result,) = await judge_together(asked, [row])
-        return _shape(result, asked.name, extras)
+        (result,) = await judge_together(resolved, [row])
+        return _shape(result, resolved.name, extras)
 
-    made: Any = compute_score_later if asked.is_async else compute_score
-    made.__name__ = made.__qualname__ = asked.name
-    return cast("VerlReward", made)
+    wrapped: Any = compute_score_later if resolved.is_async else compute_score
+    wrapped.__name__ = wrapped.__qualname__ = resolved.name
+    return cast("VerlReward", wrapped)
 
 
 def from_verl(
@@ -91,29 +91,29 @@ def from_verl(
         named["extra_info"] = fields.pop("extra_info", fields)
         return accept(function, named)
 
-    def read(given: Any) -> RewardResult:
-        if not isinstance(given, Mapping):
-            return read_number(given, who)
-        whole = cast("Mapping[str, Any]", given)
+    def read(raw: Any) -> RewardResult:
+        if not isinstance(raw, Mapping):
+            return read_number(raw, who)
+        whole = cast("Mapping[str, Any]", raw)
         if "score" not in whole:
             raise RewardValueError(
                 f"expected a mapping with score from {who}, got the keys {', '.join(whole)}"
             )
-        others = {key: value for key, value in whole.items() if key != "score"}
-        return read_number(whole["score"], who).with_extras(others)
+        extras = {key: value for key, value in whole.items() if key != "score"}
+        return read_number(whole["score"], who).with_extras(extras)
 
     return adapt(function, arguments, read, name, range)
 
 
-def _row(source: str, solution: str, gold: Any, others: Mapping[str, Any]) -> dict[str, Any]:
+def _row(source: str, solution: str, gold: Any, extra_info: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "prediction": solution,
-        **others,
+        **extra_info,
         "data_source": source,
         "final_response": solution,
         "ground_truth": gold,
         "answer": gold,
-        "extra_info": dict(others),
+        "extra_info": dict(extra_info),
     }
 
 

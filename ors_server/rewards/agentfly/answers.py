@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: bool = False) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
@@ -50,7 +50,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
             has no such rules.
     """
     final_response = unquoted(final_response) if denials else final_response
-    score = _compared(final_response, answer)
+    score = _compare(final_response, answer)
     if score is None:
         return no_gold(answer)
     if denials and score.f1 and denies_golds(final_response, gold_texts(answer)):
@@ -59,7 +59,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def qa_f1_reward_tool(
     final_response: str, answer: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -72,14 +72,14 @@ def qa_f1_reward_tool(
 
     Source: AgentFly's page "Predefined Rewards"; its code pays the F1 from two tool results on.
     """
-    score = _compared(final_response, answer)
+    score = _compare(final_response, answer)
     if score is None:
         return no_gold(answer)
-    return RewardResult(_gated(trajectory, is_right=score.em == 1.0), extras=score.as_extras())
+    return RewardResult(_pay_if_tool_used(trajectory, is_right=score.em == 1.0), extras=score.as_extras())
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardResult:
     """Compares words with the best of several answers: the greatest F1, in [0, 1].
 
@@ -94,7 +94,7 @@ def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardRe
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def infoseek_reward(
     final_response: str, answer_eval: Sequence[Any], trajectory: Trajectory, answer: Any = None
 ) -> RewardResult:
@@ -158,7 +158,7 @@ def math_equal_reward_tool(
     Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
     """
     verdict = _grade(final_response, answer, prompt)
-    paid = _gated(trajectory, is_right=verdict.is_equal)
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal)
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
@@ -179,7 +179,7 @@ def math_equal_reward_think(
     """
     verdict = _grade(final_response, answer, prompt)
     is_formed = all("</think>" in turn for turn in _turns(trajectory))
-    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(paid == 1.0)}, paid)
 
 
@@ -198,12 +198,12 @@ def math_reward_thought_with_tool(
     """
     verdict = _grade(final_response, answer, prompt)
     is_formed = all(turn.strip().lower().startswith("thought") for turn in _turns(trajectory))
-    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def math_string_equal_reward_tool(
     final_response: str, answer: str, trajectory: Trajectory
 ) -> dict[str, float]:
@@ -211,13 +211,13 @@ def math_string_equal_reward_tool(
 
     Reads: the answer (`answer_from`). Pays 1 for the same text, 0.1 for another, 0 without a tool.
 
-    Hazards: signs and decimals are ignored, so "-42" is "42", and digits count whatever the text states of
-    them; `math_equal_reward_tool` compares numbers.
+    Hazards: signs and decimals are ignored, so "-42" is "42", and digits count regardless of what the text
+    says of them; `math_equal_reward_tool` compares numbers.
 
     Source: AgentFly at 1256586.
     """
-    found = _DIGITS.findall(final_response)
-    return {"reward": _gated(trajectory, is_right=bool(found) and found[-1] == answer)}
+    numbers = _DIGITS.findall(final_response)
+    return {"reward": _pay_if_tool_used(trajectory, is_right=bool(numbers) and numbers[-1] == answer)}
 
 
 def count_tool_results(trajectory: Trajectory | Sequence[Message]) -> int:
@@ -245,12 +245,12 @@ def gold_texts(answers: object) -> list[str]:
 
 def no_gold(answers: object, extras: Mapping[str, Any] | None = None) -> RewardResult:
     """Make the result of a task whose gold answers are missing or not text."""
-    given = "an empty list" if answers == [] else f"a {type(answers).__name__}"
-    reason = f"expected a gold answer as text, or a list of such texts, got {given}"
+    description = "an empty list" if answers == [] else f"a {type(answers).__name__}"
+    reason = f"expected a gold answer as text, or a list of such texts, got {description}"
     return RewardResult.without(RewardStatus.BAD_GOLD, reason, extras)
 
 
-def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:
+def _compare(response: str, answer: str | Sequence[str]) -> QAScore | None:
     golds = gold_texts(answer)
     return score_answer(response, answer if isinstance(answer, str) else golds, HOTPOT) if golds else None
 
@@ -263,7 +263,7 @@ def _turns(trajectory: Trajectory) -> list[str]:
     return [text_of(message) for message in played_messages(episode) if message["role"] == "assistant"]
 
 
-def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
+def _pay_if_tool_used(trajectory: Trajectory, *, is_right: bool) -> float:
     if not count_tool_results(trajectory):
         return 0.0
     return 1.0 if is_right else TOOL_USED

@@ -56,7 +56,7 @@ class AnswerForm:
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text", most=MAX_ANSWER)
+@reads_answer("text", max_characters=MAX_ANSWER)
 def qa_em_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -79,7 +79,7 @@ def qa_em_reward(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text", most=MAX_ANSWER)
+@reads_answer("text", max_characters=MAX_ANSWER)
 def qa_em_format_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -89,7 +89,7 @@ def qa_em_format_reward(
     and errors: those of `qa_em_reward`.
 
     Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`. The
-    text in front of the form is not read, whatever it denies.
+    text in front of the form is not read, even if it denies the answer.
 
     Source: AgentFly's documentation at 1256586; its code always fails.
 
@@ -100,7 +100,7 @@ def qa_em_format_reward(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text", most=MAX_ANSWER)
+@reads_answer("text", max_characters=MAX_ANSWER)
 def qa_em_reward_tool_call(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -111,7 +111,7 @@ def qa_em_reward_tool_call(
     `IndexError`.
 
     Hazards: tags are not read, so a tagged response is wrong; if the last message is a tool's result, that
-    result is the answer, whatever the agent thinks of it.
+    result is the answer, even if the agent rejects it.
 
     Source: AgentFly at 1256586.
 
@@ -157,10 +157,10 @@ def tagged_answer(text: str) -> str:
     elements = list(_elements(text))
     if not elements:
         return text
-    kept = parts_not_taken_back(text, elements)
-    if not kept or (len(kept) > 1 and answer_part(text, kept) is None):
+    spans = parts_not_taken_back(text, elements)
+    if not spans or (len(spans) > 1 and answer_part(text, spans) is None):
         return ""
-    start, end = kept[0]
+    start, end = spans[0]
     return text[start + len(_OPEN) : end - len(_CLOSE)].strip()
 
 

@@ -1,6 +1,6 @@
 """AgentFly's reward for one action on a screen, written as `click(start_box='(960,540)')`.
 
-Source: AgentFly at 1256586, whose pages do not have it. The action is parsed by a grammar of its own and
+Source: AgentFly at 1256586, whose pages do not have it. The action is parsed by its own grammar and
 never evaluated.
 """
 
@@ -132,8 +132,8 @@ def gui_reward(
 
 def read_action(response: str) -> ScreenAction | None:
     """Read the first action after the last `Action:`; `None` without one, or if a box is not numbers."""
-    _, found, after = response.rpartition("Action:")
-    if not found:
+    _, marker, after = response.rpartition("Action:")
+    if not marker:
         return None
     after = _POINT_NAME.sub("start_box", _POINT_TAG.sub(r"(\1,\2)", after))
     for part in after.split(")\n\n"):
@@ -149,17 +149,17 @@ def _read_call(text: str) -> ScreenAction | None:
     if call is None:
         return None
     arguments: dict[str, str] = {}
-    place = call.end()
-    if text[place:].strip() == ")":
+    position = call.end()
+    if text[position:].strip() == ")":
         return ScreenAction(_kind(call[1]), arguments)
-    while (found := _ARGUMENT.match(text, place)) is not None:
-        name, single, double, bare, end = found.groups()
-        value = next(one for one in (single, double, bare, "") if one is not None)
+    while (argument := _ARGUMENT.match(text, position)) is not None:
+        name, single, double, bare, end = argument.groups()
+        value = next(group for group in (single, double, bare, "") if group is not None)
         if name and value:
             arguments[name] = _ESCAPE.sub(lambda sign: _ESCAPED.get(sign[1], sign[1]), value).lstrip()
-        place = found.end()
+        position = argument.end()
         if end == ")":
-            return ScreenAction(_kind(call[1]), arguments) if not text[place:].strip() else None
+            return ScreenAction(_kind(call[1]), arguments) if not text[position:].strip() else None
     return None
 
 
@@ -170,10 +170,10 @@ def _kind(name: str) -> str:
 def _numbers(box: str) -> list[float]:
     bare = box.replace("<|box_start|>", "").replace("<|box_end|>", "").strip("()[] ")
     try:
-        found = [float(part) for part in bare.split(",")]
+        numbers = [float(part) for part in bare.split(",")]
     except ValueError:
         return []
-    return found if all(map(math.isfinite, found)) else []
+    return numbers if all(map(math.isfinite, numbers)) else []
 
 
 def _has_parameters(action: ScreenAction, kind: str, target: Sequence[float], text: str) -> bool:
@@ -199,10 +199,10 @@ def _middle(box: Sequence[float]) -> tuple[float, float]:
 
 def _compare_words(left: str, right: str) -> dict[str, float]:
     """Compare two texts as sets of words without punctuation; two empty texts are the same."""
-    ours, theirs = (set(_SIGNS.sub("", text).lower().split()) for text in (left, right))
-    if not ours and not theirs:
+    ours, right_words = (set(_SIGNS.sub("", text).lower().split()) for text in (left, right))
+    if not ours and not right_words:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
-    f1, precision, recall = count_f1(len(ours & theirs), len(ours), len(theirs))
+    f1, precision, recall = count_f1(len(ours & right_words), len(ours), len(right_words))
     return {"f1": f1, "precision": precision, "recall": recall}
 
 

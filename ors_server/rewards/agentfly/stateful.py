@@ -50,11 +50,11 @@ async def webshop_reward(
         RewardValueError: The environment gave no reward.
         OrsServerError: There is no such environment.
     """
-    given = await _step(context, WebShopSpec, "get_reward", task_id)
-    found = _read_mapping(given, "WebShop")
-    if "observation" not in found:
-        raise RewardValueError(f"expected an observation from WebShop, got {given!r:.200}")
-    return {"reward": _number(found.get("reward"), "WebShop"), "output": found["observation"]}
+    output = await _step(context, WebShopSpec, "get_reward", task_id)
+    reply = _read_mapping(output, "WebShop")
+    if "observation" not in reply:
+        raise RewardValueError(f"expected an observation from WebShop, got {output!r:.200}")
+    return {"reward": _number(reply.get("reward"), "WebShop"), "output": reply["observation"]}
 
 
 @reward(range=(0.0, 1.0))
@@ -70,13 +70,13 @@ async def alfworld_episode_reward(context: Context) -> dict[str, Any]:
         RewardValueError: The environment gave no reward.
         OrsServerError: There is no such environment.
     """
-    given = await _step(context, ALFWorldSpec, "")
-    if isinstance(given, Mapping):
-        return {"reward": _number(cast("Mapping[str, Any]", given).get("reward"), "ALFWorld")}
-    entries = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else []
+    step = await _step(context, ALFWorldSpec, "")
+    if isinstance(step, Mapping):
+        return {"reward": _number(cast("Mapping[str, Any]", step).get("reward"), "ALFWorld")}
+    entries = list(cast("Sequence[Any]", step)) if isinstance(step, list | tuple) else []
     if len(entries) != ALFWORLD_STEP:
         raise RewardValueError(
-            f"expected observation, reward, done and info from a step of ALFWorld, got {given!r:.200}"
+            f"expected observation, reward, done and info from a step of ALFWorld, got {step!r:.200}"
         )
     return {"reward": _number(entries[1], "ALFWorld")}
 
@@ -102,14 +102,14 @@ async def scienceworld_reward(
     """
     if len(context.trajectory) < MIN_MESSAGES:
         return {"reward": 0.0, "acc": 0.0, "output": "Not enough steps to get reward"}
-    found = _read_mapping(await _step(context, ScienceWorldSpec, "get_reward"), "ScienceWorld")
-    score = _number(found.get("reward"), "ScienceWorld")
+    reply = _read_mapping(await _step(context, ScienceWorldSpec, "get_reward"), "ScienceWorld")
+    score = _number(reply.get("reward"), "ScienceWorld")
     is_done = score >= 1
-    output = found.get("observation", "Task completed" if is_done else "Task not completed")
+    output = reply.get("observation", "Task completed" if is_done else "Task not completed")
     return {
         "reward": SOLVED if is_done else 0.0,
         "acc": float(is_done),
-        "score": found["reward"],
+        "score": reply["reward"],
         "output": output,
     }
 
@@ -129,25 +129,25 @@ async def code_reward_test(prediction: str, context: Context) -> dict[str, Any]:
         RewardValueError: The environment gave no text.
         OrsServerError: There is no such environment.
     """
-    given = await _step(context, PythonEnvSpec, prediction)
-    output = cast("Mapping[str, Any]", given).get("observation") if isinstance(given, Mapping) else given
+    step = await _step(context, PythonEnvSpec, prediction)
+    output = cast("Mapping[str, Any]", step).get("observation") if isinstance(step, Mapping) else step
     if not isinstance(output, str):
-        raise RewardValueError(f"expected text from the Python environment, got {given!r:.200}")
+        raise RewardValueError(f"expected text from the Python environment, got {step!r:.200}")
     return {"reward": float(_FAILED.search(output[-MAX_OUTPUT:]) is None), "output": output}
 
 
 async def _step(context: Context, spec: NamedResourceSpec, *arguments: Any) -> Any:
     env = await context.acquire_resource(spec=spec, scope="global", backend="local")
-    given = env.step(*arguments)
-    return await given if inspect.isawaitable(given) else given
+    output = env.step(*arguments)
+    return await output if inspect.isawaitable(output) else output
 
 
-def _read_mapping(given: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
+def _read_mapping(output: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(output, Mapping):
         raise RewardValueError(
-            f"expected a mapping with reward and observation from {name}, got {given!r:.200}"
+            f"expected a mapping with reward and observation from {name}, got {output!r:.200}"
         )
-    return cast("Mapping[str, Any]", given)
+    return cast("Mapping[str, Any]", output)
 
 
 def _number(value: object, name: str) -> float:

@@ -1,4 +1,10 @@
-"""The workers of a batch: sends them rows, replaces those that die or stall, and keeps results in order."""
+"""The workers of a batch: sends them rows, replaces those that die or stall, and keeps results in order.
+
+What holds: a row that was taken is in exactly one place, by its number: in `_waiting`, in the queue of one
+worker, or in `_results`, from which results are yielded in the order of the rows. When a worker ends, a row
+is lost with it only if it alone is suspected; the other rows of its queue wait again, in front. Only `_wait`
+blocks.
+"""
 
 import json
 import math
@@ -31,18 +37,31 @@ class BatchPool:
         self._waiting: deque[QueuedRow] = deque()
         self._results: dict[int, list[RewardResult]] = {}
         self._taken = 0
-        self._given = 0
+        self._yielded = 0
 
     def begin(self, source: RowSource) -> None:
         """Begin to judge a source's rows; the source before is abandoned."""
         self.abandon()
         self._source = source
 
+    def start(self) -> None:
+        """Start a worker if there is none, and wait until it is ready.
+
+        Raises:
+            BatchError: If it cannot start.
+        """
+        if not self._workers:
+            self._workers.append(BatchWorker(self._options))
+        while not any(worker.is_ready for worker in self._workers):
+            due = min(worker.deadline for worker in self._workers) - time.monotonic()
+            self._wait(max(0, math.ceil(1000 * due)))
+            self._expire_late()
+
     @property
     def is_finished(self) -> bool:
         """Whether every row of the source has a result, and all results have been yielded."""
         ended = self._source is None or self._source.is_exhausted
-        return ended and self._given == self._taken
+        return ended and self._yielded == self._taken
 
     def poll(self, patience: float = math.inf) -> Iterator[RewardResult]:
         """Send rows and read results once, after waiting at most `patience` seconds until a pipe is ready.
@@ -53,27 +72,30 @@ class BatchPool:
         Raises:
             BatchError: If workers cannot start.
         """
+        # Nothing blocks but the wait, which ends with a ready pipe, at a limit, or after `patience`.
         self._dispatch()
-        self._wait(patience)
-        for worker in [one for one in self._workers if one.is_late()]:
-            self._expire(worker)
-        while self._given in self._results:
-            results = self._results.pop(self._given)
-            self._given += 1
+        self._wait(self._milliseconds(patience))
+        self._expire_late()
+        while self._yielded in self._results:
+            results = self._results.pop(self._yielded)
+            self._yielded += 1
             yield from results
 
     def abandon(self) -> None:
         """Abandon the source: take no more rows from it, and end workers that judge."""
-        for worker in [one for one in self._workers if one.queue]:
+        # Only workers with rows: idle ones are kept for the next source.
+        for worker in [worker for worker in self._workers if worker.queue]:
             self._workers.remove(worker)
             worker.end()
         self._waiting.clear()
         self._results.clear()
         self._source = None
-        self._given = self._taken
+        # Results of abandoned rows must not be yielded for the next source.
+        self._yielded = self._taken
 
     def close(self) -> None:
         """End every worker."""
+        # All inputs are closed before any worker is waited for, so that they end at the same time.
         for worker in self._workers:
             worker.child.close_input()  # it ends once it is idle
         while self._workers:
@@ -83,15 +105,17 @@ class BatchPool:
     def _dispatch(self) -> None:
         self._take()
         while self._waiting:
-            worker = self._free(self._waiting[0])
+            worker = self._find_free_worker(self._waiting[0])
             if worker is None:
                 break
+            # Half of the capacity at a time, so that the last rows of a batch are shared among the workers.
             for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.capacity // 2)):
                 worker.add(self._waiting.popleft())
                 self._take()
                 if not self._waiting or self._waiting[0].is_suspect:
                     break
             worker.write()
+        # Workers start only for rows that no starting worker will take.
         starting = sum(1 for worker in self._workers if not worker.is_ready)
         missing = min(len(self._waiting) - starting, self._jobs - len(self._workers))
         self._workers += [BatchWorker(self._options) for _ in range(missing)]
@@ -99,22 +123,25 @@ class BatchPool:
     def _take(self) -> None:
         while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
             if row.text is None:
-                self._results[self._taken] = _same(row, RewardStatus.ERROR, row.fault)
+                # A result at once: an unreadable row needs no worker, but keeps its place in the order.
+                self._results[self._taken] = _results_for_row(row, RewardStatus.ERROR, row.fault)
             else:
                 self._waiting.append(QueuedRow(self._taken, row))
             self._taken += 1
 
     @property
     def _wants_rows(self) -> bool:
-        return len(self._waiting) < self._jobs and self._taken - self._given < LOOK_AHEAD
+        # Both bounds keep the source from being read ahead: it may be a slow or endless pipe.
+        return len(self._waiting) < self._jobs and self._taken - self._yielded < LOOK_AHEAD
 
-    def _free(self, queued: QueuedRow) -> BatchWorker | None:
+    def _find_free_worker(self, queued: QueuedRow) -> BatchWorker | None:
         ready = [worker for worker in self._workers if worker.capacity > 0]
         if queued.is_suspect:
+            # A suspect goes to an idle worker, so that no other row is suspected with it.
             ready = [worker for worker in ready if not worker.queue]
         return min(ready, key=lambda worker: len(worker.queue), default=None)
 
-    def _wait(self, patience: float) -> None:
+    def _wait(self, milliseconds: int | None) -> None:
         poll = select.poll()
         readers = {worker.output: worker for worker in self._workers}
         writers = {worker.input: worker for worker in self._workers if worker.wants_to_write}
@@ -125,16 +152,16 @@ class BatchPool:
         source = self._source.waits_for if self._source is not None and self._wants_rows else None
         if source is not None:
             poll.register(source, select.POLLIN)
-        events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
+        events = [descriptor for descriptor, _ in poll.poll(milliseconds)]
         if source is not None and source in events and self._source is not None:
             self._source.fill()
         for worker in [writers[event] for event in events if event in writers]:
             worker.write()
-        for worker in [readers[one] for one in events if one in readers]:
+        for worker in [readers[event] for event in events if event in readers]:
             self._listen(worker)
 
     def _milliseconds(self, patience: float) -> int | None:
-        if self._given in self._results or self.is_finished:
+        if self._yielded in self._results or self.is_finished:
             return 0
         due = [min(worker.deadline, worker.next_look) for worker in self._workers]
         seconds = min([patience, *(moment - time.monotonic() for moment in due)])
@@ -151,7 +178,13 @@ class BatchPool:
                     raise BatchError(reason)
                 continue
             number, _, results = line.partition(b"\t")
-            self._results[worker.remove(int(number)).number] = [_read(load) for load in json.loads(results)]
+            self._results[worker.remove(int(number)).number] = [
+                _read_result(load) for load in json.loads(results)
+            ]
+
+    def _expire_late(self) -> None:
+        for worker in [worker for worker in self._workers if worker.is_late()]:
+            self._expire(worker)
 
     def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:
@@ -173,20 +206,22 @@ class BatchPool:
         self._workers.remove(worker)
         self.replaced += 1
         suspects = worker.suspects
-        others = [queued for queued in worker.queue.values() if queued not in suspects]
+        innocent = [queued for queued in worker.queue.values() if queued not in suspects]
+        # One suspect is the cause; of several, each is judged again by itself.
         if len(suspects) == 1:
             row = suspects[0].row
-            self._results[suspects[0].number] = _same(row, status, f"{row.where}: {reason}")
+            self._results[suspects[0].number] = _results_for_row(row, status, f"{row.where}: {reason}")
             suspects = []
         for queued in suspects:  # judged alone, the one that ends its worker shows
             queued.is_suspect = True
-        self._waiting.extendleft(reversed([*suspects, *others]))
+        # In front, in their order: the oldest result holds up all others.
+        self._waiting.extendleft(reversed([*suspects, *innocent]))
 
 
-def _same(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
+def _results_for_row(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
     return [RewardResult.without(status, reason)] * max(1, row.group)
 
 
-def _read(result: dict[str, Any]) -> RewardResult:
+def _read_result(result: dict[str, Any]) -> RewardResult:
     extras = MappingProxyType(result["extras"])
     return RewardResult(result["reward"], RewardStatus(result["status"]), extras, result.get("reason"))

@@ -35,7 +35,7 @@ class RowSource(Protocol):
     """A source of rows."""
 
     def take(self) -> Row | None:
-        """Return the next row; `None` if there is none now."""
+        """Return the next row; `None` if no row is available now."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class RowSource(Protocol):
         return None
 
     def fill(self) -> None:
-        """Read once from the descriptor; nothing where there is none."""
+        """Read once from the descriptor; nothing without a descriptor."""
         return
 
 
@@ -77,6 +77,7 @@ class MappingSource(RowSource):
         where = f"row {self._count}"
         try:
             text = _encode(fields).encode()
+        # `RecursionError`: a row may hold itself, or be nested too deeply.
         except (TypeError, ValueError, RecursionError) as error:
             return Row(where, None, f"{where} cannot be written as JSON: {error}")
         return Row(where, text) if len(text) <= MAX_ROW else _too_long(where)
@@ -90,6 +91,7 @@ class LineSource(RowSource):
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        # A regular file is always readable, and `poll` does not wait for it.
         self._may_block = not stat.S_ISREG(os.fstat(descriptor).st_mode)
         self._lines: deque[Row] = deque()
         self._begun: list[bytes] = []
@@ -110,6 +112,7 @@ class LineSource(RowSource):
 
     @override
     def take(self) -> Row | None:
+        # A file is read here until a line is complete; a pipe only by `fill`, when it is ready.
         while not (self._may_block or self._lines or self._is_at_end):
             self.fill()
         return self._lines.popleft() if self._lines else None
@@ -132,6 +135,7 @@ class LineSource(RowSource):
 
     def _add(self, part: bytes) -> None:
         self._length += len(part)
+        # The length keeps growing, but the bytes are not kept.
         if self._length <= MAX_ROW:
             self._begun.append(part)
         else:  # too long: only that it was is kept

@@ -49,6 +49,7 @@ class _RowGroup:
         self.fault = self.fault or fault
         if self.length > MAX_ROW:
             self.fault = self.fault or f"it is longer than {MAX_ROW:,} bytes"
+        # A group with a fault is not judged: its texts are dropped at once, since the rows may be long.
         if self.fault:
             self.texts.clear()
         else:
@@ -91,16 +92,21 @@ class GroupSource(RowSource):
     def take(self) -> Row | None:
         while (row := self._source.take()) is not None:
             value, fault = self._read(row)
-            ended = self._end() if self._is_other(value) else None
+            # An unreadable row has no value and never begins a group.
+            is_other = (
+                self._group is not None
+                and None not in {value, self._group.value}
+                and value != self._group.value
+            )
+            ended = self._end() if is_other else None
             self._group = self._group or _RowGroup(value)
+            # A group that began with unreadable rows belongs to the first value that is read.
             self._group.value = self._group.value or value
             self._group.add(row, fault)
             if ended is not None:
                 return ended
+        # The last group ends with the source only: the next row may belong to it.
         return self._end() if self._source.is_exhausted else None
-
-    def _is_other(self, value: str | None) -> bool:
-        return None not in {value, self._group.value} and value != self._group.value if self._group else False
 
     def _end(self) -> Row | None:
         group, self._group = self._group, None
@@ -113,9 +119,9 @@ class GroupSource(RowSource):
             fields: object = json.loads(row.text)
         except (ValueError, RecursionError) as error:
             return None, f"{row.where} is not valid JSON: {error}"
-        known = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+        named = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
         try:
-            return json.dumps(find_in_row(known, self._key), sort_keys=True), ""
+            return json.dumps(find_in_row(named, self._key), sort_keys=True), ""
         except KeyError:
             return None, f"{row.where} has no {self._key}"
 
@@ -159,6 +165,7 @@ class BatchScorer:
             raise BatchError(f"expected numbers more than 0, got jobs={jobs}, {time_limit=}, {concurrency=}")
         options = BatchOptions(reward, time_limit, concurrency, dict(keywords or {}))
         try:
+            # Checked here, where the caller is, and not when a worker starts.
             options.as_line()
         except (TypeError, ValueError) as error:
             raise BatchError(f"expected keywords of JSON types: {error}") from error
@@ -168,6 +175,15 @@ class BatchScorer:
     def replaced(self) -> int:
         """How many workers died while judging a row, or were ended because a row took too long."""
         return self._pool.replaced
+
+    def start(self) -> None:
+        """Start a worker, and wait until it has loaded the reward: so a wrong reward is known before any row.
+
+        Raises:
+            BatchError: If it cannot start: no such reward, no such keyword, a package or a setting is missing
+                without which the reward judges nothing.
+        """
+        self._pool.start()
 
     def score(self, rows: Rows, *, group_by: str | None = None) -> Generator[RewardResult, None, None]:
         """Judge rows; yields one result per row, in order, each as soon as those before it are there.
@@ -198,9 +214,11 @@ class BatchScorer:
         self._begin(MappingSource(rows), group_by)
         try:
             while not self._pool.is_finished:
+                # Polls are short, so that a cancelled caller does not wait for a row.
                 for result in await anyio.to_thread.run_sync(lambda: list(self._pool.poll(_PATIENCE))):
                     yield result
         finally:
+            # In every case, also when the caller stops iterating: rows in progress are ended.
             self._pool.abandon()
 
     def close(self) -> None:
@@ -256,12 +274,14 @@ def score_rows(
         ) as scorer:
             yield from scorer.score(rows)
         return
-    asked = as_reward(reward)
-    at_once = concurrency if asked.is_async else 1
+    resolved = as_reward(reward)
+    at_once = concurrency if resolved.is_async else 1
     begun: deque[Future[RewardResult]] = deque()
+    # One event loop for all rows, so that an async reward keeps its connections between them.
     with start_blocking_portal() as portal:
         for row in rows:
-            begun.append(portal.start_task_soon(_judge, asked, {**row, **(keywords or {})}, time_limit))
+            begun.append(portal.start_task_soon(_judge, resolved, {**row, **(keywords or {})}, time_limit))
+            # In order: the oldest row is awaited, and as many others run meanwhile.
             if len(begun) >= at_once:
                 yield begun.popleft().result()
         while begun:
@@ -285,10 +305,13 @@ async def ascore_rows(
             async for result in scorer.ascore(rows):
                 yield result
         return
-    asked = as_reward(reward)
+    resolved = as_reward(reward)
     left = iter(rows)
-    while some := list(islice(left, concurrency if asked.is_async else 1)):
-        for result in await judge_together(asked, [{**row, **(keywords or {})} for row in some], time_limit):
+    # In slices, each awaited as a whole: a task group must not be open across a `yield`.
+    while some := list(islice(left, concurrency if resolved.is_async else 1)):
+        for result in await judge_together(
+            resolved, [{**row, **(keywords or {})} for row in some], time_limit
+        ):
             yield result
 
 
@@ -312,6 +335,6 @@ def count_cores() -> int:
 async def _judge(reward: Reward, row: Mapping[str, Any], time_limit: float | None) -> RewardResult:
     try:
         fields = gather_fields(reward, None, row)
-    except Exception as error:  # noqa: BLE001  (a field that is no trajectory)
+    except Exception as error:  # noqa: BLE001  (a field may be anything)
         return failure(error)
     return await evaluate(reward, fields, time_limit=time_limit)

@@ -46,6 +46,8 @@ class WorkerChannel:
     """The pipes to and from the worker's owner; it takes standard input and output away from the reward."""
 
     def __init__(self) -> None:
+        # The reward gets an empty standard input, and its prints go to standard error: a `print` in a reward
+        # must not break the protocol of lines.
         self._input = os.fdopen(os.dup(0), "rb")
         self._output = os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -53,9 +55,10 @@ class WorkerChannel:
         os.dup2(2, 1)
         sys.stdout = sys.stderr  # which is not buffered
         os.close(nothing)
+        # Unbounded, but the owner sends only what `capacity` allows.
         self._pieces: SimpleQueue[list[bytes] | None] = SimpleQueue()
         self._lines: deque[bytes] = deque()
-        self._written: list[str] = []
+        self._waiting_lines: list[str] = []
         self._last_write = time.monotonic()
         self._progress = open_progress(int(sys.argv[2]))
         self._judging = 0
@@ -72,6 +75,7 @@ class WorkerChannel:
         if not self._lines:
             self.flush()
             piece = self._pieces.get()
+            # The end stays in the queue, so that a later call returns `None` as well.
             if piece is None:
                 self._pieces.put(None)
                 return None
@@ -88,40 +92,46 @@ class WorkerChannel:
         """Record that a judgement has ended; its line is written together with others of the same moment."""
         with self._lock:
             self._judging -= 1
-            self._written.append(line)
+            self._waiting_lines.append(line)
+        # Results wait a few milliseconds for others, so that cheap rewards do not wake the owner for every
+        # row.
         if time.monotonic() - self._last_write > WRITE_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write the waiting lines."""
         with self._lock:
-            lines, self._written = self._written, []
+            lines, self._waiting_lines = self._waiting_lines, []
             self._last_write = time.monotonic()
             if lines:
                 self.write("\n".join(lines))
 
     def write(self, line: str) -> None:
         """Write one line."""
+        # `os.write` to a pipe may write only a part.
         left = memoryview(f"{line}\n".encode())
         while left:
             left = left[os.write(self._output, left) :]
 
     def _listen(self) -> None:
+        # In a thread, so that the end of the owner is noticed while a reward runs.
         rest = b""
         while piece := self._input.read1(PIECE):
             *lines, rest = (rest + piece).split(b"\n")
             if lines:
                 self._pieces.put(lines)
         self._pieces.put(None)
+        # The owner is gone, so no process reads the result or ends what the reward started.
         if self._judging:
             end_with_descendants()
 
 
 def end_with_descendants() -> None:
-    """End this process, what it started and, if it leads a group of its own, everything in the group."""
+    """End this process, what it started and, if it leads its own process group, everything in the group."""
     kill_started()
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
+    # No clean-up of the interpreter: the reward's threads might never end.
     os._exit(1)
 
 
@@ -130,15 +140,16 @@ def main() -> None:
     channel = WorkerChannel()
     options = channel.open()
     try:
-        asked, keywords = read_options(options)
+        reward, keywords = read_options(options)
+    # `SystemExit` too: a module may call `sys.exit` when it is imported.
     except (Exception, SystemExit) as error:  # noqa: BLE001  (the module may raise anything)
         channel.write(json.dumps({"failed": failure(_as_error(error)).reason}))
         return
-    channel.write(json.dumps({"is_async": asked.is_async}))
-    if asked.is_async:
-        anyio.run(_judge_many, channel, asked, keywords, float(options["time_limit"]))
+    channel.write(json.dumps({"is_async": reward.is_async}))
+    if reward.is_async:
+        anyio.run(_judge_many, channel, reward, keywords, float(options["time_limit"]))
     else:
-        _judge_each(channel, asked, keywords)
+        _judge_each(channel, reward, keywords)
 
 
 def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]:
@@ -147,16 +158,18 @@ def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]
     Raises:
         UnknownRewardError: If there is no such reward.
         BatchError: If the reward does not take one of the keywords.
+        RewardDefinitionError: If a package or a setting is missing without which it judges nothing.
     """
-    asked = find_reward(options["reward"])
+    reward = find_reward(options["reward"])
     keywords: dict[str, Any] = options["keywords"]
-    signature = asked.signature
-    known = signature.required | signature.optional
-    strange = sorted(set(keywords) - known)
+    signature = reward.signature
+    accepted = signature.required | signature.optional
+    strange = sorted(set(keywords) - accepted)
     if strange and not signature.takes_rest:
-        takes = ", ".join(sorted(known)) or "nothing"
-        raise BatchError(f"{asked.name} has no option {', '.join(strange)}; it takes {takes}")
-    return asked, keywords
+        takes = ", ".join(sorted(accepted)) or "nothing"
+        raise BatchError(f"{reward.name} has no option {', '.join(strange)}; it takes {takes}")
+    reward.check_usable(keywords)
+    return reward, keywords
 
 
 def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
@@ -174,18 +187,19 @@ def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def _refuse(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise ValueError(f"JSON has no {word}")
 
 
-def _finite(text: str) -> float:
+def _read_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"the number {text:.40} is too large")
     return value
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+# Strict JSON both ways: NaN and infinities are no JSON, and a reward must not see them from a row.
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_finite)
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -208,13 +222,14 @@ def _judge_each(channel: WorkerChannel, reward: Reward, keywords: Mapping[str, A
         try:
             fields = read_fields(text, where)
             if int(group):
-                rollouts, given = read_group(reward, fields, keywords)
-                results = score_group_with(reward, rollouts, **given)
+                rollouts, options = read_group(reward, fields, keywords)
+                results = score_group_with(reward, rollouts, **options)
             else:
                 results = (score(reward, None, **{**fields, **keywords}),)
+        # `SystemExit` too: a reward that calls `sys.exit` must not end the worker.
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a reward may raise anything)
             results = (failure(_as_error(error)),) * max(1, int(group))
-        channel.end(_written(number, results))
+        channel.end(_write_line(number, results))
 
 
 def read_group(
@@ -240,8 +255,8 @@ def _rollout(row: dict[str, Any]) -> Any:
             f"expected a trajectory or a final_response in each row of a group, got {', '.join(row)}"
         )
     response = row["final_response"]
-    others = {name: value for name, value in row.items() if name != "final_response"}
-    return {"outcome": response[:OUTCOME_CHARACTERS], "full_outcome": response, "metadata": others}
+    metadata = {name: value for name, value in row.items() if name != "final_response"}
+    return {"outcome": response[:OUTCOME_CHARACTERS], "full_outcome": response, "metadata": metadata}
 
 
 async def _judge_many(
@@ -249,6 +264,7 @@ async def _judge_many(
 ) -> None:
     async with anyio.create_task_group() as tasks:
         while (line := await anyio.to_thread.run_sync(channel.next)) is not None:
+            # Several rows are judged at once, so none can be recorded: all are suspects.
             channel.begin(NO_ROW)
             tasks.start_soon(partial(_judge_one, channel, reward, keywords, time_limit), line)
 
@@ -260,22 +276,23 @@ async def _judge_one(
     try:
         fields = read_fields(text, where)
         if int(group):
-            rollouts, given = read_group(reward, fields, keywords)
-            results = await evaluate_group(reward, rollouts, given, time_limit=time_limit)
+            rollouts, gathered = read_group(reward, fields, keywords)
+            results = await evaluate_group(reward, rollouts, gathered, time_limit=time_limit)
         else:
-            given = gather_fields(reward, None, {**fields, **keywords})
-            results = (await evaluate(reward, given, time_limit=time_limit),)
+            gathered = gather_fields(reward, None, {**fields, **keywords})
+            results = (await evaluate(reward, gathered, time_limit=time_limit),)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
         results = (failure(_as_error(error)),) * max(1, int(group))
-    channel.end(_written(number, results))
+    channel.end(_write_line(number, results))
+    # At once: the thread in `next` flushes only before it waits, not while it waits.
     channel.flush()
 
 
-def _written(number: bytes, results: Sequence[RewardResult]) -> str:
-    return f"{number.decode()}\t[{', '.join(map(_rendered, results))}]"
+def _write_line(number: bytes, results: Sequence[RewardResult]) -> str:
+    return f"{number.decode()}\t[{', '.join(map(_write_or_fail, results))}]"
 
 
-def _rendered(result: RewardResult) -> str:
+def _write_or_fail(result: RewardResult) -> str:
     try:
         return write_result(result)
     except Exception as error:  # noqa: BLE001  (extras may be any object)

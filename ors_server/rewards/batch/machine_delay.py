@@ -34,6 +34,7 @@ class MachineDelay:
 
         Looks from before the last one at or before that time are forgotten.
         """
+        # The last look at or before `began` is the base of the difference; older ones are never needed again.
         while len(self._looks) > 1 and self._looks[1][0] <= began:
             self._looks.popleft()
         match [*self._looks]:

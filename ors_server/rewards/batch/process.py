@@ -1,6 +1,10 @@
 """One worker of a batch from the pool's side: a process, its queue of rows, and the time of each row.
 
 Time in which the worker was ready to run and had no processor is the machine's, and counts against no row.
+
+What holds: `queue` has the rows without a result, the oldest first. A reward that is not async judges the
+oldest one, whose time alone runs: from when the worker recorded its start, else from when it was queued or
+became the oldest. An async worker keeps the time limit itself, and is ended only some time after it.
 """
 
 import json
@@ -26,7 +30,7 @@ END_LIMIT = 5.0
 """Seconds that a worker without work may take to end."""
 
 _JUDGE = ("ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
-"""Variables of the judge that a reward may ask."""
+"""Environment variables of the judge, for rewards that ask one."""
 _PIECE = 2**16
 _KEPT_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
@@ -71,7 +75,10 @@ class QueuedRow:
 
 
 class BatchWorker:
-    """A worker process. No method blocks: the pool calls them when a pipe is ready."""
+    """A worker process. No method blocks: the pool calls them when a pipe is ready.
+
+    It runs in the folder of this process, from which rows and rewards may name files.
+    """
 
     def __init__(self, options: BatchOptions) -> None:
         self._options = options
@@ -80,15 +87,18 @@ class BatchWorker:
             self.child = ChildProcess(
                 worker_command(MODULE, str(descriptor)),
                 descriptors=(descriptor,),
+                # The judge's variables are passed on explicitly: a worker gets no other secret of its owner.
                 variables={**worker_variables(), **child_variables(_JUDGE)},
             )
         finally:
+            # The child has its own copy; the mapped memory does not need the descriptor.
             os.close(descriptor)
         self.input, self.output = self.child.input, self.child.output
         self.queue: dict[int, QueuedRow] = {}
         """The rows that it has not judged yet by their numbers, the oldest first."""
         self.is_ready = False
         self._is_async = False
+        # Written as soon as the pool writes, before any row.
         self._to_write = bytearray(options.as_line())
         self._read = bytearray()
         self._held = 0
@@ -104,12 +114,16 @@ class BatchWorker:
     @property
     def capacity(self) -> int:
         """How many more rows may be added to its queue."""
+        # Until the worker is ready its reward is not known; and a suspect is judged alone, so that its end
+        # shows which row ended it.
         if not self.is_ready or any(queued.is_suspect for queued in self.queue.values()):
             return 0
         if self._is_async:
             return self._options.concurrency - len(self.queue)
         if self._held > _KEPT_BYTES:
             return 0
+        # Cheap rewards get many rows ahead, so that they never wait for the pool; expensive ones get one, so
+        # that rows are shared evenly.
         ahead = min(_MAX_AHEAD, int(_AHEAD_SECONDS / max(self._average, 1e-6)))
         return 1 + ahead - len(self.queue)
 
@@ -120,11 +134,14 @@ class BatchWorker:
             return self._started + START_LIMIT
         if not self.queue:
             return float("inf")
+        # Only the oldest row's time runs in a worker that judges one row after another.
         began, limit = next(iter(self.queue.values())).begun, self._options.time_limit
         if self._is_async:  # it keeps the limit itself
+            # A margin: the worker's own limit answers before the pool ends it.
             limit = 1.0 + 1.1 * limit
         else:
             number, recorded = PROGRESS.unpack_from(self._progress)
+            # The worker's own record is exact; what the pool noted may include waiting in the pipe.
             began = recorded if number in self.queue else began
         return began + limit + self._delay.since(began)
 
@@ -139,6 +156,7 @@ class BatchWorker:
             self._delay.look()
         if time.monotonic() < self.deadline:
             return False
+        # The delay may have grown since the last look; without a fresh one a loaded machine would end rows.
         self._delay.look_now()
         return time.monotonic() >= self.deadline
 
@@ -149,11 +167,13 @@ class BatchWorker:
         if self._is_async:
             return pending
         number, _ = PROGRESS.unpack_from(self._progress)
+        # Before the first record, or between two rows: the oldest row is the likeliest.
         return [self.queue[number]] if number in self.queue else pending[:1]
 
     def add(self, queued: QueuedRow) -> None:
         """Queue a row, which has a text; `write` sends it."""
         row, text = queued.row, queued.row.text or b""
+        # A look before the start, so that earlier waits are not credited to this row.
         self._delay.look()
         queued.begun = time.monotonic()
         self.queue[queued.number] = queued
@@ -162,6 +182,7 @@ class BatchWorker:
 
     def write(self) -> None:
         """Write as much as the pipe accepts."""
+        # A full pipe is written later; a broken one shows when the output is read.
         with suppress(BlockingIOError, BrokenPipeError):
             while self._to_write:
                 del self._to_write[: os.write(self.input, memoryview(self._to_write)[:_PIECE].tobytes())]
@@ -175,9 +196,11 @@ class BatchWorker:
         if not piece:
             return None
         for queued in islice(self.queue.values(), 1):
+            # Otherwise the time in which the pool was busy would count against the row.
             queued.begun = time.monotonic()  # what arrives was judged in time, however late it is read
         *lines, rest = piece.split(b"\n")
         if lines:
+            # A line may arrive in several pieces.
             lines[0] = bytes(self._read) + lines[0]
             self._read = bytearray(rest)
         else:
@@ -197,6 +220,7 @@ class BatchWorker:
         self._held -= len(queued.row.text or b"")
         if not self._is_async:
             now = time.monotonic()
+            # A moving average, so that the queue follows a reward whose rows become cheap or expensive.
             self._average += 0.3 * (now - queued.begun - self._average)
             if self.queue:
                 next(iter(self.queue.values())).begun = now

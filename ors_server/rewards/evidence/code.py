@@ -38,7 +38,7 @@ async def code_stdio_reward(
     pays: Pays = "all",
     time_limit: float = 10.0,
 ) -> RewardResult:
-    """Pays if a program prints what it should, case by case, each in a fresh sandbox of its own.
+    """Pays if a program prints what it should, case by case, each in its own fresh sandbox.
 
     Hazards: with `pays="fraction"` a program that prints a constant earns the cases whose output it is; few
     cases are guessed. Have many, and hidden ones.
@@ -57,7 +57,7 @@ async def code_stdio_reward(
     """
     check_words(pays=(pays, Pays))
     argv = PythonProgram(program) if isinstance(program, str) else list(program)
-    return await _paid(
+    return await _pay_cases(
         cases, StdioCase, pays, lambda read: grade_stdio(evidence, argv, read, time_limit=time_limit)
     )
 
@@ -77,14 +77,14 @@ async def code_functions_reward(
     Hazards: as for `code_stdio_reward`. JSON has no tuples: a row's list is a list, and `(1, 2)` is not `[1,
     2]`.
 
-    Source: the function-call cases of HumanEval, MBPP and PRIME's code data, without running tests beside the
-    candidate.
+    Source: the function-call cases of HumanEval, MBPP and PRIME's code data, without running tests in the
+    same process as the candidate.
 
     A case has `arguments` (a list) and `expected`, or `raises` in its place; optional `keywords`, `name`,
     `shown`. Dots in the function's name lead into classes. It returns as `code_stdio_reward`.
     """
     check_words(pays=(pays, Pays))
-    return await _paid(
+    return await _pay_cases(
         cases,
         FunctionCase,
         pays,
@@ -118,12 +118,12 @@ async def code_pytest_reward(
     """
     check_words(pays=(pays, Pays))
     files = {"test_hidden.py": tests} if isinstance(tests, str) else tests
-    return await _judged(
+    return await _pay_report(
         lambda: grade_pytest(evidence, files, modules=modules, classes=classes, time_limit=time_limit), pays
     )
 
 
-async def _paid(
+async def _pay_cases(
     cases: Sequence[_Case | Mapping[str, Any]],
     kind: type[_Case],
     pays: Pays,
@@ -133,10 +133,10 @@ async def _paid(
         read = _read_cases(cases, kind)
     except BadCasesError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    return await _judged(lambda: grade(read), pays)
+    return await _pay_report(lambda: grade(read), pays)
 
 
-async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> RewardResult:
+async def _pay_report(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> RewardResult:
     try:
         report = await grade()
     except GradingError as error:  # the author's: no answer could be graded
@@ -152,25 +152,27 @@ async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> Rew
 
 def _read_cases(cases: Sequence[_Case | Mapping[str, Any]], kind: type[_Case]) -> list[_Case]:
     if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
-        raise BadCasesError(f"cases are a list of 1 to {MAX_CASES}")
+        raise BadCasesError(f"expected a list of 1 to {MAX_CASES} cases")
     return [case if isinstance(case, kind) else _case(case, kind) for case in cases]
 
 
 def _case(value: object, kind: type[_Case]) -> _Case:
     if not isinstance(value, Mapping):
-        raise BadCasesError(f"a case is an object, not {value!r:.80}")
-    given = dict(cast("Mapping[str, Any]", value))
-    listed: Any = given.get("arguments", ())
+        raise BadCasesError(f"expected a case as an object, got {value!r:.80}")
+    fields = dict(cast("Mapping[str, Any]", value))
+    listed: Any = fields.get("arguments", ())
     if not is_array(listed):
         raise BadCasesError("a case's arguments are a list")
-    given["arguments"] = tuple(listed)
+    fields["arguments"] = tuple(listed)
     try:
-        made: Any = kind(**given)
+        case: Any = kind(**fields)
     except TypeError as error:
         raise BadCasesError(f"a case cannot be read: {error}") from None
-    if isinstance(made, StdioCase) and not _is_plain(made):
-        raise BadCasesError("stdin, stdout and arguments are texts, an exit_code is a number or null")
-    return cast("_Case", made)
+    if isinstance(case, StdioCase) and not _is_plain(case):
+        raise BadCasesError(
+            "expected stdin, stdout and arguments as texts, and exit_code as a number or null"
+        )
+    return cast("_Case", case)
 
 
 def _is_plain(case: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A reward for the program in a completion: taken from its last fenced block, run in a sandbox of its own.
+"""A reward for the program in a completion: taken from its last fenced block, run in its own sandbox.
 
 The program never runs in this process: it is written into a fresh sandbox, and judged there as
 `ors_server.rewards.evidence.code` judges a work dir.
@@ -53,7 +53,7 @@ async def code_completion_reward(
     Reads: the text without its reasoning, so a draft in `<think>` is ignored.
 
     Source: the code rewards of open-r1 (`verification_info`), PRIME and verl (`inputs`, `outputs`,
-    `fn_name`), with the graders of this library in place of an interpreter beside the tests.
+    `fn_name`), with the graders of this library in place of an interpreter that also runs the tests.
 
     Args:
         tests: A list of cases with `stdin` and `stdout`, or with `arguments` and `expected` and then
@@ -70,7 +70,7 @@ async def code_completion_reward(
 
     Raises:
         SandboxUnavailableError: No sandbox that isolates works here.
-        SandboxError: The sandbox gave way.
+        SandboxError: The sandbox failed.
     """
     try:
         kind, fields = _read_tests(tests, verification_info, options.get("function"))
@@ -79,29 +79,29 @@ async def code_completion_reward(
         return RewardResult.without(RewardStatus.BAD_GOLD, "the tests have half a surrogate pair")
     except BadTestsError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    found = find_answer(final_response, read_source(None, "text"))
-    blocks = fenced_blocks(found.text, LANGUAGES)
-    if not blocks or found.problem is not None:
-        reason = found.problem or "there is no closed block of Python, between ```python and ```"
+    answer = find_answer(final_response, read_source(None, "text"))
+    blocks = fenced_blocks(answer.text, LANGUAGES)
+    if not blocks or answer.problem is not None:
+        reason = answer.problem or "expected a closed block of Python, between ```python and ```"
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=reason)
     program = blocks[-1]
     if len(program) > MAX_PROGRAM:
         return RewardResult(0.0, reason=f"the program has more than {MAX_PROGRAM} characters")
     chosen: dict[str, Any] = {name: options[name] for name in ("pays", "time_limit") if name in options}
     judge = _JUDGES[kind]
-    async with _left_behind(program, backend) as evidence:
-        asked: dict[str, Any] = {"evidence": evidence, **fields, **chosen}
-        result = judge.read(await judge.judge(asked))
+    async with _sandbox_with_program(program, backend) as evidence:
+        arguments: dict[str, Any] = {"evidence": evidence, **fields, **chosen}
+        result = judge.read(await judge.judge(arguments))
     return replace(result, extras={**result.extras, "program_characters": len(program)})
 
 
 @asynccontextmanager
-async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
+async def _sandbox_with_program(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
     """Make a sandbox with the program in it."""
     chosen = None if backend is not None else await choose()
     try:
-        made = backend if chosen is None else chosen.backend
-        sandbox = await cast("Backend", made).start(f"completion-{next(_NUMBERS)}")
+        started = backend if chosen is None else chosen.backend
+        sandbox = await cast("Backend", started).start(f"completion-{next(_NUMBERS)}")
         try:
             await sandbox.write_file(FILE, program.encode(errors="replace"))
             async with gather_evidence(sandbox, final=True) as evidence:
@@ -120,12 +120,12 @@ def _read_tests(
         read: Any = _from_json(info)
         cases = cast("Mapping[str, Any]", read).get("test_cases") if isinstance(read, Mapping) else None
         return _from_cases(_from_json(cases), function)
-    given = _from_json(tests)
-    if isinstance(given, str) and given.strip():
-        return "pytest", {"tests": given}
-    if isinstance(given, Mapping):
-        return _from_columns(cast("Mapping[str, Any]", given), function)
-    return _from_cases(given, function)
+    value = _from_json(tests)
+    if isinstance(value, str) and value.strip():
+        return "pytest", {"tests": value}
+    if isinstance(value, Mapping):
+        return _from_columns(cast("Mapping[str, Any]", value), function)
+    return _from_cases(value, function)
 
 
 def _from_json(value: Any) -> Any:
@@ -137,29 +137,34 @@ def _from_json(value: Any) -> Any:
     return value
 
 
-def _from_columns(given: Mapping[str, Any], function: object) -> tuple[str, dict[str, Any]]:
-    inputs, outputs = _listed(given.get("inputs")), _listed(given.get("outputs"))
+def _from_columns(columns: Mapping[str, Any], function: object) -> tuple[str, dict[str, Any]]:
+    inputs, outputs = _as_list(columns.get("inputs")), _as_list(columns.get("outputs"))
     if not inputs or len(inputs) != len(outputs):
-        raise BadTestsError("tests that are an object have inputs and outputs, lists of one length")
-    cases = [{"input": one, "output": other} for one, other in zip(inputs, outputs, strict=True)]
-    return _from_cases(cases, given.get("fn_name") or function)
+        raise BadTestsError("expected inputs and outputs of tests as lists of the same length")
+    cases = [
+        {"input": input_value, "output": expected}
+        for input_value, expected in zip(inputs, outputs, strict=True)
+    ]
+    return _from_cases(cases, columns.get("fn_name") or function)
 
 
 def _from_cases(cases: Any, function: object) -> tuple[str, dict[str, Any]]:
-    listed = [_case(one) for one in _listed(cases)]
+    listed = [_case(case) for case in _as_list(cases)]
     if not listed:
-        raise BadTestsError("there are no tests: a list of cases, inputs and outputs, or a test file's text")
+        raise BadTestsError(
+            "no tests: expected a list of cases, inputs and outputs, or the text of a test file"
+        )
     named = function or listed[0].get("fn_name")
-    if any("arguments" in one for one in listed) or named:
+    if any("arguments" in case for case in listed) or named:
         if not isinstance(named, str) or not named:
             raise BadTestsError("cases with arguments need the name of a function")
-        return "functions", {"cases": [_as_call(one) for one in listed], "function": named, "file": FILE}
-    return "stdio", {"cases": [_as_run(one) for one in listed], "program": FILE}
+        return "functions", {"cases": [_as_call(case) for case in listed], "function": named, "file": FILE}
+    return "stdio", {"cases": [_as_run(case) for case in listed], "program": FILE}
 
 
 def _case(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadTestsError(f"a case is an object, not {value!r:.80}")
+        raise BadTestsError(f"expected a case as an object, got {value!r:.80}")
     return dict(cast("Mapping[str, Any]", value))
 
 
@@ -167,13 +172,16 @@ def _as_call(case: dict[str, Any]) -> dict[str, Any]:
     """Write a case of a function as the grader does; arguments are a list, or lines of JSON."""
     if "arguments" in case:
         return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
-    given, expected = case.get("input"), case.get("output")
-    if isinstance(given, str):
-        given = [_parsed(line) for line in given.split("\n") if line.strip()]
-    only = _listed(expected)
+    arguments, expected = case.get("input"), case.get("output")
+    if isinstance(arguments, str):
+        arguments = [_parse_or_keep(line) for line in arguments.split("\n") if line.strip()]
+    only = _as_list(expected)
     if len(only) == 1:
         expected = only[0]  # PRIME keeps what is returned in a list
-    return {"arguments": given, "expected": _parsed(expected) if isinstance(expected, str) else expected}
+    return {
+        "arguments": arguments,
+        "expected": _parse_or_keep(expected) if isinstance(expected, str) else expected,
+    }
 
 
 def _as_run(case: dict[str, Any]) -> dict[str, Any]:
@@ -182,7 +190,7 @@ def _as_run(case: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if is_array(value) else []
 
 
@@ -192,7 +200,7 @@ def _text(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _parsed(text: str) -> Any:
+def _parse_or_keep(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

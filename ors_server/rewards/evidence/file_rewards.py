@@ -83,11 +83,11 @@ async def files_unchanged_reward(evidence: Evidence, files: Mapping[str, str]) -
     """
     if not 1 <= len(files) <= MAX_FILES:
         return RewardResult.without(
-            RewardStatus.BAD_GOLD, f"files are 1 to {MAX_FILES} paths with their hashes"
+            RewardStatus.BAD_GOLD, f"expected 1 to {MAX_FILES} paths in files, each with its hash"
         )
     broken = [path for path, digest in files.items() if not _is_hash(digest)]
     if broken:
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"{broken[0]!r:.80} needs a SHA-256 hash")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"expected a SHA-256 hash for {broken[0]!r:.80}")
     changed: list[str] = []
     missing: list[str] = []
     for path, digest in files.items():
@@ -115,7 +115,7 @@ async def diff_reward(
 
     Args:
         start: The file's text at the start; `answer` is its text as it should be, and differs.
-        pays: `all`: 1 for the very text, else 0. `fraction`: else the F1 of the lines that were added and
+        pays: `all`: 1 for exactly that text, else 0. `fraction`: else the F1 of the lines that were added and
             removed, at most 0.99.
 
     Returns:
@@ -143,11 +143,11 @@ def hash_content(content: bytes) -> str:
 
 
 def _check_gold(answer: str | None, sha256: str | None, pattern: str | None) -> str | None:
-    given: list[object] = [one for one in (answer, sha256, pattern) if one is not None]
-    if len(given) != 1 or not isinstance(given[0], str):
+    golds: list[object] = [gold for gold in (answer, sha256, pattern) if gold is not None]
+    if len(golds) != 1 or not isinstance(golds[0], str):
         return "expected exactly one of answer, sha256 and pattern, as text"
     if sha256 is not None and not _is_hash(sha256):
-        return "a SHA-256 is 64 hexadecimal digits"
+        return "expected a SHA-256 as 64 hexadecimal digits"
     return None if pattern is None else _check_pattern(pattern)
 
 
@@ -169,7 +169,7 @@ def _is_hash(text: object) -> bool:
 
 
 async def _read(evidence: Evidence, path: str) -> tuple[bytes | None, str | None]:
-    """Return a file's content, or why it has none that can be compared."""
+    """Return a file's content, or why its content cannot be compared."""
     try:
         return await evidence.read_file(path, most=MAX_BYTES), None
     except SandboxFileError as error:
@@ -196,14 +196,14 @@ def _changes(start: str, goal: str, content: bytes) -> tuple[dict[str, Any], boo
     """Return the figures of a change, and whether the goal is reached."""
     text = content.decode(errors="surrogateescape")
     before = Counter(start.split("\n"))
-    needed, made = _changed(before, goal), _changed(before, text)
-    shared = sum((needed & made).values())
-    count, others = needed.total(), made.total()
-    f1 = 2 * shared / (count + others) if count + others else 0.0
-    return {"f1": f1, "wanted": count, "made": others}, text == goal
+    needed, changed = _changed_lines(before, goal), _changed_lines(before, text)
+    shared = sum((needed & changed).values())
+    needed_count, changed_count = needed.total(), changed.total()
+    f1 = 2 * shared / (needed_count + changed_count) if needed_count + changed_count else 0.0
+    return {"f1": f1, "wanted": needed_count, "made": changed_count}, text == goal
 
 
-def _changed(before: Counter[str], text: str) -> Counter[tuple[str, str]]:
+def _changed_lines(before: Counter[str], text: str) -> Counter[tuple[str, str]]:
     after = Counter(text.split("\n"))
     changes = {("+", line): count for line, count in (after - before).items()}
     changes |= {("-", line): count for line, count in (before - after).items()}

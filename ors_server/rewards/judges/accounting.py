@@ -39,7 +39,7 @@ class Usage:
     estimated: int = 0
     """Calls without token counts from the endpoint, whose tokens are estimated."""
     cost: float | None = None
-    """In the currency of the price table; `None` if nothing that was used has a price."""
+    """Amount in the currency of the price table; `None` if no model that was used has a price."""
     latency: float = 0.0
     """Sum, in seconds."""
     retries: int = 0
@@ -48,7 +48,7 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        names = [one.name for one in fields(self) if one.name != "cost"]
+        names = [figure.name for figure in fields(self) if figure.name != "cost"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Usage(**sums, cost=sum(costs) if costs else None)
 
@@ -68,10 +68,10 @@ class Usage:
         return shown if self.cost is None else {**shown, "judge_cost": self.cost}
 
 
-def usage_of(completion: Completion, asked: int, price: Price | None) -> Usage:
-    """Return what one reply used; `asked` is the number of characters of the messages, for an estimate."""
-    prompt = _counted(completion.prompt_tokens, asked)
-    written = _counted(completion.completion_tokens, len(completion.text))
+def usage_of(completion: Completion, prompt_length: int, price: Price | None) -> Usage:
+    """Return what one reply used; `prompt_length` is the messages' length in characters, for an estimate."""
+    prompt = _count_or_estimate(completion.prompt_tokens, prompt_length)
+    written = _count_or_estimate(completion.completion_tokens, len(completion.text))
     cost = None if price is None else (prompt * price.prompt + written * price.completion) / PER
     is_estimate = completion.prompt_tokens is None or completion.completion_tokens is None
     return Usage(
@@ -96,7 +96,7 @@ class Budget:
     most_calls: int | None = None
     most_tokens: int | None = None
     most_cost: float | None = None
-    """In the currency of the price table; a model without a price is refused then."""
+    """Limit in the currency of the price table; with a limit, a model without a price is refused."""
     spent: Usage = field(default_factory=Usage)
     _started: int = field(default=0, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -120,13 +120,13 @@ class Budget:
         """
         with self._lock:
             tokens = self.spent.prompt_tokens + self.spent.completion_tokens
-            for what, used, most in (
+            for what, used, limit in (
                 ("calls", self._started, self.most_calls),
                 ("tokens", tokens, self.most_tokens),
                 ("cost", self.spent.cost or 0.0, self.most_cost),
             ):
-                if most is not None and used >= most:
-                    raise JudgeBudgetError(f"the judge's budget is spent: {used:g} of {most:g} {what}")
+                if limit is not None and used >= limit:
+                    raise JudgeBudgetError(f"the judge's budget is spent: {used:g} of {limit:g} {what}")
             self._started += 1
 
     def finish(self, usage: Usage) -> None:
@@ -135,5 +135,5 @@ class Budget:
             self.spent += usage
 
 
-def _counted(tokens: int | None, characters: int) -> int:
+def _count_or_estimate(tokens: int | None, characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN) if tokens is None else tokens

@@ -62,7 +62,7 @@ _STATED: Final = re.compile(
 )
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
 _INCOMPLETE: Final = re.compile(r"(?i)\bnot complete\b")
-"""Of a judged work, which is no word of giving up."""
+"""Says that the judged work is incomplete, not that the judge gives up."""
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
 _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
@@ -80,15 +80,15 @@ _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
-"""What stands for a number that is denied or taken back, so that its label is the next one's."""
+"""Replaces a number that is denied or taken back, so that its label goes to the next number."""
 _NO_SCORE: Final = "\ufffb"
-"""What stands for a number that is not asserted for another reason."""
+"""Replaces a number that is not asserted for another reason."""
 _REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
 _LEAD_CHARS: Final = 160
 _ITS_OWN: Final = words_of(
     "the answer answers response responses solution solutions result score scores rating grade mark overall"
 )
-"""Words for what is judged, that it is wrong says nothing of the score; and for the score."""
+"""Words for the judged work (that it is wrong does not deny the score), and for the score."""
 _GONE: Final = frozenset(
     {
         *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
@@ -112,14 +112,14 @@ def asserted_reply(text: str) -> str:
         and not (has_others and _is_rival(text, item))
     ]
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
-    others = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
-    others += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    blanks = dict.fromkeys((*others, *_quotations(text), *_refused(text, spans)), _NO_SCORE)
+    retracted = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
+    retracted += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
+    blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), _NO_SCORE)
     denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
-    return _blanked(text, blanks | dict.fromkeys(denied, GAP))
+    return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 
 
-def _refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
+def _find_refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
     """Yield the numbers of a reply that refuses to score, but for a score that it states behind that."""
     refusal = next(iter(deque(_REFUSAL.finditer(text), 1)), None)
     if refusal is None:
@@ -166,12 +166,12 @@ def _quotations(text: str) -> Iterator[Span]:
             yield part.span()
 
 
-def _blanked(text: str, blanks: Mapping[Span, str]) -> str:
-    kept: list[str] = []
+def _blank_out(text: str, blanks: Mapping[Span, str]) -> str:
+    texts: list[str] = []
     position = 0
     for start, end in sorted(blanks):
-        kept.append(text[position : max(position, start)])
+        texts.append(text[position : max(position, start)])
         if end > position:
-            kept.append(f" {blanks[start, end]} ")
+            texts.append(f" {blanks[start, end]} ")
         position = max(position, end)
-    return "".join([*kept, text[position:]])
+    return "".join([*texts, text[position:]])

@@ -20,12 +20,12 @@ PREAMBLE = (
 )
 CLOSING = "Judge the blocks above as you were instructed."
 MAX_CHARACTERS = 20_000
-"""Of one block."""
+"""Greatest length of one block, in characters."""
 _REACH = 2
-"""A long text is cleaned only at its ends: this many times the characters that are kept. Without a bound it
-would hold up others."""
+"""A long text is cleaned only at its ends: this many times the characters that are kept. Cleaning all of a
+very long text would block the event loop."""
 NONCE_CHARACTERS = 16
-"""Hexadecimal digits in a block's tag: 64 bits of a hash of the very text that would have to contain it."""
+"""Hexadecimal digits in a block's tag: 64 bits of a hash of the text that would have to contain it."""
 
 MASTER_KEYS = (
     "",
@@ -58,72 +58,78 @@ _BROKEN = {"<": "&lt;", "[": "&#91;"}
 def clean(text: str) -> str:
     """Remove zero-width, bidirectional and other control characters; lone surrogates become U+FFFD."""
     text = _SELECTORS.sub("", text)
-    return text.translate({ord(letter): _seen(letter) for letter in set(text) if _seen(letter) != letter})
+    return text.translate(
+        {ord(letter): _visible(letter) for letter in set(text) if _visible(letter) != letter}
+    )
 
 
-def shorten(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Cut out a text's middle, with a note; three quarters of the `most` characters are the beginning."""
-    if len(text) <= most:
+def shorten(text: str, max_characters: int = MAX_CHARACTERS) -> str:
+    """Cut out the middle of a longer text, with a note; the beginning is three quarters of what stays."""
+    if len(text) <= max_characters:
         return text
-    tail = most // 4
-    return _cut(text[: most - tail], text[len(text) - tail :], len(text) - most)
+    tail = max_characters // 4
+    return _cut(text[: max_characters - tail], text[len(text) - tail :], len(text) - max_characters)
 
 
 def _cut(head: str, tail: str, left_out: int) -> str:
     return f"{head}\n[... {left_out} characters are left out here ...]\n{tail}"
 
 
-def fence(blocks: Mapping[str, str], most: int = MAX_CHARACTERS) -> str:
+def fence(blocks: Mapping[str, str], max_characters: int = MAX_CHARACTERS) -> str:
     """Put texts, by the names of their blocks, into tags that only someone who knows all texts can write.
 
     The tag contains a hash of the texts, so that the same texts always give the same prompt (and the same key
-    in a cache). Tags of blocks, and marks of chat templates, are escaped within the texts. `most` is the
-    number of characters of each text that are kept.
+    in a cache). Tags of blocks, and marks of chat templates, are escaped within the texts. Of each text at
+    most `max_characters` characters are kept.
     """
-    texts = {name: _shown(text, most) for name, text in blocks.items()}
+    texts = {name: _clean_and_cut(text, max_characters) for name, text in blocks.items()}
+    # With names and lengths, so that text cannot be moved from one block to another under the same hash.
     whole = "".join(f"{name}:{len(text)}:{text}" for name, text in texts.items())
     nonce = hashlib.sha256(whole.encode()).hexdigest()[:NONCE_CHARACTERS]
+    # Tags with any hash: a text must not even look like the end of its block.
     tags = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(map(re.escape, texts))})\b)", re.IGNORECASE)
     shown = [
+        # The hash would have to contain itself; removed in any case.
         f"<{name}-{nonce}>\n{_escape(text, tags).replace(nonce, '')}\n</{name}-{nonce}>"
         for name, text in texts.items()
     ]
     return "\n\n".join(shown)
 
 
-def judge_messages(instructions: str, blocks: Mapping[str, str], most: int) -> list[Message]:
+def judge_messages(instructions: str, blocks: Mapping[str, str], max_characters: int) -> list[Message]:
     """Return a judge's whole prompt: its instructions, then the fenced texts."""
     return [
         {"role": "system", "content": f"{PREAMBLE}\n\n{instructions}"},
-        {"role": "user", "content": f"{fence(blocks, most)}\n\n{CLOSING}"},
+        {"role": "user", "content": f"{fence(blocks, max_characters)}\n\n{CLOSING}"},
     ]
 
 
 def is_degenerate(answer: str, min_characters: int = 1) -> bool:
     """Return whether an answer has fewer letters and digits than `min_characters`, or no content at all."""
     reach = _REACH * max(MAX_CHARACTERS, min_characters)
+    # As in `_shown`: the work is bounded for answers of any length.
     seen = clean(answer if len(answer) <= 2 * reach else answer[:reach] + answer[-reach:])
-    bare, plain = _without(seen, "PZC"), _without(seen.lower(), "PC")
+    bare, plain = _drop_categories(seen, "PZC"), _drop_categories(seen.lower(), "PC")
     return len(bare) < min_characters or " ".join(plain.split()) in _OPENERS
 
 
-def _shown(text: str, most: int) -> str:
+def _clean_and_cut(text: str, max_characters: int) -> str:
     """Return the cleaned text, cut as by `shorten`; only the ends of a very long one are cleaned."""
-    reach, tail = _REACH * most, most // 4
+    reach, tail = _REACH * max_characters, max_characters // 4
     if len(text) <= 2 * reach:
-        return shorten(clean(text), most)
-    first, last = clean(text[:reach])[: most - tail], clean(text[len(text) - reach :])
+        return shorten(clean(text), max_characters)
+    first, last = clean(text[:reach])[: max_characters - tail], clean(text[len(text) - reach :])
     last = last[max(0, len(last) - tail) :]
     return _cut(first, last, len(text) - len(first) - len(last))
 
 
-def _without(text: str, categories: str) -> str:
+def _drop_categories(text: str, categories: str) -> str:
     return text.translate(
-        {ord(each): None for each in set(text) if unicodedata.category(each)[0] in categories}
+        {ord(character): None for character in set(text) if unicodedata.category(character)[0] in categories}
     )
 
 
-def _seen(letter: str) -> str:
+def _visible(letter: str) -> str:
     category = unicodedata.category(letter)
     if category == "Cs":
         return "\ufffd"
@@ -131,4 +137,4 @@ def _seen(letter: str) -> str:
 
 
 def _escape(text: str, tags: re.Pattern[str]) -> str:
-    return _TEMPLATES.sub(lambda found: _BROKEN[found[0]], tags.sub("&lt;", text))
+    return _TEMPLATES.sub(lambda template: _BROKEN[template[0]], tags.sub("&lt;", text))

@@ -106,14 +106,15 @@ class EndpointJudge:
     ) -> None:
         self.name = model
         self.sampling = sampling or Sampling()
-        self.options = options or _renamed(renamed) or EndpointOptions()
+        self.options = options or _read_old_keyword(renamed) or EndpointOptions()
         self.takes_schema = True
         """Whether the endpoint is sent schemas; false after it has refused one."""
         self._base_url = base_url
         self._api_key = api_key
         self._clock = clock or SystemClock()
+        # The limiter and the client belong to an event loop, and several loops may share the judge.
         self._slots: RunVar[anyio.CapacityLimiter] = RunVar("judge_slots")
-        self._kept: RunVar[Any] = RunVar("judge_client")
+        self._open_client: RunVar[Any] = RunVar("judge_client")
 
     @classmethod
     def from_environment(
@@ -143,16 +144,24 @@ class EndpointJudge:
             raise JudgeSettingsError(f"{missing} pass a model, or set {variables.model}")
         key = os.environ.get(variables.api_key, "")
         return cls(
-            named, base_url=base_url, api_key=key, sampling=sampling, options=options or _renamed(renamed)
+            named,
+            base_url=base_url,
+            api_key=key,
+            sampling=sampling,
+            options=options or _read_old_keyword(renamed),
         )
 
+    def check_package(self) -> None:
+        """Raise `JudgeSettingsError` if the package is not installed that asks the endpoint."""
+        _load()
+
     async def __aenter__(self) -> Self:
-        self._kept.set(_open(self._base_url, self._api_key, self.options.time_limit))
+        self._open_client.set(_open(self._base_url, self._api_key, self.options.time_limit))
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        client = self._kept.get(None)
-        self._kept.set(None)
+        client = self._open_client.get(None)
+        self._open_client.set(None)
         if client is not None:
             await client.close()
 
@@ -169,7 +178,7 @@ class EndpointJudge:
             JudgeSettingsError: The `openai` package is missing.
         """
         async with self._limiter():
-            client = self._kept.get(None)
+            client = self._open_client.get(None)
             if client is not None:
                 return await self._persist(client, messages, schema, sample)
             async with _open(self._base_url, self._api_key, self.options.time_limit) as client:
@@ -188,10 +197,12 @@ class EndpointJudge:
         started = self._clock.monotonic()
         failed = 0
         while True:
+            # An endpoint that has refused a schema is not sent one again.
             sent = schema if self.takes_schema else None
             try:
                 reply = await self._try(client, self._body(messages, sent, sample))
             except _NoSchemaError:
+                # Not a failed try: the request is sent again at once, without the schema.
                 self.takes_schema = False
             except RetryableReplyError as error:
                 failed += 1
@@ -231,11 +242,12 @@ class EndpointJudge:
 
     def _pause(self, failed: int, requested: float | None) -> float:
         longest = min(self.options.longest_wait, self.options.first_wait * 2 ** (failed - 1))
+        # Half of the pause is drawn at random, so that many requests do not come back together.
         drawn = random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries; nothing secret)
         return drawn if requested is None else min(self.options.longest_wait, requested + drawn / 2)
 
 
-def _renamed(keywords: dict[str, EndpointOptions | None]) -> EndpointOptions | None:
+def _read_old_keyword(keywords: dict[str, EndpointOptions | None]) -> EndpointOptions | None:
     """Return the options under their old keyword, `manners`."""
     if unknown := keywords.keys() - {"manners"}:
         raise TypeError(f"EndpointJudge has no argument {', '.join(sorted(unknown))}")
@@ -249,7 +261,7 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
     """Read the body of a reply, in the form of `/chat/completions`.
 
     Raises:
-        JudgeError: It has not that form, or states a count of tokens that is none.
+        JudgeError: It has another form, or a token count that is not a count.
     """
     try:
         choice = body["choices"][0]
@@ -260,6 +272,7 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
         raise JudgeError(f"the endpoint's reply has no choices[0].message: {quoted(body)}") from error
     except InvalidReplyError as error:
         raise JudgeError(str(error)) from error
+    # A refusal or a tool call has no text; an empty reply is unusable, and its reader says so.
     text = content if isinstance(content, str) else ""
     return Completion(text, prompt, written, is_cut=is_cut, latency=latency, retries=retries)
 
@@ -267,6 +280,7 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
 def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:
     message = quoted(str(error))
     status: int = error.status_code
+    # Before the retries: an endpoint may report an unknown schema with any status.
     if has_schema and _is_about_schema(message) and status not in UNRELATED:
         return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
@@ -289,13 +303,16 @@ def _load() -> Any:
 
 def _open(base_url: str, api_key: str, time_limit: float) -> Any:
     openai = _load()
+    # A property of the class replaces the headers that the package would add.
     own = type("JudgeClient", (openai.AsyncOpenAI,), {"default_headers": property(_headers)})
     return own(
+        # The package demands a key, also for endpoints without one.
         api_key=api_key or "none",
         base_url=base_url,
         organization="",
         project="",
         webhook_secret="",
+        # Tries are made and counted in `_persist`, which knows the limits.
         max_retries=0,
         timeout=time_limit,
         http_client=open_http(),

@@ -28,8 +28,8 @@ class Sampling:
     def as_body(self, sample: int = 0) -> dict[str, Any]:
         """Return the settings as entries of a request's body, for a sample, counted from 0."""
         seed = None if self.seed is None else self.seed + sample
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
-        return {**{name: value for name, value in given.items() if value is not None}, **self.extra}
+        settings = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
+        return {**{name: value for name, value in settings.items() if value is not None}, **self.extra}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def key_of(
     model: JudgeModel, messages: Sequence[Message], schema: Schema | None = None, sample: int = 0
 ) -> str:
     """Return the key of a question: the SHA-256 of model, sampling, messages and schema."""
-    asked = {
+    request = {
         "model": model.name,
         "sampling": {**model.sampling.as_body(sample), "sample": sample},
         "messages": [dict(message) for message in messages],
         "schema": schema,
     }
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(request, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

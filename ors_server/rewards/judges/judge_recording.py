@@ -79,9 +79,9 @@ class ReplayingJudge:
         key = key_of(self, messages, schema, sample)
         replies = self._replies.get(key)
         if not replies:
-            asked = messages[-1]["content"][-200:] if messages else ""
+            excerpt = messages[-1]["content"][-200:] if messages else ""
             raise JudgeError(
                 f"{self._path} has no reply of {self.name} to this question (key {key[:16]}), which ends in "
-                f"{asked!r}; record it again if the prompt, the model or the sampling has changed"
+                f"{excerpt!r}; record it again if the prompt, the model or the sampling has changed"
             )
         return replies.popleft() if len(replies) > 1 else replies[0]

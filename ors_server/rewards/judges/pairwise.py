@@ -1,7 +1,7 @@
 """Has a language model compare two answers, in both orders, so that the order does not matter."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -72,33 +72,33 @@ class PairwiseJudge:
             return Comparison(
                 winner, is_consistent=True, agreement=1.0, extras={"judge_degenerate": sum(empty)}
             )
-        known = {"task": task, "reference": reference}
-        one, agreed, used = await self._ask(known, first, second)
-        other, agreed_too, used_too = await self._ask(known, second, first)
+        context = {"task": task, "reference": reference}
+        first_winner, agreed, used = await self._ask(context, first, second)
+        other, agreed_too, used_too = await self._ask(context, second, first)
         mirrored = _MIRRORED[other]
-        winner = one if one == mirrored else "tie"
+        winner = first_winner if first_winner == mirrored else "tie"
         return Comparison(
             winner,
-            is_consistent=one == mirrored,
+            is_consistent=first_winner == mirrored,
             agreement=(agreed + agreed_too) / 2,
             extras=(used + used_too).as_extras(),
         )
 
     async def _ask(
-        self, known: Mapping[str, str | None], first: str, second: str
+        self, context: Mapping[str, str | None], first: str, second: str
     ) -> tuple[Winner, float, Usage]:
         model = self._model or EndpointJudge.from_environment()
-        given = {name: text for name, text in known.items() if text is not None}
-        blocks = {**given, "first": first, "second": second}
+        filled = {name: text for name, text in context.items() if text is not None}
+        blocks = {**filled, "first": first, "second": second}
         messages = judge_messages(self._rubric.describe(), blocks, self._options.most_characters)
         answered = await sample_verdicts(model, messages, self._rubric, self._options)
-        choices = [one.verdict["better"].choice for one in answered]
-        winner = _most_frequent(choices)
-        return winner, choices.count(winner) / len(choices), sum((one.usage for one in answered), Usage())
-
-
-def _most_frequent(choices: Sequence[str]) -> Winner:
-    """Return the most frequent choice of the samples; equally frequent ones are a tie."""
-    counts = Counter(choices)
-    most = [choice for choice, count in counts.items() if count == max(counts.values())]
-    return cast("Winner", most[0]) if len(most) == 1 else "tie"
+        choices = [answer.verdict["better"].choice for answer in answered]
+        counts = Counter(choices)
+        leaders = [choice for choice, count in counts.items() if count == max(counts.values())]
+        # Equally frequent choices are a tie: the order of the samples must not decide.
+        winner = cast("Winner", leaders[0]) if len(leaders) == 1 else "tie"
+        return (
+            winner,
+            choices.count(winner) / len(choices),
+            sum((answer.usage for answer in answered), Usage()),
+        )

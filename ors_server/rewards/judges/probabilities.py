@@ -22,9 +22,9 @@ def brier_score(predicted: Sequence[float], is_right: Sequence[bool]) -> float |
     _check(predicted, is_right)
     if not predicted:
         return None
-    return math.fsum((one - right) ** 2 for one, right in zip(predicted, is_right, strict=True)) / len(
-        predicted
-    )
+    return math.fsum(
+        (probability - right) ** 2 for probability, right in zip(predicted, is_right, strict=True)
+    ) / len(predicted)
 
 
 def calibration_error(predicted: Sequence[float], is_right: Sequence[bool], bins: int = BINS) -> float | None:
@@ -47,9 +47,9 @@ def calibration_error(predicted: Sequence[float], is_right: Sequence[bool], bins
         return None
     ends = [number / bins for number in range(1, bins)]
     sums = [[0.0, 0] for _ in range(bins)]
-    for one, right in zip(predicted, is_right, strict=True):
-        chosen = sums[bisect_left(ends, one)]
-        chosen[0] += one
+    for probability, right in zip(predicted, is_right, strict=True):
+        chosen = sums[bisect_left(ends, probability)]
+        chosen[0] += probability
         chosen[1] += bool(right)
     return math.fsum(abs(confidence - right) for confidence, right in sums) / len(predicted)
 
@@ -59,6 +59,6 @@ def _check(predicted: Sequence[float], is_right: Sequence[bool]) -> None:
         raise JudgeSettingsError(
             f"expected as many labels as predictions, got {len(is_right)} and {len(predicted)}"
         )
-    for one in predicted:
-        if not 0.0 <= one <= 1.0:
-            raise JudgeSettingsError(f"expected predictions in [0, 1], got {one!r:.80}")
+    for probability in predicted:
+        if not 0.0 <= probability <= 1.0:
+            raise JudgeSettingsError(f"expected predictions in [0, 1], got {probability!r:.80}")

@@ -1,4 +1,8 @@
-"""Asks a model until its reply can be read: cache, budget, corrections, accounting."""
+"""Asks a model until its reply can be read: cache, budget, corrections, accounting.
+
+What holds: a request is counted against the budget before it is made, and its cost after; only replies that
+were read are cached; and what a failed question cost is in the extras of its error.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +19,7 @@ from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError, Unu
 
 Verdict = TypeVar("Verdict")
 Combine: TypeAlias = Literal["majority", "median"]
-"""Of several samples: the choice of most of them, or the median. Of two equal ones, the worse."""
+"""How several samples combine: their most frequent choice, or their median; the worse of two equal ones."""
 OnError: TypeAlias = Literal["raise", "unscored"]
 """What a judge without a verdict does: raise an error, or return a result with the status error."""
 
@@ -80,15 +84,17 @@ async def ask(
         JudgeSettingsError: Cost is limited and the model has no price.
     """
     if options.budget is not None:
+        # Before the first request: a limit on cost without a price could never be reached.
         options.budget.check_price(model.name, options.prices.get(model.name))
     used = Usage()
     messages = list(question.messages)
     problem = ""
     for attempt in range(options.corrections + 1):
-        asked = Question(messages, question.schema, question.sample)
+        bounded_question = Question(messages, question.schema, question.sample)
         try:
-            completion, usage = await _reply(model, asked, options)
+            completion, usage = await _reply(model, bounded_question, options)
         except JudgeError as error:
+            # What was spent before the failure is reported with it.
             used += Usage(retries=error.extras.get("judge_retries", 0))
             error.extras = used.as_extras()
             raise
@@ -99,10 +105,13 @@ async def ask(
             problem = str(error)
         else:
             if options.cache is not None:
-                await anyio.to_thread.run_sync(options.cache.put, _key(model, asked), completion)
+                # Only a reply that was read is kept: an unusable one must be asked again next time. In a
+                # thread, since the cache is SQLite.
+                await anyio.to_thread.run_sync(options.cache.put, _key(model, bounded_question), completion)
             return Answered(verdict, used)
         if attempt < options.corrections:
             used += Usage(corrections=1)
+            # The model sees its own reply and what was wrong; both are data, and the reply is cut.
             messages = [*messages, *_correction(completion.text, problem)]
     raise JudgeError(
         f"{model.name} gave no usable verdict in {options.corrections + 1} replies; the last one: {problem}",
@@ -112,15 +121,17 @@ async def ask(
 
 async def _reply(model: JudgeModel, question: Question, options: JudgeOptions) -> tuple[Completion, Usage]:
     if options.cache is not None:
-        kept = await anyio.to_thread.run_sync(options.cache.get, _key(model, question))
-        if kept is not None:
-            return kept, Usage(cached=1)
+        cached = await anyio.to_thread.run_sync(options.cache.get, _key(model, question))
+        if cached is not None:
+            return cached, Usage(cached=1)
+    # Counted before the request, so that concurrent questions never exceed the limit.
     if options.budget is not None:
         options.budget.start()
     try:
         completion = await model.complete(question.messages, question.schema, sample=question.sample)
     except (JudgeError, JudgeSettingsError):
         raise
+    # A model may raise anything; callers handle `JudgeError` only.
     except Exception as error:
         raise JudgeError(f"{model.name} failed: {type(error).__name__}: {error}") from error
     characters = sum(len(message["content"]) for message in question.messages)

@@ -78,17 +78,18 @@ def read_verdicts(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
     Raises:
         UnusableReplyError: A verdict is missing, repeated, or not one of the choices.
     """
-    found, rest = last_object(spoken(text))
-    if found is None:
+    verdicts, rest = last_object(spoken(text))
+    # The last object counts: a reply may quote the agent's text, with its own objects, before the verdict.
+    if verdicts is None:
         return _from_text(rest, rubric)
-    names = {one.name for one in rubric.criteria}
-    if len(names) == 1 and "verdict" in found and "verdict" not in names:
-        found = {rubric.criteria[0].name: found}
-    if isinstance(found, _Repeated) or set(found) != names:
+    names = {criterion.name for criterion in rubric.criteria}
+    if len(names) == 1 and "verdict" in verdicts and "verdict" not in names:
+        verdicts = {rubric.criteria[0].name: verdicts}
+    if isinstance(verdicts, _Repeated) or set(verdicts) != names:
         raise UnusableReplyError(
-            f"the object's keys have to be {sorted(names)}, each once, and are {sorted(found)[:20]}"
+            f"the object's keys have to be {sorted(names)}, each once, and are {sorted(verdicts)[:20]}"
         )
-    return {one.name: _from_entry(found[one.name], one) for one in rubric.criteria}
+    return {criterion.name: _from_entry(verdicts[criterion.name], criterion) for criterion in rubric.criteria}
 
 
 def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
@@ -98,21 +99,32 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         UnusableReplyError: There is no score, or there are two.
     """
     reply = spoken(text)
-    found, span = _find_object(reply)
+    # An object that the reply takes back ("... no, that was too generous") is not its score.
+    scores_object, span = _find_object(reply)
     rest = reply[span[1] :]
-    if found is not None and not is_asserted(reply, span):
+    if scores_object is not None and not is_asserted(reply, span):
         raise UnusableReplyError("the reply takes its object with the score back")
-    given = None if found is None else _scores_of(found)
-    if found is None or (not given and re.search(r"\d", rest)):
-        return ReadScore(_checked(find_score(rest if found is not None else reply, low, high), low, high))
-    if not given:
-        raise UnusableReplyError(f"the object has no key score; its keys are {sorted(found)[:20]}")
-    scores = [_as_score(value, low, high) for value in given]
+    listed = None if scores_object is None else _scores_of(scores_object)
+    # An object without a score may be an example; the text behind it then states the score.
+    if scores_object is None or (not listed and re.search(r"\d", rest)):
+        return ReadScore(
+            _check_score(find_score(rest if scores_object is not None else reply, low, high), low, high)
+        )
+    if not listed:
+        raise UnusableReplyError(f"the object has no key score; its keys are {sorted(scores_object)[:20]}")
+    scores = [
+        _check_score(find_score(value, low, high) if isinstance(value, str) else value, low, high)
+        for value in listed
+    ]
+    # Numbers behind the object may correct it; only the same number is no contradiction.
     if re.search(r"\d", rest):
         scores.append(find_score(f"{scores[-1]!r}\n{rest}", low, high))
+    # More than the rounding of the same number in two spellings.
     if max(scores) - min(scores) > 1e-9:  # noqa: PLR2004  (of what is written as the same number)
         raise UnusableReplyError("the object gives different scores")
-    reason = next((found[key] for key in ("reason", "explanation", "reasoning") if key in found), "")
+    reason = next(
+        (scores_object[key] for key in ("reason", "explanation", "reasoning") if key in scores_object), ""
+    )
     return ReadScore(scores[0], reason if isinstance(reason, str) else "")
 
 
@@ -122,6 +134,7 @@ def spoken(text: str) -> str:
     Raises:
         UnusableReplyError: It is empty, too long, or ends within its reasoning.
     """
+    # Before any pattern runs: each is linear, but the reply is the model's.
     if len(text) > MAX_CHARACTERS:
         raise UnusableReplyError(f"the reply has more than {MAX_CHARACTERS:,} characters")
     reply = cut_reasoning(text)
@@ -140,43 +153,49 @@ def last_object(text: str) -> tuple[dict[str, Any] | None, str]:
     Returns:
         The object, or `None`; and the text after the last object, or all of it without one.
     """
-    found, span = _find_object(text)
+    last, span = _find_object(text)
     rest = text[span[1] :]
-    return (None if rest.strip(_MARKUP) else found), rest
+    return (None if rest.strip(_MARKUP) else last), rest
 
 
 def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
     """Return the last JSON object of a text, and where it is.
 
-    The search goes on where a broken object ended, so that the work is linear in the length of the text. An
+    The search continues where a broken object ended, so that the work is linear in the length of the text. An
     object within a broken one is skipped.
     """
     decoder = json.JSONDecoder(
-        object_pairs_hook=_once, parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf
+        # A very long integer is slow to convert, and cannot be a score.
+        object_pairs_hook=_mark_repeated,
+        parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf,
     )
-    found: dict[str, Any] | None = None
+    last: dict[str, Any] | None = None
     start = over = deep = broken = 0
     opening = _OPENING.search(text)
     while opening is not None and broken < MAX_BROKEN and deep < MAX_DEEP:
         begins = opening.start()
         try:
-            found, over = decoder.raw_decode(text, begins)
+            last, over = decoder.raw_decode(text, begins)
             start, begins = begins, over
         except json.JSONDecodeError as error:
             broken += 1
+            # `error.pos` is where decoding failed: nothing is read twice.
             begins = max(begins + 1, error.pos)
         except RecursionError:
             deep += 1
+            # The decoder gave up deep inside; skipping less would meet the same nesting again.
             begins += _DEEP
         opening = _OPENING.search(text, begins)
+    # Bounded attempts: a reply made of braces must not take quadratic time.
     if opening is not None:
         raise UnusableReplyError("the reply has too many objects that are broken or nested too deeply")
-    return found, (start, over)
+    return last, (start, over)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    return made if len(made) == len(pairs) else _Repeated(made)
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    # A repeated key is marked, not refused: only the object that counts must be unambiguous.
+    return entries if len(entries) == len(pairs) else _Repeated(entries)
 
 
 def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
@@ -184,8 +203,8 @@ def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
         return ReadVerdict(_choice(entry, criterion))
     if not isinstance(entry, dict) or isinstance(entry, _Repeated):
         raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, each once")
-    given = cast("dict[str, Any]", entry)
-    verdict, reason = given.get("verdict"), given.get("reason", "")
+    fields = cast("dict[str, Any]", entry)
+    verdict, reason = fields.get("verdict"), fields.get("reason", "")
     if not isinstance(verdict, str | int) or not isinstance(reason, str):
         raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, both texts")
     return ReadVerdict(_choice(str(verdict), criterion), reason)
@@ -194,20 +213,24 @@ def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
 def _from_text(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
     alone = rubric.criteria[0] if len(rubric.criteria) == 1 else None
     lines = [_LINE.fullmatch(line.rstrip()) for line in text.strip().splitlines()]
+    # The last line tells whether the reply has the form of lines; earlier lines may be reasoning.
     if not lines or lines[-1] is None:
         if alone is not None and "\n" not in text.strip():
             return {alone.name: ReadVerdict(_choice(text, alone))}
         raise UnusableReplyError("the reply ends neither in a JSON object nor in a line VERDICT name: choice")
-    given = {(one["name"] or (alone and alone.name)): one["choice"] for one in lines if one is not None}
-    names = {one.name for one in rubric.criteria}
-    if set(given) != names:
-        missing = sorted(names - set(given))
+    choices = {(line["name"] or (alone and alone.name)): line["choice"] for line in lines if line is not None}
+    names = {criterion.name for criterion in rubric.criteria}
+    if set(choices) != names:
+        missing = sorted(names - set(choices))
         raise UnusableReplyError(
             f"there is no verdict for {missing}"
             if missing
             else f"there is a verdict for something else than {sorted(names)}"
         )
-    return {one.name: ReadVerdict(_choice(given[one.name], one)) for one in rubric.criteria}
+    return {
+        criterion.name: ReadVerdict(_choice(choices[criterion.name], criterion))
+        for criterion in rubric.criteria
+    }
 
 
 def _choice(text: str, criterion: Criterion) -> str:
@@ -220,23 +243,17 @@ def _choice(text: str, criterion: Criterion) -> str:
     )
 
 
-def _scores_of(found: Mapping[str, Any]) -> list[Any]:
+def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
     """Return the values that may be the score: that of `score`, or those of similar keys."""
-    if isinstance(found, _Repeated):
-        raise UnusableReplyError(f"the object has a key twice; its keys are {sorted(found)[:20]}")
-    named = [value for key, value in found.items() if re.sub(r"[^a-z]", "", key.casefold()) in _SCORE_KEYS]
-    if "score" not in found:
+    if isinstance(reply, _Repeated):
+        raise UnusableReplyError(f"the object has a key twice; its keys are {sorted(reply)[:20]}")
+    named = [value for key, value in reply.items() if re.sub(r"[^a-z]", "", key.casefold()) in _SCORE_KEYS]
+    if "score" not in reply:
         return named
-    return [found["score"], *(value for value in named if isinstance(value, float | int))]
+    return [reply["score"], *(value for value in named if isinstance(value, float | int))]
 
 
-def _as_score(value: object, low: float, high: float) -> float:
-    if isinstance(value, str):
-        return _checked(find_score(value, low, high), low, high)
-    return _checked(value, low, high)
-
-
-def _checked(score: object, low: float, high: float) -> float:
+def _check_score(score: object, low: float, high: float) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise UnusableReplyError(f"the score has to be a number, not {score!r:.80}")
     if not (low <= score <= high and math.isfinite(score)):

@@ -49,7 +49,7 @@ class Criterion:
             )
         if isinstance(self.required, str) and self.required not in self.choices:
             raise JudgeSettingsError(
-                f"{self.name}: required has to be one of {self.choices!r}, not {self.required!r}"
+                f"{self.name}: expected required to be one of {self.choices!r}, got {self.required!r}"
             )
 
     def value(self, choice: str) -> float:
@@ -84,12 +84,12 @@ class Rubric:
 
     def value(self, choices: Mapping[str, str]) -> float:
         """Return the value of a verdict, in [0, 1]; 0 if a required criterion is not met."""
-        if not all(one.is_met(choices[one.name]) for one in self.criteria):
+        if not all(criterion.is_met(choices[criterion.name]) for criterion in self.criteria):
             return 0.0
-        values = [one.value(choices[one.name]) for one in self.criteria]
+        values = [criterion.value(choices[criterion.name]) for criterion in self.criteria]
         if self.aggregate == "min":
             return min(values)
-        weights = [one.weight for one in self.criteria]
+        weights = [criterion.weight for criterion in self.criteria]
         total = math.fsum(weights)
         return math.fsum(weight / total * value for weight, value in zip(weights, values, strict=True))
 
@@ -97,20 +97,26 @@ class Rubric:
         """Return the JSON schema of a reply: per criterion a reason, then a verdict."""
         return closed_object(
             {
-                one.name: closed_object(
-                    {"reason": {"type": "string"}, "verdict": {"type": "string", "enum": list(one.choices)}}
+                criterion.name: closed_object(
+                    {
+                        "reason": {"type": "string"},
+                        "verdict": {"type": "string", "enum": list(criterion.choices)},
+                    }
                 )
-                for one in self.criteria
+                for criterion in self.criteria
             }
         )
 
     def describe(self) -> str:
         """Return the part of the prompt with the criteria and the form of the reply."""
         lines = [
-            f"- {one.name}: {one.text} Choices, from worst to best: {', '.join(map(repr, one.choices))}."
-            for one in self.criteria
+            f"- {criterion.name}: {criterion.text} "
+            f"Choices, from worst to best: {', '.join(map(repr, criterion.choices))}."
+            for criterion in self.criteria
         ]
-        form = ", ".join(f'"{one.name}": {{"reason": "...", "verdict": "..."}}' for one in self.criteria)
+        form = ", ".join(
+            f'"{criterion.name}": {{"reason": "...", "verdict": "..."}}' for criterion in self.criteria
+        )
         return "\n".join(
             [
                 *([self.instructions] if self.instructions else []),

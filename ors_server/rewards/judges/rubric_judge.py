@@ -71,12 +71,12 @@ class RubricJudge(Reward):
         """
         if is_degenerate(final_response, self.options.min_characters):
             return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the answer has no content")
-        asked = task if task is not None else question
-        given = {"task": asked, "reference": answer, "answer": final_response}
-        blocks = {name: str(value) for name, value in given.items() if value is not None}
+        task_text = task if task is not None else question
+        fields = {"task": task_text, "reference": answer, "answer": final_response}
+        blocks = {name: str(value) for name, value in fields.items() if value is not None}
         messages = judge_messages(self.rubric.describe(), blocks, self.options.most_characters)
         try:
-            return await self._graded(messages)
+            return await self._ask_and_grade(messages)
         except JudgeError as error:
             if self.options.on_error == "raise":
                 raise
@@ -90,12 +90,15 @@ class RubricJudge(Reward):
         """Judge answers that deserve nothing; `fields` are the other fields, such as `task`."""
         return await probe(self, fields)
 
-    async def _graded(self, messages: Sequence[Message]) -> RewardResult:
+    async def _ask_and_grade(self, messages: Sequence[Message]) -> RewardResult:
         model = self._model or EndpointJudge.from_environment()
         answered = await sample_verdicts(model, messages, self.rubric, self.options)
-        agreed = agree([one.verdict for one in answered], self.rubric, self.options.combine)
-        used = sum((one.usage for one in answered), Usage())
-        parts = {f"rubric_{one.name}": one.value(agreed.choices[one.name]) for one in self.rubric.criteria}
+        agreed = agree([answer.verdict for answer in answered], self.rubric, self.options.combine)
+        used = sum((answer.usage for answer in answered), Usage())
+        parts = {
+            f"rubric_{criterion.name}": criterion.value(agreed.choices[criterion.name])
+            for criterion in self.rubric.criteria
+        }
         reasons = " ".join(verdict.reason for verdict in answered[0].verdict.values())
         return RewardResult(
             self.rubric.value(agreed.choices),
@@ -137,9 +140,11 @@ async def sample_verdicts(
     if broken:
         raise broken[0]
     if failed:
-        failed[0].extras = _added(
-            [*(one.usage.as_extras() for one in answered.values()), *(error.extras for error in failed)]
-        )
+        # The error carries the cost of all samples: those that were answered were paid for, too.
+        figures = [*(answer.usage.as_extras() for answer in answered.values())]
+        figures += [dict(error.extras) for error in failed]
+        names = sorted({name for figure in figures for name in figure})
+        failed[0].extras = {name: sum(figure.get(name, 0) for figure in figures) for name in names}
         raise failed[0]
     return [answered[sample] for sample in range(options.samples)]
 
@@ -150,17 +155,10 @@ def agree(samples: Sequence[Mapping[str, ReadVerdict]], rubric: Rubric, combine:
     shares: list[float] = []
     for criterion in rubric.criteria:
         ranks = [criterion.choices.index(sample[criterion.name].choice) for sample in samples]
-        rank = _most(ranks) if combine == "majority" else sorted(ranks)[(len(ranks) - 1) // 2]
+        counts = Counter(ranks)
+        # The worse of two equal choices: ranks count from the worst.
+        most_frequent = min(counts, key=lambda rank: (-counts[rank], rank))
+        rank = most_frequent if combine == "majority" else sorted(ranks)[(len(ranks) - 1) // 2]
         choices[criterion.name] = criterion.choices[rank]
         shares.append(ranks.count(rank) / len(ranks))
     return Agreed(choices, sum(shares) / len(shares))
-
-
-def _added(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = {name for figure in figures for name in figure}
-    return {name: sum(one.get(name, 0) for one in figures) for name in sorted(names)}
-
-
-def _most(ranks: Sequence[int]) -> int:
-    counts = Counter(ranks)
-    return min(counts, key=lambda rank: (-counts[rank], rank))

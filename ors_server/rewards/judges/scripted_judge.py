@@ -50,6 +50,6 @@ class ScriptedJudge:
         if callable(script):
             return script(messages)
         if self._next >= len(script):
-            raise JudgeError(f"the script has {len(script)} replies, and there was one more question")
+            raise JudgeError(f"the script has only {len(script)} replies: no reply to another question")
         self._next += 1
         return script[self._next - 1]

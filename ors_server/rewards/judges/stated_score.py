@@ -112,21 +112,21 @@ class _Scale:
     low: float
     high: float
 
-    def place(self, found: re.Match[str]) -> float | None:
+    def to_score(self, match: re.Match[str]) -> float | None:
         """Return a number, a fraction or a percentage as a score, or `None` if it is not on the scale."""
-        value = float(found["number"])
-        if found["percent"]:
+        value = float(match["number"])
+        if match["percent"]:
             value = self.low + value / 100 * (self.high - self.low)
-        elif found["of"] and float(found["of"]) != self.high:
-            whole = float(found["of"])
+        elif match["of"] and float(match["of"]) != self.high:
+            whole = float(match["of"])
             value = value / whole if (self.low, self.high) == (0, 1) and whole > 0 else math.nan
         return value if self.low <= value <= self.high else None
 
     def refusal(self, word: str) -> UnusableReplyError:
         """Return the error of a score that is not on the scale."""
-        found = _SCORE.fullmatch(word)
-        if found is not None and found["of"] and float(found["of"]) != self.high:
-            return UnusableReplyError(f"the scale ends at {self.high:g}, not at {found['of']}: {word!r:.80}")
+        match = _SCORE.fullmatch(word)
+        if match is not None and match["of"] and float(match["of"]) != self.high:
+            return UnusableReplyError(f"the scale ends at {self.high:g}, not at {match['of']}: {word!r:.80}")
         return UnusableReplyError(
             f"the score has to be a number in [{self.low:g}, {self.high:g}], not {word!r:.80}"
         )
@@ -143,7 +143,7 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
         UnusableReplyError: There is no score, it is not on the scale, or another number could be one.
     """
     reply = _Reply(asserted_reply(text), _Scale(low, high))
-    chosen = reply.labelled() or reply.alone() or reply.leading() or reply.given()
+    chosen = reply.labelled_number() or reply.whole_line() or reply.leading() or reply.only()
     if chosen is None:
         raise UnusableReplyError(f"the reply states no score: {text.strip()[-80:]!r}")
     if chosen.value is None:
@@ -154,44 +154,57 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
 class _Reply:
     def __init__(self, text: str, scale: _Scale) -> None:
         self.scale = scale
-        self.text = _prepared(text)
+        # Markup, notes and spellings are unified first, so that the patterns can be plain.
+        text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
+        text = _TAG.sub(_untag, text).translate(_MARKUP)
+        for pattern, spelling in _REWRITES:
+            text = pattern.sub(spelling, text)
+        self.text = text
         self.numbers = _numbers(self.text, scale)
 
-    def labelled(self) -> _Number | None:
+    def labelled_number(self) -> _Number | None:
         """Return the last number after a label."""
+        # By position: a label and its number must touch.
         at = {number.start: number for number in self.numbers}
-        found = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
-        if not found:
+        labelled = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
+        # Without a label the judge may still say the score in words.
+        if not labelled:
             return self._given_by_judge(at)
-        found = [item for item in found if self._qualifier(item[0].start()) not in _OTHER_SCORES]
-        if not found or found[-1][1].is_count:
+        # "clarity score: 0.5" is not the score of the whole.
+        labelled = [item for item in labelled if self._qualifier(item[0].start()) not in _OTHER_SCORES]
+        if not labelled or labelled[-1][1].is_count:
             return None
-        label, chosen = found[-1]
+        label, chosen = labelled[-1]
+        # Several labelled numbers that differ need one that is called the overall one.
         if self._qualifier(label.start()) not in _QUALIFIERS and any(
-            _differ(one, chosen) for _, one in found
+            _differ(number, chosen) for _, number in labelled
         ):
             raise UnusableReplyError("there are several scores, and none is the overall one")
-        self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
+        # Numbers in front of the label are reasoning; those behind it could correct it.
+        self._refuse_rivals(chosen, [number for number in self.numbers if number.start > chosen.start])
         return chosen
 
     def _given_by_judge(self, at: Mapping[int, _Number]) -> _Number | None:
         """Return the last number that the judge gives in so many words: "I rate this 0.8"."""
-        given = [at[cue.end()] for cue in _GIVEN.finditer(self.text) if cue.end() in at]
-        if not given or given[-1].is_count:
+        scores = [at[cue.end()] for cue in _GIVEN.finditer(self.text) if cue.end() in at]
+        if not scores or scores[-1].is_count:
             return None
-        self._refuse_rivals(given[-1], [number for number in self.numbers if number.start > given[-1].start])
-        return given[-1]
+        self._refuse_rivals(
+            scores[-1], [number for number in self.numbers if number.start > scores[-1].start]
+        )
+        return scores[-1]
 
-    def alone(self) -> _Number | None:
+    def whole_line(self) -> _Number | None:
         """Return the number that is the whole last line, or the whole first one."""
         if not self.numbers:
             return None
         first, last = self.numbers[0], self.numbers[-1]
-        found = [one for one in (last, first) if self._is_line(one)]
-        if not found:
+        # The last line first: it is where a reply ends with its score.
+        lines = [number for number in (last, first) if self._is_line(number)]
+        if not lines:
             return None
-        self._refuse_rivals(found[0], self.numbers, counts=found)
-        return found[0]
+        self._refuse_rivals(lines[0], self.numbers, counts=lines)
+        return lines[0]
 
     def leading(self) -> _Number | None:
         """Return the number with which the text begins, if a punctuation mark or a reason follows it."""
@@ -202,6 +215,7 @@ class _Reply:
         rest = after.lstrip(_STOPS)
         mark, word = after[:1] if rest != after else "", rest.split(maxsplit=1)[:1]
         joined = rest[:1].isspace() and word != [] and word[0].casefold() in _JOINING
+        # "4. The answer ..." numbers a list; "4, because" and "0.4 - because" are scores.
         if not joined and (not mark or (first.word.isdecimal() and mark != ",")):
             return None
         if not first.is_score:
@@ -209,20 +223,21 @@ class _Reply:
         self._refuse_rivals(first, self.numbers[1:])
         return first
 
-    def given(self) -> _Number | None:
+    def only(self) -> _Number | None:
         """Return the only number of the text, if its sentence gives a score."""
         if len(self.numbers) != 1:
             return None
-        (only,) = self.numbers
-        before = set(self._words_before(only))
-        if not only.is_score or only.is_count or before & _OTHER_SCORES:
+        (number,) = self.numbers
+        # The words of the sentence decide: a number in an arbitrary sentence is not a score.
+        before = set(self._words_before(number))
+        if not number.is_score or number.is_count or before & _OTHER_SCORES:
             return None
-        rest = self.text[only.end :].strip(_STOPS + " \t\r\n")
+        rest = self.text[number.end :].strip(_STOPS + " \t\r\n")
         is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
-        is_subject = not before and _VERDICT.match(self.text, only.end) is not None
+        is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
-        return only if is_given or is_sentence or is_stressed or is_subject else None
+        return number if is_given or is_sentence or is_stressed or is_subject else None
 
     def _is_line(self, number: _Number) -> bool:
         """Return whether a number fills the first or the last line."""
@@ -237,6 +252,7 @@ class _Reply:
         self, chosen: _Number, numbers: Sequence[_Number], counts: Sequence[_Number] = ()
     ) -> None:
         for number in numbers:
+            # A number of another criterion, or one that counts, is not a rival.
             is_other = bool(_OTHER_SCORES & set(self._words_before(number)[-3:]))
             is_rival = number in counts or not (number.is_count or is_other)
             if (
@@ -262,16 +278,8 @@ class _Reply:
         return "" if word is None else word[0]
 
 
-def _prepared(text: str) -> str:
-    text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
-    text = _TAG.sub(_untagged, text).translate(_MARKUP)
-    for pattern, spelling in _REWRITES:
-        text = pattern.sub(spelling, text)
-    return text
-
-
-def _untagged(found: re.Match[str]) -> str:
-    return f" {found[2]}: " if not found[1] and re.fullmatch(_LABELS, found[2].casefold()) else " "
+def _untag(tag: re.Match[str]) -> str:
+    return f" {tag[2]}: " if not tag[1] and re.fullmatch(_LABELS, tag[2].casefold()) else " "
 
 
 def _numbers(text: str, scale: _Scale) -> list[_Number]:
@@ -280,6 +288,7 @@ def _numbers(text: str, scale: _Scale) -> list[_Number]:
     for index, word in enumerate(words):
         if not re.search(r"\d", word[0]):
             continue
+        # Punctuation around a number is not part of it, but belongs to its position.
         bare = word[0].rstrip(_STOPS).lstrip(",;:!?'")
         start = word.start() + len(word[0].rstrip(_STOPS)) - len(bare)
         score = _SCORE.fullmatch(bare) or (_SCORE.fullmatch(f"{bare}.") if bare else None)
@@ -288,25 +297,26 @@ def _numbers(text: str, scale: _Scale) -> list[_Number]:
                 word=bare,
                 start=start,
                 end=start + len(bare),
-                value=None if score is None else scale.place(score),
+                value=None if score is None else scale.to_score(score),
                 is_score=score is not None,
-                is_count=bare.isdecimal() and _counts(text, words, index),
+                is_count=bare.isdecimal() and _is_counting(text, words, index),
             )
         )
     return numbers
 
 
-def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
-    one = words[index]
+def _is_counting(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
+    word = words[index]
     earlier = words[index - 1][0].casefold().rstrip(_STOPS) if index else ""
     later = words[index + 1] if index + 1 < len(words) else None
     if earlier in _NUMBERED:
         return True
-    if later is None or "\n" in text[one.end() : later.start()]:
+    # The last word of a line counts nothing.
+    if later is None or "\n" in text[word.end() : later.start()]:
         return False
-    if one[0][-1] in _STOPS:
-        begins = index == 0 or "\n" in text[words[index - 1].end() : one.start()]
-        return begins and one[0][-1] == "."
+    if word[0][-1] in _STOPS:
+        begins = index == 0 or "\n" in text[words[index - 1].end() : word.start()]
+        return begins and word[0][-1] == "."
     return later[0][0].islower() and later[0].casefold() not in _JOINING
 
 

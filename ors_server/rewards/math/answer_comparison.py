@@ -3,8 +3,8 @@
 Conventions (each is a rule of
 [`AnswerComparison`][ors_server.rewards.math.answer_comparison.AnswerComparison]):
 
-* kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its
-  member;
+* kinds are kept apart: a point is not a set, an interval not a list, `(0, 1)` is not `[0, 1]`, a list is not
+  its member;
 * lists and sets have no order, and repetitions count only if both sides have some; points and vectors
   have an order; a list without brackets may stand for a point in order;
 * `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
@@ -83,13 +83,18 @@ class AnswerComparison:
         Raises:
             LimitError: The comparison would take more than the grader spends.
         """
+        # Equal trees are equal, even where a value would exceed a limit.
         if gold == answer:
             return True
         gold, answer = drop_declarations(gold, answer)
+        # Every call costs: rules call `same` for members, so that long lists exhaust the budget instead of
+        # time.
         self.budget.spend(_COMPARISON_STEPS)
         gold, answer = prepare(gold), prepare(answer)
+        # Derivations are compared step by step and keep their `≈`.
         if not is_derivation(gold, answer):
             gold, answer = without_remark(gold), without_remark(answer)
+        # The first rule of either side's kind decides; an expression is what no rule claims.
         for kinds, rule in _RULES:
             if isinstance(gold, kinds) or isinstance(answer, kinds):
                 return rule(self, gold, answer)
@@ -102,6 +107,7 @@ class AnswerComparison:
             case _:
                 pass
         if same_value(gold, answer, self.budget):
+            # Only after the exact comparison, and only with a printed decimal gold answer.
             return True
         return self.options.rounds_to_gold and self._is_rounded(gold, answer)
 
@@ -109,6 +115,7 @@ class AnswerComparison:
         value = number_of(answer, self.budget)
         if not (isinstance(gold, Number) and gold.places) or value is None:
             return False
+        # At most half a unit of the gold's last digit, without division: 2 · 10^places · |gap| ≤ 1.
         gap: Fraction = Fraction(2 * 10**gold.places) * abs(Fraction(gold.value) - Fraction(value))
         return gap <= 1
 
@@ -124,6 +131,7 @@ class AnswerComparison:
             return self._same_quantities(gold, answer)
         with_unit, other = (gold, answer) if isinstance(gold, Quantity) else (answer, gold)
         if not isinstance(with_unit, Quantity):
+            # For the type checker: the rule applies only if one side is a quantity.
             return False
         if isinstance(other, Relation):
             return self.same_relation(gold, answer)
@@ -133,11 +141,14 @@ class AnswerComparison:
         value = quantity.value
         if self.same(value, other):
             return True
+        # `5m` was read as a product; with the gold's unit it is a quantity.
         peeled = peel_unit(other)
         if peeled is not None and peeled[1] == quantity.unit:
             return self.same(value, peeled[0])
+        # As in the golds of MATH, 25 % is both 25 and 0.25.
         if quantity.unit == "%":
             return self.same(Multiply((value, _PERCENT)), other)
+        # Degrees against radians: only a value with a constant such as π is in radians.
         return quantity.unit == "°" and contains(other, Constant) and same_value(quantity, other, self.budget)
 
     def _same_quantities(self, gold: Quantity, answer: Quantity) -> bool:
@@ -150,45 +161,47 @@ class AnswerComparison:
 
     def same_relation(self, gold: Node, answer: Node) -> bool:
         """An equation that names a value is that value; other relations are compared as such."""
+        # Two derivations are compared step by step; longer ones as they are written.
         if is_derivation(gold, answer):
             same = self.same if len(gold.operators) == 1 else _same_written  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
             return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]  # both are relations
-        mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
-        if mine is not None and theirs is not None:
-            (name, value), (other_name, other) = mine, theirs
+        # The names must be alike; a value without a name answers any equation for a name.
+        gold_name, answer_name = split_name(gold, self.same), split_name(answer, self.same)
+        if gold_name is not None and answer_name is not None:
+            (name, value), (other_name, other) = gold_name, answer_name
             if are_alike(name, other_name):
-                return self._same_values(value, other, gold, answer)
+                if self.same(value, other):
+                    return True
+                both = isinstance(gold, Relation) and isinstance(answer, Relation)
+                return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]  # both are relations
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
 
-    def _same_values(self, value: Node, other: Node, gold: Node, answer: Node) -> bool:
-        if self.same(value, other):
-            return True
-        both = isinstance(gold, Relation) and isinstance(answer, Relation)
-        return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]  # both are relations
-
     def same_listing(self, gold: Node, answer: Node) -> bool:
         """Lists are compared by name, in order, or without order, as far as their members have names."""
-        mine, theirs = members(gold), members(answer)
+        gold_members, answer_members = members(gold), members(answer)
+        # "3/4, or 0.75" says one value twice; a list of different values would not be the gold value.
         if isinstance(answer, Listing) and answer.joiner == "or" and not isinstance(gold, Listing):
             once = self._distinct(answer.items)
             if len(once) == 1:  # `3/4, or 0.75`
                 return self.same(gold, once[0])
-        if mine is None or theirs is None or joins_otherwise(gold, answer):
+        if gold_members is None or answer_members is None or joins_otherwise(gold, answer):
             return self._same_spans(gold, answer)
         if isinstance(gold, Brackets) or isinstance(answer, Brackets):
-            return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
-        if (verdict := self._same_numbers(mine, theirs)) is not None:
+            return self._is_point(gold, answer) and self._same_in_order(gold_members, answer_members)
+        if (verdict := self._same_numbers(gold_members, answer_members)) is not None:
             return verdict
-        once, other_once = self._distinct(mine), self._distinct(theirs)
-        if len(once) == len(mine) or len(other_once) == len(theirs):
-            mine, theirs = once, other_once
-        if len(mine) == len(theirs) and self._same_named(mine, theirs):
+        # Repetitions count only if both sides have some.
+        once, other_once = self._distinct(gold_members), self._distinct(answer_members)
+        if len(once) == len(gold_members) or len(other_once) == len(answer_members):
+            gold_members, answer_members = once, other_once
+        if len(gold_members) == len(answer_members) and self._same_named(gold_members, answer_members):
             return True
         return self._same_spans(gold, answer)
 
     def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
+        # Pairing 64 or more members would compare each with each.
         """Compare two long lists of plain numbers at once; `None` for anything else."""
         if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
             return None
@@ -198,19 +211,23 @@ class AnswerComparison:
 
     def _is_point(self, gold: Node, answer: Node) -> bool:
         groups = [node for node in (gold, answer) if isinstance(node, Brackets)]
-        others = [node for node in (gold, answer) if not isinstance(node, Brackets)]
+        unbracketed = [node for node in (gold, answer) if not isinstance(node, Brackets)]
+        # Only round brackets are a point; other brackets are intervals.
         return all(group.opening == "(" and group.closing == ")" for group in groups) and not any(
-            isinstance(other, Set) for other in others
+            isinstance(other, Set) for other in unbracketed
         )
 
     def _same_in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         if len(gold) != len(answer):
             return False
-        mine, theirs = self._split(gold), self._split(answer)
+        gold_split, answer_split = self._split(gold), self._split(answer)
         return (
-            mine is not None
-            and theirs is not None
-            and all(self.same(value, other) for (_, value), (_, other) in zip(mine, theirs, strict=True))
+            gold_split is not None
+            and answer_split is not None
+            and all(
+                self.same(value, other)
+                for (_, value), (_, other) in zip(gold_split, answer_split, strict=True)
+            )
         )
 
     def _split(self, items: Sequence[Node]) -> list[tuple[Node | None, Node]] | None:
@@ -218,18 +235,21 @@ class AnswerComparison:
         return None if None in split else [pair for pair in split if pair is not None]
 
     def _same_named(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        mine, theirs = self._split(gold), self._split(answer)
-        if mine is None or theirs is None:
+        gold_split, answer_split = self._split(gold), self._split(answer)
+        if gold_split is None or answer_split is None:
             return can_pair(gold, answer, self.same)
-        names, other_names = names_of(mine), names_of(theirs)
+        names, other_names = names_of(gold_split), names_of(answer_split)
         if names and other_names:
             is_alike = sorted(map(spell, names)) == sorted(map(spell, other_names))
+            # The same names must belong to the same values; but names that only number solutions, or one
+            # unknown under two names, do not count.
             is_free = not are_distinct(names) if is_alike else are_one(names, other_names)
             if not is_free:
                 return can_pair(gold, answer, self.same)
+        # Without names on one side the order is that of the names: `x = 1, y = 2` and `1, 2`.
         elif are_distinct(names) or are_distinct(other_names):
             return self._same_in_order(gold, answer)
-        return can_pair([value for _, value in mine], [value for _, value in theirs], self.same)
+        return can_pair([value for _, value in gold_split], [value for _, value in answer_split], self.same)
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
         distinct: list[Node] = []
@@ -249,15 +269,16 @@ class AnswerComparison:
 
     def same_set(self, gold: Node, answer: Node) -> bool:
         """Sets have no order; a set of one number may be written as the number."""
-        for one, other in ((gold, answer), (answer, gold)):
+        for single, whole in ((gold, answer), (answer, gold)):
             if (
-                isinstance(one, Set)
-                and len(one.items) == 1
-                and not isinstance(other, SetOperation | Constant)
+                isinstance(single, Set)
+                and len(single.items) == 1
+                and not isinstance(whole, SetOperation | Constant)
             ):
-                return self.same(one.items[0], other)
-        mine, theirs = united(gold), united(answer)
-        if len(mine) == len(theirs) > 1 and can_pair(mine, theirs, self.same):
+                return self.same(single.items[0], whole)
+        gold_union, answer_union = united(gold), united(answer)
+        # Parts of a union, before the spans: members may be symbols, which no span has.
+        if len(gold_union) == len(answer_union) > 1 and can_pair(gold_union, answer_union, self.same):
             return True
         return self._same_spans(gold, answer)
 
@@ -266,6 +287,7 @@ class AnswerComparison:
             return False
         try:
             return read_set(gold, self.budget) == read_set(answer, self.budget)
+        # A limit must reach the caller, which has a verdict for it; it is a subclass of `MathError`.
         except LimitError:
             raise
         except MathError:
@@ -275,24 +297,33 @@ class AnswerComparison:
         """Matrices are compared cell by cell; sums and products of them are computed; cases have no order."""
         if isinstance(gold, Matrix) and isinstance(answer, Matrix) and gold.kind == answer.kind == "cases":
             return can_pair(cases_of(gold), cases_of(answer), self._same_row)
-        mine, theirs = rows_of(gold), rows_of(answer)
-        if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
+        gold_rows, answer_rows = rows_of(gold), rows_of(answer)
+        if (
+            gold_rows is None
+            or answer_rows is None
+            or [len(row) for row in gold_rows] != [len(row) for row in answer_rows]
+        ):
             return False
-        return all(map(self._same_row, mine, theirs))
+        return all(map(self._same_row, gold_rows, answer_rows))
 
     def _same_row(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         return len(gold) == len(answer) and all(map(self.same, gold, answer))
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
-        mine, theirs = quotients(gold), quotients(answer)
+        gold_quotients, answer_quotients = quotients(gold), quotients(answer)
         if isinstance(gold, Ratio) and isinstance(answer, Ratio):
             if len(gold.parts) != len(answer.parts):
                 return False
             if all(map(self.same, gold.parts, answer.parts)):
                 return True
-            return mine is not None and theirs is not None and all(map(self.same, mine, theirs))
-        ratio, other = (mine, answer) if isinstance(gold, Ratio) else (theirs, gold)
+            return (
+                gold_quotients is not None
+                and answer_quotients is not None
+                and all(map(self.same, gold_quotients, answer_quotients))
+            )
+        # One quotient only: `1:2:3` is no number.
+        ratio, other = (gold_quotients, answer) if isinstance(gold, Ratio) else (answer_quotients, gold)
         return ratio is not None and len(ratio) == 1 and self.same(ratio[0], other)
 
     def same_numeral(self, gold: Node, answer: Node) -> bool:
@@ -311,6 +342,8 @@ def _same_written(gold: Node, answer: Node) -> bool:
     return spell(gold) == spell(answer)
 
 
+# The first rule of either side's kind is used, so containers come before what they contain: lists of
+# relations before relations, relations between quantities before quantities.
 _RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[AnswerComparison, Node, Node], bool]], ...]] = (
     (Words, AnswerComparison.same_words),
     (Listing, AnswerComparison.same_listing),

@@ -68,8 +68,10 @@ class AnswerParser(ExpressionParser):
         items, separators = self._parse_items()
         if not separators:
             return items[0]
+        # Semicolons bind looser than commas: `1,2;3,4` is two pairs.
         if ";" in separators and "," in separators:
             return Listing(tuple(_by_semicolon(items, separators)), ";")
+        # One "or" among commas joins the whole list.
         joiner = next((word for word in ("or", "and", ";") if word in separators), ",")
         return Listing(tuple(items), joiner)
 
@@ -78,8 +80,10 @@ class AnswerParser(ExpressionParser):
         separators: list[str] = []
         while self.peek()[0] == "separator":
             separator = self.take()
+            # `, and` is one separator.
             while self.peek()[0] == "separator":
                 separator = self.take()
+            # A separator at the end (`1, 2,`) has no member behind it.
             if self._is_at_end():
                 break
             separators.append(separator)
@@ -95,7 +99,10 @@ class AnswerParser(ExpressionParser):
     def parse_item(self) -> Node:
         """Parse one answer of a list: a relation, or one of its sides."""
         if self.peek()[0] == "relation":
-            return self._parse_predicate()
+            # `= 5` and `≤ 5`, whose left side is in the question.
+            operator = self.take()
+            side = self._parse_side()
+            return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
         sides = [self._parse_side()]
         operators: list[str] = []
         while self.peek()[0] == "relation":
@@ -105,19 +112,15 @@ class AnswerParser(ExpressionParser):
             return sides[0]
         return Relation(tuple(operators), tuple(sides))
 
-    def _parse_predicate(self) -> Node:
-        """Parse `= 5` and `≤ 5`, whose left side is in the question."""
-        operator = self.take()
-        side = self._parse_side()
-        return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
-
     def _parse_side(self) -> Node:
         if self.peek()[0] == "word":
             return self._parse_words()
+        # `-$5`: the sign is in front of the currency.
         if self.is_next("-") and self.peek(1)[1] in CURRENCIES and self.peek(1)[0] == "word":
             self.take()
             return _with_sign(self._parse_currency())
         side = self._parse_sets()
+        # In a set, the colon is in front of the condition.
         while not self._is_in_set and self.skip(":"):
             following = self._parse_sets()
             side = Ratio((*(side.parts if isinstance(side, Ratio) else (side,)), following))
@@ -129,10 +132,12 @@ class AnswerParser(ExpressionParser):
         words: list[str] = []
         while self.peek()[0] == "word":
             words.append(self.take())
+        # Words are an answer or a name only if they are all of it: words in front of a formula are prose.
         if self.peek()[0] == "relation" or self._is_at_end() or self.peek()[0] == "separator":
             text = " ".join(words)
             is_name = self.peek()[0] == "relation"
             return Symbol(text.lower()) if is_name else Words(text.lower(), stream(text))
+        # A label: `Answer: 5`.
         if self.skip(":"):
             return self._parse_side()
         raise SyntaxUnknownError(f"words before {self.peek()[1]!r}")
@@ -167,6 +172,7 @@ class AnswerParser(ExpressionParser):
             return value
         part = self._parse_unit(self.parse_sum())
         factor = conversion(part.unit, value.unit) if isinstance(part, Quantity) else None
+        # Only smaller parts of the same quantity may follow: other values side by side are no sum.
         if factor is None or not isinstance(part, Quantity):
             raise SyntaxUnknownError("two quantities side by side")
         return Quantity(Add((value.value, Multiply((Number(factor), part.value)))), value.unit)
@@ -182,6 +188,7 @@ class AnswerParser(ExpressionParser):
 
     def _parse_group(self) -> Node:
         opening = self.take()
+        # Inside brackets a bar opens an absolute value, and a colon is a ratio.
         bars, self._bars = self._bars, 0
         is_in_set, self._is_in_set = self._is_in_set, False
         if self.skip(")", "]"):
@@ -189,6 +196,7 @@ class AnswerParser(ExpressionParser):
         items, _ = self._parse_items()
         closing = self.expect(")", "]", "⟩")
         self._bars, self._is_in_set = bars, is_in_set
+        # Brackets around one value only group it.
         if len(items) == 1 and not isinstance(items[0], Brackets):
             if _CLOSING[opening] != closing:
                 raise SyntaxUnknownError(f"expected {_CLOSING[opening]}, found {closing}")
@@ -211,6 +219,7 @@ class AnswerParser(ExpressionParser):
         outer, self._is_in_set = self._is_in_set, False
         items, separators = self._parse_items()
         self._is_in_set = outer
+        # `{a \over b}` takes the whole group as numerator.
         if self.is_next("over", "choose"):
             operator = self.take()
             bottom = self.parse_sum()
@@ -219,6 +228,7 @@ class AnswerParser(ExpressionParser):
                 if operator == "over"
                 else Function("binom", (items[0], bottom))
             )
+        # Braces with a comma are a set; without one they are TeX's grouping.
         return Set(tuple(items)) if separators else items[0]
 
     def _parse_set(self) -> Node:
@@ -242,6 +252,7 @@ def _with_sign(value: Node) -> Node:
 
 def _build(items: list[Node], condition: Node) -> Node:
     match items:
+        # `\{x : x > 5\}` is its condition, and so is `\{x \in \mathbb{R} : x > 5\}`.
         case [Symbol(name)] if name in symbols(condition):
             return condition
         case [Relation(("∈",), (Symbol(), Constant("reals")))]:
@@ -283,10 +294,11 @@ def _with_unit(value: Node, words: str) -> Node:
 
 def _lift_unit(value: Node) -> Node:
     match value:
-        case Multiply((*others, Quantity(inner, unit))) if unit in ("%", "°") and not any(
-            isinstance(other, Quantity) for other in others
+        # `3 \cdot 50\%`: the sign behind the last factor belongs to the whole product.
+        case Multiply((*factors, Quantity(inner, unit))) if unit in ("%", "°") and not any(
+            isinstance(other, Quantity) for other in factors
         ):
-            return Quantity(Multiply((*others, inner)), unit)
+            return Quantity(Multiply((*factors, inner)), unit)
         case PlusMinus(Quantity(inner, unit), sign):
             return Quantity(PlusMinus(inner, sign), unit)
         case _:

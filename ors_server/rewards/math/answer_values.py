@@ -1,6 +1,6 @@
 r"""The values of a text that may be answers: boxes, formulas, expressions, numbers. Pure.
 
-Finds where they stand; what a value is worth is the parser's business.
+Finds where they are; the parser decides what a value means.
 """
 
 import re
@@ -87,14 +87,14 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
 
 
 def _formulas(text: str) -> list[Span]:
-    found = [
+    spans = [
         match.span()
         for match in _FORMULA.finditer(text)
         if "boxed" not in match[0] and "fbox" not in match[0]
     ]
-    found += [(opening, closing) for opening, closing, _ in find_boxes(text)]
+    spans += [(opening, closing) for opening, closing, _ in find_boxes(text)]
     merged: list[Span] = []
-    for opening, closing in sorted(found, key=lambda span: (span[0], -span[1])):
+    for opening, closing in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not merged or opening >= merged[-1][1]:
             merged.append((opening, closing))
     return merged
@@ -125,8 +125,8 @@ def _plain_values(text: str, start: int, end: int, *, has_factorials: bool) -> l
 
 def disjoint(spans: list[Span]) -> list[Span]:
     """Leave out spans that overlap an earlier one; the spans are sorted."""
-    kept: list[Span] = []
+    chosen: list[Span] = []
     for span in spans:
-        if not kept or span[0] >= kept[-1][1]:
-            kept.append(span)
-    return kept
+        if not chosen or span[0] >= chosen[-1][1]:
+            chosen.append(span)
+    return chosen

@@ -98,12 +98,12 @@ _CODE: Final = re.compile(
     r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,
 )
-"""Code around a value, which is no sentence about it."""
+"""Code around a value, which does not state it."""
 _CODE_PARTS: Final = words_of(
     "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
     "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{"
 )
-"""In small letters; texts without any of these are no code, as the ends of the names of functions tell."""
+"""Lower case, with the ends of common function names: a text without any of these is not code."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
 _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
@@ -164,7 +164,7 @@ class AnsweredQuestion:
     gold: str
     """The gold answer, whose words deny nothing."""
     prompt: Prompt | None = None
-    """The text of the task: its formulas and sentences are no answer."""
+    """The text of the task: its formulas and sentences are not answers."""
     is_list: bool = False
     """Whether the gold answer has several values, which "or" may join."""
     must_agree: bool = False
@@ -191,12 +191,14 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     response = response.replace("\\,", " ")  # a thin space
     if "comment" in response or "%" in response:
         response = _COMMENT.sub("", response)
+    # A gold answer with brackets may itself look like a reference.
     if "[" not in question.gold and ("[" in response or "(" in response):
         response = _REFERENCES.sub("", response)
     if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:
         response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
+    # The cheap readings come first: reading all sentences takes about ten times as long.
     if (named := _read_last_line(response, question)) is not None:
         return named
     if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
@@ -213,7 +215,7 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
 def _read_last_line(response: str, question: AnsweredQuestion) -> Assertion | None:
     """Read a response whose last line names a number as the answer; `None` for any other.
 
-    A sentence of its own at the end of a text is about the sentence in front of it at most, so that the rest
+    A separate sentence at the end of a text refers at most to the sentence in front of it, so that the rest
     need not be read, which takes ten times as long.
     """
     body = response.rstrip()
@@ -222,6 +224,7 @@ def _read_last_line(response: str, question: AnsweredQuestion) -> Assertion | No
     head = response[:start].rstrip()
     is_apart = start == 0 or (response[start - 1] == "\n" and head.endswith("."))
     is_other = not question.is_closed or question.gold[:1].isalpha() or not response.isascii()
+    # Any sign that the last line is not the only candidate sends the text to the full reading.
     if line is None or is_other or not is_apart or _has_other_mark(response, line.lastgroup):
         return None
     value = line[line.lastgroup or 0]
@@ -247,6 +250,7 @@ def _is_plain(text: str) -> bool:
         text = marked[1] or marked[2] or ""
     if _SAYING.search(text) is not None or (_may_be_code(text) and _CODE.search(text) is not None):
         return False
+    # One unknown word is enough for a sentence, which may deny its value.
     return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
 
 
@@ -255,7 +259,7 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
     if word in _PLAIN or word.casefold() in _PLAIN:
         return True
     if text.startswith(_SIGNS_BEHIND, match.end()):
-        return len(word) == _PAIR or not classes_of(word)  # "not*42" is no product
+        return len(word) == _PAIR or not classes_of(word)  # "not*42" is not a product
     is_product = (
         not classes_of(word)
         and text[match.start() - 1 : match.start()] == "("
@@ -267,15 +271,18 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
 def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     prompt = question.prompt
     boxes = find_boxes(response)
+    # Words about a box are near it.
     if boxes:
         cut = max(0, boxes[-1][0] - _BOX_CHARS)
         tail = response[cut : boxes[-1][1] + _TAIL_CHARS]
         starts = {start - cut for start, _, _ in boxes}
         statements = [
+            # Values outside of boxes do not compete with a box; hedges between them do.
             statement
             for statement in _read(tail, _values(tail, question), question, prompt)
             if statement.start in starts or statement.polarity is Polarity.HEDGED
         ]
+        # With `must_agree` boxes that are taken back stay, so that they disagree.
         if question.must_agree and any(item.polarity is not Polarity.RETRACTED for item in statements):
             statements = [
                 statement for statement in statements if statement.polarity is not Polarity.RETRACTED
@@ -289,6 +296,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
+    # A response that asserts no value has no answer, rather than any of its numbers.
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
     text = keep_asserted(response, statements)
@@ -306,8 +314,9 @@ def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
 def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str, ...]:
     """Return the texts of the last asserted value, or of the list that it ends.
 
-    A value that is named as the answer, or a sentence of its own, comes before one in running text.
+    A value that is named as the answer, or in a separate sentence, takes precedence over one in running text.
     """
+    # A number is preferred where the gold has one, since names and labels are values too.
     asserted = [statement for statement in statements if statement.polarity is Polarity.ASSERTED]
     if any(char.isdigit() for char in gold):
         asserted = [item for item in asserted if _HAS_NUMBER.search(text, item.start, item.end)] or asserted
@@ -329,12 +338,15 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
         first -= 1
     start, end = asserted[first].start, asserted[last].end
     unit = _UNIT_TEXT.match(text, end, max(end, asserted[last].region[1]))
+    # The whole list, and its last member: the gold may be either.
     values = [text[start:end], text[asserted[last].start : asserted[last].end]]
+    # "42!" is an exclamation unless the gold has factorials.
     if "!" not in gold:
         values = [value.rstrip("!") for value in values]
     if "**" in values[0]:
         values = [value.replace("**", "") for value in values]
     texts = [values[0] + ("" if unit is None else unit[0]), *values]
+    # For one value its right side is likelier than the equation; for a list it is the last resort.
     if (side := _right_side(values[-1])) is not None and "=" not in gold:
         texts.insert(0 if first == last else len(texts), side)
     return tuple(dict.fromkeys(texts))
@@ -373,9 +385,11 @@ def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prom
         takes_alternatives=question.is_list,
         is_same=question.is_same,
         is_closed=question.is_closed,
+        # Most texts have no sign of code, and the patterns of code are slow.
     )
     if _may_be_code(text) or has_code(text):
         statements = [_without_code(text, statement) for statement in statements]
+    # "(A) 41 (B) 42 (C) 43" lists choices and asserts none.
     if len(options := [match.end() for match in _OPTION.finditer(text)]) >= _MIN_OPTIONS:
         statements = [
             replace(item, polarity=Polarity.INTERMEDIATE)
@@ -383,6 +397,7 @@ def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prom
             else item
             for item in statements
         ]
+    # JSON: a field that is not named as the answer is data.
     if '":' in text or '" :' in text or "':" in text:
         statements = [_without_other_field(text, statement) for statement in statements]
     if prompt is None:
@@ -435,6 +450,7 @@ def _sentence_around(text: str, statement: Statement) -> str:
 def _words(gold: str) -> Collection[str]:
     if len(gold) > ANSWER_CHARS:
         return ()
+    # Words of the gold answer deny nothing: "no solution" is an answer there.
     words = {word.casefold() for word in re.findall(r"[^\W\d_]+", gold)}
     return words | _RELATIONS if _RELATION.search(gold) else words
 
@@ -442,11 +458,13 @@ def _words(gold: str) -> Collection[str]:
 def _with_gold(text: str, spans: list[Span], gold: str) -> list[Span]:
     """Add the places of a gold answer in words."""
     bare = gold.strip()
+    # A single capital letter may be a choice, whose label is a value.
     if len(bare) == 1 and "A" <= bare <= "J":
         return disjoint(sorted([*spans, *(match.span() for match in _LABEL.finditer(text))]))
     if not bare or len(bare) > ANSWER_CHARS or not bare[0].isalpha() or any(char.isdigit() for char in bare):
         return spans
     lowered, sought = text.casefold(), bare.casefold()
+    # Places in the folded text must be places in the text.
     if len(lowered) != len(text):
         return spans
     places = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(sought)}(?!\w)", lowered)][:200]

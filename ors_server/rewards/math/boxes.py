@@ -60,7 +60,7 @@ def _close(text: str, opening: re.Match[str]) -> list[Box]:
 def boxed(text: str, *, is_gold: bool = False, must_agree: bool = False) -> str | None:
     """Return the content of the last box, or of the boxes that are one list.
 
-    `is_gold` makes all boxes one list; with `must_agree`, several different boxes are no answer.
+    `is_gold` makes all boxes one list; with `must_agree`, several different boxes are not an answer.
     """
     boxes = find_boxes(text)
     if not boxes:

@@ -101,19 +101,19 @@ def label_in(response: str) -> str | None:
 
 def _asserts(text: str, position: int) -> bool:
     """Return whether a text asserts the letter at a place: not "C is wrong"."""
-    return any(item.mention.start == position and not _is_ruled_out(item) for item in _read(text))
-
-
-def _is_ruled_out(reading: Reading) -> bool:
-    return reading.statement.polarity not in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+    return any(
+        item.mention.start == position
+        and item.statement.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+        for item in _read(text)
+    )
 
 
 def _read(text: str) -> list[Reading]:
     """Read what a text says of the letters of choices in it."""
     letters = [
-        found
-        for found in _LETTER.finditer(text)
-        if found[0] != "A" or not _ARTICLE.match(text, found.end()) or text.startswith(" is", found.end())
+        letter
+        for letter in _LETTER.finditer(text)
+        if letter[0] != "A" or not _ARTICLE.match(text, letter.end()) or text.startswith(" is", letter.end())
     ]
     mentions = [Mention(letter.start(), letter.end(), letter[0]) for letter in letters[-_MAX_LETTERS:]]
     return read_mentions(text, mentions, are_labels=True)
@@ -122,5 +122,5 @@ def _read(text: str) -> list[Reading]:
 def choice_of(text: str, choices: Sequence[str]) -> str | None:
     """Return the letter of the choice whose text an answer repeats, or `None`."""
     expected = stream(unfence(text))
-    found = [index for index, choice in enumerate(choices) if stream(unfence(choice)) == expected]
-    return chr(ord("A") + found[0]) if len(found) == 1 else None
+    indices = [index for index, choice in enumerate(choices) if stream(unfence(choice)) == expected]
+    return chr(ord("A") + indices[0]) if len(indices) == 1 else None

@@ -1,4 +1,4 @@
-r"""Removes what only dresses an answer: markdown, HTML, marks, rows of equations. Pure.
+r"""Removes the decoration of an answer: markdown, HTML, marks, rows of equations. Pure.
 
 `*129*`, `<b>129</b>`, `# 129`, `129 ✓`, `\begin{align*} T &= 129 \end{align*}` and "one hundred twenty-nine
 (129)" are all 129. Text that is struck through (`~~129~~`, `<del>`, `\cancel{129}`) is removed with what it
@@ -138,7 +138,7 @@ def _undress_values(text: str) -> str:
         text = _TEXT_LEAD.sub("", text)
     if "(" in text:
         if _IN_BRACKETS.search(text) is not None:
-            text = _WITH_NUMERAL.sub(_agreeing, text)
+            text = _WITH_NUMERAL.sub(_digits_if_agreeing, text)
         text = _CALLED_DENIAL.sub(r"\1 (", text)
     if " - " in text:
         text = _DASH.sub(r"\1 – ", text)
@@ -178,7 +178,7 @@ def _join_rows(match: re.Match[str]) -> str:
     return f"${joined.strip()}$"
 
 
-def _agreeing(match: re.Match[str]) -> str:
+def _digits_if_agreeing(match: re.Match[str]) -> str:
     """Return the digits of a number that is written in words and in digits, if both agree."""
     words, digits = (match[1], match[2]) if match[2] is not None else (match[4], match[3])
     parts = words.split(" ")

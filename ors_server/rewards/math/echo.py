@@ -55,9 +55,9 @@ class Prompt:
 
     sentences: frozenset[str]
     formulas: frozenset[str]
-    """Written without what only dresses them."""
+    """The formulas without decoration."""
     written: tuple[str, ...]
-    """The first formulas, as they stand."""
+    """The first formulas as they are written."""
     numbers: frozenset[str]
     """All numbers; a percentage also as a decimal."""
     is_computation: bool

@@ -95,8 +95,8 @@ def _is_settled_product(factors: tuple[Node, ...]) -> bool:
     bottoms = sum(_is_inverse(factor) for factor in factors)
     if tops and bottoms and _divides(factors):
         return False
-    others = [factor for factor in factors if not isinstance(factor, Number) and not _is_inverse(factor)]
-    return tops <= 1 and bottoms <= 1 and len(others) <= 1 and all(map(_is_settled_number, others))
+    inner = [factor for factor in factors if not isinstance(factor, Number) and not _is_inverse(factor)]
+    return tops <= 1 and bottoms <= 1 and len(inner) <= 1 and all(map(_is_settled_number, inner))
 
 
 def _divides(factors: tuple[Node, ...]) -> bool:

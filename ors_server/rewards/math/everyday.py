@@ -12,20 +12,20 @@ from ors_server.rewards.math.tree import Add, Listing, Multiply, Node, Number, Q
 from ors_server.rewards.math.units import conversion, name_unit
 
 
-def _numbered(names: str, first: int = 0) -> dict[str, int]:
+def _number_names(names: str, first: int = 0) -> dict[str, int]:
     """Return the numbers of names in order; names of one number have commas between them."""
     return {
         name: number for number, spellings in enumerate(names.split(), first) for name in spellings.split(",")
     }
 
 
-_SMALL: Final = _numbered(
+_SMALL: Final = _number_names(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
 )
 _TENS: Final = {
     name: 10 * number
-    for name, number in _numbered("twenty thirty forty fifty sixty seventy eighty ninety", 2).items()
+    for name, number in _number_names("twenty thirty forty fifty sixty seventy eighty ninety", 2).items()
 }
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLES: Final = {"hundred": 100, "dozen": 12}
@@ -33,7 +33,7 @@ _FULL: Final = frozenset({*_SCALES.values(), 100})
 """Values after which smaller numbers may follow."""
 _TEN: Final = 10
 _PARTS: Final = {
-    **_numbered("half third quarter,fourth fifth sixth seventh eighth ninth tenth", 2),
+    **_number_names("half third quarter,fourth fifth sixth seventh eighth ninth tenth", 2),
     "hundredth": 100,
 }
 _SIGNS: Final = frozenset({"minus", "negative"})
@@ -50,7 +50,7 @@ _NO_NOUNS: Final = re.compile(
     r"or|and|not|of|than|more|less|over|to|by|minus|plus|times|point|but|if|at|from|per|without",
     re.IGNORECASE,
 )
-_MONTHS: Final = _numbered(
+_MONTHS: Final = _number_names(
     "january,jan february,feb march,mar april,apr may june,jun july,jul august,aug september,sep,sept "
     "october,oct november,nov december,dec",
     1,
@@ -136,11 +136,11 @@ def readings_of(text: str) -> list[Node]:
     for end in range(len(words), 0, -1):
         value = spelled_number(" ".join(words[:end]))
         if value is not None:
-            return _counted(value, words[end:])
+            return _read_count(value, words[end:])
     return []
 
 
-def _counted(value: int | Fraction, nouns: list[str]) -> list[Node]:
+def _read_count(value: int | Fraction, nouns: list[str]) -> list[Node]:
     number = Number(value)
     if not nouns:
         return [number]

@@ -30,7 +30,7 @@ _WORDY: Final = re.compile(
     r"\A\s*(?!(?:sin|cos|tan|log|ln|exp|gcd|lcm|max|min|det|arc\w*)\b)(?:[A-Za-z]?[a-z]{2,}|"
     r"[A-Z][a-z])\s+(?:[A-Za-z']+\s+){0,8}[-$\\(]?\d"
 )
-"""Words in front of a number, whose letters are no product: "Es sind 16.4"."""
+"""Words in front of a number, whose letters are not a product: "Es sind 16.4"."""
 _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 
 
@@ -73,14 +73,14 @@ def extract(
 
 def _in_running_text(text: str, printed: str, *, is_strict: bool) -> Candidate | None:
     """Find the answer of a text without a mark."""
-    found = None if is_strict else find_marked(text)
-    whole = None if found is not None else _read_whole(text if is_strict else without_lead(text))
+    last = None if is_strict else find_marked(text)
+    whole = None if last is not None else _read_whole(text if is_strict else without_lead(text))
     is_wordy = _WORDY.match(text) is not None and is_prose(text) and find_last(text) is not None
     if whole is not None and whole.is_math and not is_wordy:
         return Candidate(whole, "bare")
-    found = found if found is not None or is_strict else find_last(text)
-    if found is not None:
-        return Candidate(*found)
+    last = last if last is not None or is_strict else find_last(text)
+    if last is not None:
+        return Candidate(*last)
     if printed and not is_strict:
         return Candidate(read(unbox(boxed(printed) or printed.rsplit("\n", 1)[-1])), "output")
     return None if whole is None else Candidate(whole, "words")
@@ -107,10 +107,10 @@ def _tagged(response: str) -> str | None:
     if hashes:
         return without_lead(hashes[-1])
     fields = _FIELD.findall(response) if '"' in response or "'" in response else []
-    return _balanced(fields[-1][0] or fields[-1][1]) if fields else None
+    return _cut_at_json_end(fields[-1][0] or fields[-1][1]) if fields else None
 
 
-def _balanced(text: str) -> str:
+def _cut_at_json_end(text: str) -> str:
     """Return a text up to the brace or comma that ends the JSON object around it."""
     depth = 0
     for index, char in enumerate(text):

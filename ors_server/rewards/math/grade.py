@@ -3,11 +3,12 @@
 The answer is extracted from the response, both texts are parsed by the grader's own parser, and the trees are
 compared. No text is ever evaluated as code, and there is no signal, clock or global state; the verdict is the
 same in any thread. Parsed gold answers are cached. Work is bounded before it is done
-(`ors_server.rewards.math.limits`). A computer algebra system, in a process of its own, decides what trees
+(`ors_server.rewards.math.limits`). A computer algebra system, in a separate process, decides what trees
 cannot (`ors_server.rewards.math.algebra`).
 """
 
 import functools
+import itertools
 from fractions import Fraction
 
 from ors_server.rewards.math import choice_letters
@@ -42,7 +43,8 @@ from ors_server.rewards.math.worded_answers import same_wording
 
 _DEFAULT = MathOptions()
 _LEFT = "equal, but left to compute"
-_PLAIN_ANSWER = Number(Fraction(355, 113))
+# A plain number: a gold answer that exceeds the limits even against it does so against every answer.
+_PROBE_ANSWER = Number(Fraction(355, 113))
 _MAX_WORDS = 12
 """Words of a gold answer in words; a longer one is a solution that contains the answer."""
 
@@ -66,15 +68,19 @@ def grade_math(
         WorkerLostError: The machine failed in a comparison by algebra.
     """
     try:
+        # The end counts, because the answer is there. `RecursionError` is caught as well, in case a depth
+        # limit is too generous for the caller's stack.
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
     except (LimitError, RecursionError) as error:
-        return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold, answer)
+        return _refuse("bad_gold", f"the gold exceeds a limit: {_describe_limit(error)}", gold, answer)
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
+    # Cut twice: cleaning bounds the work of `unify`, which may lengthen the text again.
     response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
     read_question = read_prompt(prompt) if prompt else None
     assertion = Assertion(response)
+    # The words of a response that is nothing but the gold answer deny nothing ("not prime" for "not prime").
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
         question = AnsweredQuestion(
             reference.text,
@@ -86,6 +92,7 @@ def grade_math(
         )
         assertion = read_assertion(response, question)
     verdict = _grade_by_trees(assertion, reference, options, read_question)
+    # An answer that is left to compute stays wrong: a second opinion, which compares values, would accept it.
     return (
         verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
     )
@@ -126,20 +133,25 @@ def _grade_by_trees(
     try:
         return _grade(response, gold, options, prompt)
     except (LimitError, RecursionError) as error:
-        if _is_beyond(gold, options):
-            return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response.text)
-        return _refuse("limit", f"the answer exceeds a limit: {_why(error)}", gold.text, response.text)
+        if _gold_exceeds_limits(gold, options):
+            # The blame decides the status: a gold that cannot be compared with anything is the task's fault.
+            return _refuse(
+                "bad_gold", f"the gold exceeds a limit: {_describe_limit(error)}", gold.text, response.text
+            )
+        return _refuse(
+            "limit", f"the answer exceeds a limit: {_describe_limit(error)}", gold.text, response.text
+        )
 
 
-def _why(error: LimitError | RecursionError) -> str:
+def _describe_limit(error: LimitError | RecursionError) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _is_beyond(gold: ParsedAnswer, options: MathOptions) -> bool:
+def _gold_exceeds_limits(gold: ParsedAnswer, options: MathOptions) -> bool:
     """Return whether a gold answer cannot be compared with any answer, not even with a plain number."""
     for tree in gold.trees:
         try:
-            AnswerComparison(options).same(tree, _PLAIN_ANSWER)
+            AnswerComparison(options).same(tree, _PROBE_ANSWER)
         except LimitError:
             continue
         return False
@@ -167,19 +179,21 @@ def _shorten(text: str) -> str:
     return text if len(text) <= ANSWER_CHARS else f"{text[:80]}…{text[-80:]}"
 
 
+# The rollouts of a task come together and share its gold answer.
 @functools.lru_cache(maxsize=256)
 def _read_gold(gold: str) -> ParsedAnswer | None:
     gold = gold.strip()
     if not gold:
         return None
     whole = _read_bare_gold(gold) if len(find_boxes(gold)) < 2 else None  # noqa: PLR2004  (several boxes are a list)
+    # A gold that is not mathematics as a whole may contain its answer, in a box or behind a marker.
     if whole is not None and whole.is_math:
         return whole
     content = boxed(gold, is_gold=True)
     if content is not None:
         return read(unbox(content)) if content.strip() else None
     candidate = extract(gold, is_strict=False, must_agree=False)
-    if candidate is not None and _is_sentence(gold, candidate):
+    if candidate is not None and _states_answer_explicitly(gold, candidate):
         return candidate.reading
     return whole if whole is not None else (candidate.reading if candidate is not None else None)
 
@@ -190,7 +204,7 @@ def _is_broken(gold: str) -> bool:
     return "\\" in bare and bare.count("{") != bare.count("}")
 
 
-def _is_sentence(gold: str, candidate: Candidate) -> bool:
+def _states_answer_explicitly(gold: str, candidate: Candidate) -> bool:
     is_found = candidate.source in ("formula", "number")
     return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MAX_WORDS)
 
@@ -210,6 +224,7 @@ def _grade(
     response = assertion.text
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
+    # A gold `a` is a variable; choices have capital letters.
     label = None if gold.text.islower() else choice_letters.label_of(gold.text)
     verdict = (
         _grade_unboxed_choice(response, gold, label, options)
@@ -242,6 +257,7 @@ def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdic
 def _grade_unboxed_choice(
     response: str, gold: ParsedAnswer, label: str, options: MathOptions
 ) -> MathVerdict | None:
+    # A box is found by `extract`, with its own rules for several boxes.
     if "boxed" in response:
         return None
     text = unfence(response)
@@ -252,8 +268,8 @@ def _grade_unboxed_choice(
     picked = choice_letters.label_in(response)
     if picked is None:
         return None
-    found = find_marked(response)
-    stated = [*marked_texts(response)[-1:], *([found[0].text] if found is not None else [])]
+    marked = find_marked(response)
+    stated = [*marked_texts(response)[-1:], *([marked[0].text] if marked is not None else [])]
     is_equal = picked == label and not any(
         choice_letters.label_of(text) == picked and _contradicts(gold.text, text, options) for text in stated
     )
@@ -262,16 +278,20 @@ def _grade_unboxed_choice(
 
 def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
     """Return whether both letters have a value after them, and different ones."""
-    mine, theirs = choice_letters.text_behind(gold), choice_letters.text_behind(answer)
-    if not mine or not theirs:
+    gold_text, answer_text = choice_letters.text_behind(gold), choice_letters.text_behind(answer)
+    if not gold_text or not answer_text:
         return False
     try:
-        one, other = read(mine), read(theirs)
+        gold_reading, answer_reading = read(gold_text), read(answer_text)
         comparison = AnswerComparison(options)
         return (
-            one.is_math
-            and other.is_math
-            and not any(comparison.same(tree, another) for tree in one.trees for another in other.trees)
+            gold_reading.is_math
+            and answer_reading.is_math
+            and not any(
+                comparison.same(tree, another)
+                for tree in gold_reading.trees
+                for another in answer_reading.trees
+            )
         )
     except MathError:
         return False
@@ -329,28 +349,31 @@ def _compare(
     limit: LimitError | None = None
     reason = ""
     comparison = AnswerComparison(options)
+    # The end of a chain is another reading of the answer, behind those of the whole text.
     trees = [
         *answer.trees,
         *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison))),
     ]
-    for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
+    for gold_tree, answer_tree in itertools.product(gold.trees, trees):
         try:
-            if comparison.same(mine, theirs):
+            if comparison.same(gold_tree, answer_tree):
                 may_be_left = options.evaluated or prompt is not None
                 if (
                     may_be_left
-                    and not is_as_evaluated(theirs, mine)
-                    and (options.evaluated or _rewrites_prompt(answer.text, prompt, mine, comparison))
+                    and not is_as_evaluated(answer_tree, gold_tree)
+                    and (options.evaluated or _rewrites_prompt(answer.text, prompt, gold_tree, comparison))
                 ):
+                    # Another reading of either side may be equal and evaluated.
                     reason = _LEFT
                     continue
                 return _judge(
                     gold.text,
                     answer.text,
-                    f"equal ({type(mine).__name__.lower()}, {candidate.source})",
+                    f"equal ({type(gold_tree).__name__.lower()}, {candidate.source})",
                     is_equal=True,
                 )
         except LimitError as error:
+            # One pair beyond the limits does not matter if another pair is equal.
             limit = error
     if limit is not None:
         raise limit

@@ -62,6 +62,8 @@ def same_value(first: Node, second: Node, budget: StepBudget) -> bool:
     """
     if first == second:
         return True
+    # From the cheapest and surest method to the most general; each may abstain, and a limit in one does not
+    # end the comparison.
     limit: LimitError | None = None
     for judge in (_judge_exactly, _judge_modulo, _judge_numerically):
         try:
@@ -70,6 +72,7 @@ def same_value(first: Node, second: Node, budget: StepBudget) -> bool:
             limit, verdict = error, None
         if verdict is not None:
             return verdict
+    # No method has values for an unknown function or a sum without bounds: equal spelling is left.
     if spell(first) == spell(second):
         return True
     if limit is not None:
@@ -80,6 +83,7 @@ def same_value(first: Node, second: Node, budget: StepBudget) -> bool:
 def spell(node: Node) -> str:
     """Spell a tree so that the order of terms, factors and members does not matter."""
     if isinstance(node, Add | Multiply):
+        # Neutral elements are dropped: `x + 0` is spelled like `x`.
         neutral = repr(Number(0 if isinstance(node, Add) else 1))
         parts = sorted(part for part in _flatten(node, type(node)) if part != neutral)
         return parts[0] if len(parts) == 1 else f"{type(node).__name__}({','.join(parts)})"
@@ -97,6 +101,7 @@ def _spell_binder(node: Binder) -> str:
     body = spell(node.body)
     if not node.bounds:
         return f"{node.kind}:{node.variable}({body})"
+    # A longer mark than any inside, so that nested indices stay apart.
     mark = "•" * (1 + max(map(len, _MARKS.findall(body)), default=0))
     body = body.replace(repr(Symbol(node.variable)), repr(Symbol(mark)))
     return f"{node.kind}({','.join(map(spell, node.bounds))};{body})"
@@ -120,17 +125,24 @@ def number_of(node: Node, budget: StepBudget) -> "rationals.Rational | None":
 
 def _judge_exactly(first: Node, second: Node, budget: StepBudget) -> bool | None:
     try:
-        mine, theirs = rationals.evaluate(first, budget), rationals.evaluate(second, budget)
+        first_value, second_value = rationals.evaluate(first, budget), rationals.evaluate(second, budget)
     except InexactError:
         return None
+    # An undefined side equals nothing, not even another undefined one.
     except UndefinedError:
         return False
-    return mine == theirs or _is_float_of(first, mine, theirs) or _is_float_of(second, theirs, mine)
+    return (
+        first_value == second_value
+        or _is_float_of(first, first_value, second_value)
+        or _is_float_of(second, second_value, first_value)
+    )
 
 
 def _is_float_of(node: Node, value: rationals.Rational, other: rationals.Rational) -> bool:
     if not (isinstance(node, Number) and node.digits >= _FLOATING and node.places):
         return False
+    # Only a fraction that no decimal holds is rounded by a float: 0.333333333333333 is 1/3, but a decimal
+    # near 0.5 is not 0.5.
     rest = other.denominator
     for prime in (2, 5):
         while rest % prime == 0:
@@ -139,6 +151,8 @@ def _is_float_of(node: Node, value: rationals.Rational, other: rationals.Rationa
 
 
 def _judge_modulo(first: Node, second: Node, budget: StepBudget) -> bool | None:
+    # Two different rational functions agree at a random point with negligible probability, so three points
+    # decide.
     judged = 0
     for point in range(2 * _POINTS):
         try:
@@ -146,6 +160,7 @@ def _judge_modulo(first: Node, second: Node, budget: StepBudget) -> bool | None:
                 return False
         except InexactError:
             return None
+        # A pole of one side says nothing; another point may have values.
         except UndefinedError:
             continue
         judged += 1
@@ -158,6 +173,7 @@ def _judge_numerically(first: Node, second: Node, budget: StepBudget) -> bool | 
     names = sorted(symbols(first) | symbols(second))
     if len(names) > _MAX_SYMBOLS:
         raise LimitError(f"more than {_MAX_SYMBOLS} symbols")
+    # Without symbols there is one point only.
     if not names:
         return _judge_at(first, second, SamplePoint({}, budget), SamplePoint({}, budget))[0]
     verdict = _judge_at_points(first, second, budget, real_points(names))
@@ -180,37 +196,39 @@ def _judge_at_points(
             if budget.left < 0:
                 raise
             verdict, is_real, limit = None, False, error  # only this point was too far out
+        # Off the real line the principal values count only if no real point decides.
         if verdict is not None and not is_real and not has_unit:
             elsewhere.append(verdict)
         elif verdict is not None:
             if not verdict:
                 return False
             agreed += 1
+        # Enough agreement: a difference that shows at none of these points is not found by more.
         if agreed == _ENOUGH:
             break
     return _sum_up(agreed, elsewhere, limit)
 
 
 def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> bool | None:
+    # Every point was beyond the range, so nothing was compared.
     if limit is not None and not agreed and not elsewhere:
         raise limit
     return True if agreed else all(elsewhere) if elsewhere else None
 
 
-def _judge_at(first: Node, second: Node, point: SamplePoint, theirs: SamplePoint) -> tuple[bool | None, bool]:
+def _judge_at(
+    first: Node, second: Node, point: SamplePoint, second_point: SamplePoint
+) -> tuple[bool | None, bool]:
     try:
-        left, right = point.read(first), theirs.read(second)
+        left, right = point.read(first), second_point.read(second)
     except (InexactError, UndefinedError):
         return None, False
-    if _is_printed_float(first, second):
+    # A printed float agrees to its printed digits.
+    if any(isinstance(node, Number) and node.digits >= _FLOATING and node.places for node in (first, second)):
         return _is_near(first, left, right) or _is_near(second, right, left), True
-    noise, bits = max(point.noise, theirs.noise), min(point.agreement, theirs.agreement)
-    is_real = not (point.is_off_reals or theirs.is_off_reals)
+    noise, bits = max(point.noise, second_point.noise), min(point.agreement, second_point.agreement)
+    is_real = not (point.is_off_reals or second_point.is_off_reals)
     return agree(left, right, noise, bits), is_real and precise.is_real(left) and precise.is_real(right)
-
-
-def _is_printed_float(*nodes: Node) -> bool:
-    return any(isinstance(node, Number) and node.digits >= _FLOATING and node.places for node in nodes)
 
 
 def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool:
@@ -222,6 +240,7 @@ def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool
 
 
 def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
+    # Fixed points, so that the verdict is reproducible.
     """Yield fixed points for the names, positive ones first."""
     for number, (low, high, sign) in enumerate(_RANGES):
         yield {name: _coordinate(name, number, low, high, sign) for name in names}
@@ -236,6 +255,7 @@ def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
 
 
 def _coordinate(name: str, number: int, low: int, high: int, sign: int) -> precise.Complex:
+    # By name, so that the value does not depend on the other names of the expression.
     mixed = hash_number(f"{number} {name}")
     value = Fraction(low, 4) * Fraction(mixed % 997 + 1, 1000) if low == high else Fraction(low, 4)
     if low != high:

@@ -1,7 +1,7 @@
 r"""Runs of letters: a product of letters, a word or a unit, by the text around them.
 
-Conventions: in an exponent or an index all letters are factors (`x^{at}`); so are those of a short run beside
-an operator or a bracket (`at+2`, `\frac{in}{2}`); elsewhere a short word is a word. If both are possible,
+Conventions: in an exponent or an index all letters are factors (`x^{at}`); so are those of a short run next
+to an operator or a bracket (`at+2`, `\frac{in}{2}`); elsewhere a short word is a word. If both are possible,
 `is_formula` makes the letters factors, and the caller compares both readings.
 """
 
@@ -95,29 +95,26 @@ def _right(text: str, end: int) -> str:
     if match["sign"]:
         return "real" if not match["space"] or match["spaced"] else "bad"
     if match["command"]:
-        return _beside(match["command"])
+        name = match["command"]
+        if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")"):
+            return "real"
+        return "weak" if name in GREEK or name in FUNCTIONS or name in CONSTANTS or name == "left" else "bad"
     return "real" if match["real"] else "weak"
-
-
-def _beside(name: str) -> str:
-    if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")"):
-        return "real"
-    return "weak" if name in GREEK or name in FUNCTIONS or name in CONSTANTS or name == "left" else "bad"
 
 
 def is_term_end(before: list[Token]) -> bool:
     """Return whether a letter after these tokens would be part of the last term of a sum, and not a unit."""
-    for place in range(len(before) - 1, max(0, len(before) - _LOOK_BACK), -1):
-        kind, value, _ = before[place]
+    for index in range(len(before) - 1, max(0, len(before) - _LOOK_BACK), -1):
+        kind, value, _ = before[index]
         if kind in ("relation", "separator") or (kind == "operator" and value in _OPENERS):
             return False
-        if kind == "operator" and value in "+-" and before[place - 1][0] not in ("relation", "separator"):
-            return not (before[place - 1][0] == "operator" and before[place - 1][1] in _OPENERS)
+        if kind == "operator" and value in "+-" and before[index - 1][0] not in ("relation", "separator"):
+            return not (before[index - 1][0] == "operator" and before[index - 1][1] in _OPENERS)
     return False
 
 
 def unit_pieces(content: str) -> list[Token] | None:
-    r"""Return the tokens of a unit that a command sets upright (`m\,s^{-2}`), or `None` if it is none."""
+    r"""Return the tokens of a unit that a command sets upright (`m\,s^{-2}`), or `None` for no unit."""
     pieces: list[Token] = []
     position = 0
     while position < len(content):

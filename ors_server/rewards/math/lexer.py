@@ -3,6 +3,10 @@ r"""Tokens of LaTeX and plain mathematics.
 A token is `(kind, value, is_spaced)`; `is_spaced` tells whether white space precedes it. Kinds: `number`,
 `letter`, `function`, `constant`, `word`, `separator`, `relation`, `operator`, `binder` (sum, prod, int, lim),
 `accent` and `environment`. Layout commands (`\left`, `\displaystyle`, `\quad`) leave nothing but a space.
+
+What holds: each character is read once, from left to right, and a token depends only on the tokens before it
+and on a short look ahead; only the contents of `\text{...}` are read again, as deep as the depth limit. A
+command that no table knows is an error, never skipped: it could change the value.
 """
 
 import re
@@ -33,8 +37,11 @@ from ors_server.rewards.math.token_names import (
 )
 from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, MIXED, WORDS
 
+# A number with groups of three digits; `%s` takes the gaps that may be between them.
 _GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
+# The order matters: `coded` comes before `number`, or `0x1F` would be 0 and letters; `double` before
+# `single`, or `<=` would be two signs.
 _REST: Final = r"""
   |(?P<coded>0x[0-9a-fA-F]+(?!\w)|0b[01]+(?!\w)|0o[0-7]+(?!\w)|\d(?=\d{0,15}[A-F])[0-9A-F]{1,15}(?=_(?:1[1-6]|\{1[1-6]\})))
   |(?P<number>(?:\d+(?:_\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?=\\(?:overline|bar|dot)))?(?:[eE][+-]?\d+(?![\w.]))?|\.\d+(?:[eE][+-]?\d+)?)
@@ -46,6 +53,7 @@ _REST: Final = r"""
   |(?P<double>\*\*|<=|>=|=<|=>|!=|==|:=|->|\.\.\.+|\|\|)
   |(?P<single>.)
 """
+# Both meanings of the comma are compiled: in `1,234` it groups digits or separates two values.
 _PATTERNS: Final = tuple(
     re.compile("(?P<grouped>" + _GROUPED % gap + ")" + _REST, re.VERBOSE | re.DOTALL)
     for gap in (_GAP, _GAP + "|,")
@@ -85,6 +93,7 @@ class _Lexer(Scanner):
         self.is_formula = is_formula
         self.depth = depth
         self.scripts: list[bool] = []
+        # A pair of dollar signs encloses a formula and is layout; a sign without a partner is a currency.
         self.has_lone_dollar = text.replace("\\$", "").count("$") % 2 == 1
 
     def run(self) -> list[Token]:
@@ -99,65 +108,69 @@ class _Lexer(Scanner):
                 continue
             self.is_spaced_before, self.is_spaced = self.is_spaced, False
             _HANDLERS[name](self, match[0])
+            # Checked at every token, so that a long text costs no more than the limit.
             if len(self.tokens) > TOKENS:
                 raise LimitError(f"more than {TOKENS} tokens")
         return self.tokens
 
-    def on_grouped(self, found: str) -> None:
-        whole, point, places = found.rpartition(".") if "." in found else (found, "", "")
+    def on_grouped(self, lexeme: str) -> None:
+        whole, point, places = lexeme.rpartition(".") if "." in lexeme else (lexeme, "", "")
         self.on_number("".join(filter(str.isdecimal, whole)) + point + places)
 
-    def on_number(self, found: str) -> None:
-        if len(found) > DIGITS:
+    def on_number(self, lexeme: str) -> None:
+        # Before the conversion: CPython refuses to read an integer of more than 4,300 digits.
+        if len(lexeme) > DIGITS:
             raise LimitError(f"a number of more than {DIGITS} digits")
-        self.add("number", found.replace("_", ""))
+        self.add("number", lexeme.replace("_", ""))
 
-    def on_coded(self, found: str) -> None:
-        if len(found) > DIGITS:
+    def on_coded(self, lexeme: str) -> None:
+        if len(lexeme) > DIGITS:
             raise LimitError(f"a number of more than {DIGITS} digits")
-        is_prefixed = found[:2] in ("0x", "0b", "0o")
-        self.add("number", str(int(found, 0)) if is_prefixed else found)
+        is_prefixed = lexeme[:2] in ("0x", "0b", "0o")
+        self.add("number", str(int(lexeme, 0)) if is_prefixed else lexeme)
 
     def on_row(self, _: str) -> None:
         self.add("operator", "\\\\")
 
-    def on_escaped(self, found: str) -> None:
-        value = ESCAPED[found]
+    def on_escaped(self, lexeme: str) -> None:
+        value = ESCAPED[lexeme]
         self.add("word" if value == "$" else "operator", value)
 
-    def on_double(self, found: str) -> None:
-        if found.startswith("..."):
+    def on_double(self, lexeme: str) -> None:
+        if lexeme.startswith("..."):
             self.add("letter", "…")
             return
-        kind, value = DOUBLES[found]
+        kind, value = DOUBLES[lexeme]
         self.add(kind, value)
-        if found == "||":
+        # Two absolute values that begin or end together.
+        if lexeme == "||":
             self.add(kind, value)
 
-    def on_single(self, found: str) -> None:
-        if found == "$":
+    def on_single(self, lexeme: str) -> None:
+        if lexeme == "$":
             if self.has_lone_dollar:
                 self.add("word", "$")
             else:
                 self.is_spaced = True
-        elif found in ",;":
-            self.add("separator", found)
-        elif found in "<>=":
-            self.add("relation", found)
-        elif found in CURRENCIES:
-            self.add("word", found)
-        elif found in _SINGLES:
-            self._track_scripts(found)
-            self.add("operator", found)
+        elif lexeme in ",;":
+            self.add("separator", lexeme)
+        elif lexeme in "<>=":
+            self.add("relation", lexeme)
+        elif lexeme in CURRENCIES:
+            self.add("word", lexeme)
+        elif lexeme in _SINGLES:
+            self._track_scripts(lexeme)
+            self.add("operator", lexeme)
         else:
-            raise SyntaxUnknownError(found)
+            raise SyntaxUnknownError(lexeme)
 
-    def _track_scripts(self, found: str) -> None:
+    def _track_scripts(self, lexeme: str) -> None:
         """Remember whether the text between braces is an exponent or an index."""
-        if found == "{":
+        if lexeme == "{":
+            # Braces inside an exponent are inside it too: `x^{a_{it}}`.
             is_script = bool(self.tokens) and self.tokens[-1][1] in ("^", "_")
             self.scripts.append(is_script or self.is_in_script)
-        elif found == "}" and self.scripts:
+        elif lexeme == "}" and self.scripts:
             self.scripts.pop()
 
     @property
@@ -177,7 +190,11 @@ class _Lexer(Scanner):
     def _add_run(self, run: str) -> None:
         is_known = run in FUNCTIONS or run in CONSTANTS or run in GREEK
         is_known |= len(run) == 2 and run.lower() in GREEK  # noqa: PLR2004  (`Nu` is a product)
+        # Names in capitals or with a capital (`Sin`, `LN`) are the functions; `Nu` and the like stay
+        # products.
         name = run if is_known or not (run.isupper() or run.istitle()) else run.lower()
+        # First match wins. Functions come before factors because `sin` is three letters that could be a
+        # product; a unit comes before both (`5 min`).
         if name in FUNCTIONS and not self._is_unit(run):
             self.add("function", FUNCTIONS[name])
         elif self._is_factors(run):
@@ -186,6 +203,7 @@ class _Lexer(Scanner):
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
             self.add("separator", name)
+        # `plus`, `times` and the like are signs only between values; elsewhere they are words of a sentence.
         elif name in OPERATOR_WORDS and (name == "mod" or self._is_between()):
             self.add("operator", OPERATOR_WORDS[name])
         elif name in GREEK:
@@ -195,6 +213,7 @@ class _Lexer(Scanner):
 
     def _is_factors(self, run: str) -> bool:
         if run in CONSTANTS or run.lower() in GREEK:
+            # `pi` is π, except in the reading in which all possible letters are factors.
             return self.is_formula and run == "pi"
         if self.is_in_script and len(run) <= 3:  # noqa: PLR2004  (longer ones are words)
             return True
@@ -214,6 +233,8 @@ class _Lexer(Scanner):
         is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
         if is_after_number and letter in "xX" and self._is_sign_of_times():
             self.add("operator", "*")
+        # `5 m` is a quantity where the letter is alone; before another letter or at the end of a sum it is a
+        # factor.
         elif letter in LONE_LETTERS and self._is_lone_unit():
             self.add("word", letter)
         elif letter in CONSTANTS:
@@ -228,6 +249,7 @@ class _Lexer(Scanner):
         return pattern.match(self.text, self.position) is not None
 
     def _is_lone_unit(self) -> bool:
+        # A LaTeX answer sets its units upright, so a lone letter is a variable there.
         if self.is_formula or self.is_in_script or not self.is_spaced_before or "\\" in self.text:
             return False
         last = self.tokens[-1] if self.tokens else ("", "", False)
@@ -240,6 +262,7 @@ class _Lexer(Scanner):
         return is_behind and run in ("min", "sec") and _ARGUMENT.match(self.text, self.position) is None
 
     def _split_run(self, run: str) -> None:
+        # `USD 5`: the code is in front of the amount.
         if run.lower() in CURRENCY_CODES and _OPERAND.match(self.text, self.position):
             self.add("word", run)
             return
@@ -253,6 +276,7 @@ class _Lexer(Scanner):
         elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
             self._add_letters(run[:-2])
             self.add("constant", "pi")
+        # `sinx` and `lnx` are a function and one letter; with more letters it is a word (`single`).
         elif (stem := next((run[:size] for size in (4, 3, 2) if run[:size] in FUNCTIONS), "")) and len(
             run
         ) <= len(stem) + 1:
@@ -276,8 +300,8 @@ class _Lexer(Scanner):
             is_constant = letter in CONSTANTS
             self.add("constant" if is_constant else "letter", CONSTANTS.get(letter, letter))
 
-    def on_command(self, found: str) -> None:
-        name = found[1:]
+    def on_command(self, lexeme: str) -> None:
+        name = lexeme[1:]
         if name in LAYOUT:
             self.lay_out(name)
         elif name in TEXT_COMMANDS:
@@ -288,6 +312,7 @@ class _Lexer(Scanner):
             self.add("operator", "pmod")
         elif name in ("mathbb", "Bbb", "mathcal"):
             letter = self.argument()
+            # `\mathcal{O}` is the O of an order of growth; other letters in this type are sets.
             if name == "mathcal" and letter == "O":
                 self.add("letter", letter)
             else:
@@ -301,6 +326,7 @@ class _Lexer(Scanner):
             self.is_spaced = True
             return
         self.add(edge, kind)
+        # The columns of an array, `{cc|c}`, are layout.
         if kind == "array" and edge == "begin":
             self.argument()
 
@@ -315,6 +341,7 @@ class _Lexer(Scanner):
             ("letter", GREEK),
             ("separator", SEPARATORS),
         )
+        # The first table that has the name wins.
         for kind, table in tables:
             if name in table:
                 self.add(kind, table[name])
@@ -327,9 +354,11 @@ class _Lexer(Scanner):
         self.is_spaced_before |= content[:1] in (" ", "~", "\\")
         if self.depth > DEPTH:
             raise LimitError(f"text nested deeper than {DEPTH}")
+        # An upright text behind a value is its unit, even where it could be mathematics (`5\text{ m}`).
         unit = unit_pieces(content) if self._is_after_value(stripped) else None
         if unit is not None:
             self.tokens += unit
+        # Texts with digits or signs, and single letters, are mathematics in upright type; all else are words.
         elif (
             len(stripped) <= 1
             or _INNER.search(stripped)
@@ -343,6 +372,7 @@ class _Lexer(Scanner):
                 is_formula=self.is_formula,
                 depth=self.depth + 1,
             )
+            # The white space in front of `\text{...}` is in front of its first token.
             inner.is_spaced = self.is_spaced_before
             self.tokens.extend(inner.run())
         else:

@@ -11,10 +11,10 @@ _WORD = 3
 def share_name(items: tuple[Node, ...]) -> list[Node]:
     """Return `n = 1, 2, 3` as `1, 2, 3`."""
     match items:
-        case (Relation(("=",), (_, value)), *others) if others and not any(
-            isinstance(other, Relation) for other in others
+        case (Relation(("=",), (_, value)), *rest) if rest and not any(
+            isinstance(other, Relation) for other in rest
         ):
-            return [value, *others]
+            return [value, *rest]
         case _:
             return list(items)
 

@@ -1,6 +1,9 @@
 """A parser of operands: numbers, names, brackets, functions, sums over an index, matrices.
 
-A position in a list of tokens.
+`Cursor` is the position in the list of tokens; `OperandParser` reads one operand from there. What holds: a
+method takes at least one token or raises, so parsing is linear; `enter` and `leave` enclose the recursion;
+and the flags of the surroundings (open bars, in a set, in an integral, the index of a sum) are restored
+behind each bracket. A parser is used once: after an error its position and flags mean nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -43,6 +46,8 @@ class Cursor:
 
     def peek(self, ahead: int = 0) -> Token:
         """Return the token that is `ahead` of the next one, without taking it."""
+        # `peek`, `is_next` and `skip` run for every token: a `try` costs nothing unless it fails, and it
+        # fails only at the end of the text.
         try:
             return self._tokens[self.position + ahead]
         except IndexError:
@@ -99,6 +104,7 @@ _EXPECTED: Final = frozenset("EP")
 _LABEL_KINDS: Final = frozenset({"word", "function", "letter", "constant", "number"})
 _INVERSE: Final = ["^", "{", "-", "1", "}"]
 
+# Names, not functions: derived classes override the methods.
 _READERS: Final = {
     "number": "_parse_number",
     "letter": "_parse_letter",
@@ -167,6 +173,8 @@ class OperandParser(Cursor, ABC):
         elif self.is_next("-", "+"):
             sign = self.take()
             script = self.parse_script()
+            # `enter` and `leave` enclose every recursion of the parser, so the depth limit comes before
+            # Python's.
             script = negate(script) if sign == "-" else script
         else:
             script = self._parse_primary()
@@ -189,6 +197,7 @@ class OperandParser(Cursor, ABC):
         written = self.take()
         if self.peek()[0] == "accent" and "." in written:
             return self._parse_repeating(written)
+        # A numeral with an index is a numeral in that base: `204_5`.
         if written.isalnum() and self.skip("_"):
             base = self.parse_script(is_exponent=False)
             if not (isinstance(base, Number) and isinstance(base.value, int)):
@@ -213,12 +222,15 @@ class OperandParser(Cursor, ABC):
         if self.skip("_"):
             named = self._parse_name_in_index()
             index = Symbol(named) if named else self.parse_script(is_exponent=False)
+            # `x_1` is a name with a label, `a_{n+1}` the member of a sequence, which is an unknown function
+            # of its index.
             if isinstance(index, Number | Symbol | Constant | Multiply) and is_label(index):
                 name += "_" + label(index)
             else:
                 name, arguments = name + "_", (index,)
         name += self._parse_primes()
         if self._is_applied(name):
+            # `f^{-1}(x)`: the inverse function is another function by its own name.
             if self._is_inverse_ahead():
                 self.position += len(_INVERSE)
                 name += "^-1"
@@ -253,6 +265,7 @@ class OperandParser(Cursor, ABC):
         ahead = len(_INVERSE) if self._is_inverse_ahead() else 0
         if self.peek(ahead)[1] != "(":
             return False
+        # As a formula, `h(x+1)` is a product; `h(x)` and `h(x,y)` remain functions.
         return not self._is_formula or self.peek(ahead + 2)[1] in ",)"
 
     def _parse_primes(self) -> str:
@@ -274,11 +287,13 @@ class OperandParser(Cursor, ABC):
 
     def _parse_constant(self) -> Node:
         name = self.take()
+        # In a sum over `i`, `i` is the index and not the imaginary unit.
         return Symbol(name) if name == self._index else Constant(name)
 
     def _parse_accent(self) -> Node:
         name = self.take()
         inner = self.parse_argument()
+        # `\overline{AB}` is the segment AB, whose bar says nothing.
         if isinstance(inner, Multiply | Symbol) and label(inner).isupper():
             return inner
         if name in ("overline", "bar") and contains(inner, Constant):
@@ -293,6 +308,8 @@ class OperandParser(Cursor, ABC):
 
     def _parse_bars(self) -> Node:
         closing = "rbar" if self.take() == "lbar" else "|"
+        # The next bar closes this absolute value, so it cannot be a sign inside; brackets inside start
+        # without open bars.
         bars, self._bars = self._bars, 1 if closing == "|" else 0
         inner = self.parse_sum()
         self._bars = bars
@@ -316,6 +333,8 @@ class OperandParser(Cursor, ABC):
         if self.is_next("{"):
             return self._parse_brace()
         kind, value, is_spaced = self.peek()
+        # TeX takes one digit as an argument: `\frac12` is 1/2. The other digits stay in the list as the next
+        # token.
         if kind == "number" and len(value) > 1 and value.isdecimal():
             self._tokens[self.position] = (kind, value[1:], is_spaced)
             return to_number(value[0])
@@ -354,20 +373,19 @@ class OperandParser(Cursor, ABC):
         while self.is_next("_", "^"):
             mark = self.take()
             scripts[mark] = self.parse_script(is_exponent=False)
-        arguments = self._parse_arguments()
+        if self.is_next("(", "{", "["):
+            group = self._parse_brace() if self.is_next("{") else self._parse_group()
+            arguments = group.items if isinstance(group, Brackets) else (group,)
+        else:
+            arguments = (self._parse_implicit_product(),)
         if name == "log" and "_" in scripts:
             arguments = (*arguments[:1], scripts["_"])
         exponent = scripts.get("^")
+        # By convention `\sin^{-1}` is the inverse function, not the quotient.
         if exponent == MINUS_ONE and name in _INVERTIBLE:
             return Function(f"a{name}", arguments)
         applied = Function(name, arguments)
         return applied if exponent is None else Power(applied, exponent)
-
-    def _parse_arguments(self) -> tuple[Node, ...]:
-        if self.is_next("(", "{", "["):
-            group = self._parse_brace() if self.is_next("{") else self._parse_group()
-            return group.items if isinstance(group, Brackets) else (group,)
-        return (self._parse_implicit_product(),)
 
     def _parse_binder(self) -> Node:
         kind = self.take()
@@ -376,6 +394,7 @@ class OperandParser(Cursor, ABC):
             return self._parse_integral(scripts)
         variable, lower = _split_bound(scripts.get("_"))
         bounds = (lower,) if kind == "lim" else (lower, scripts.get("^", Constant("inf")))
+        # The index is bound in the body only.
         outer, self._index = self._index, variable
         body = self.parse_term()
         self._index = outer
@@ -385,29 +404,30 @@ class OperandParser(Cursor, ABC):
         scripts: dict[str, Node] = {}
         while self.is_next("_", "^") or self.peek()[1] == "limits":
             mark = self.take()
-            if mark != "limits":
-                scripts[mark] = self._parse_bound()
+            if mark == "limits":
+                continue
+            if self.skip("{"):
+                scripts[mark] = self.parse_item()
+                self.expect("}")
+            else:
+                scripts[mark] = self.parse_script(is_exponent=False)
         return scripts
-
-    def _parse_bound(self) -> Node:
-        if not self.skip("{"):
-            return self.parse_script(is_exponent=False)
-        bound = self.parse_item()
-        self.expect("}")
-        return bound
 
     def _parse_integral(self, scripts: dict[str, Node]) -> Node:
         outer, self._is_in_integral = self._is_in_integral, True
+        # Inside an integral, `d` and a letter end the integrand instead of being factors.
         body = Number(1) if self.peek()[1] == "d" else self.parse_sum()
         self._is_in_integral = outer
+        # Always the lower bound first, in any order of the text.
         bounds = tuple(scripts[mark] for mark in "_^" if mark in scripts)
         if self.peek()[1] == "d" and self.peek(1)[0] == "letter":
             self.take()
             return Binder("int", self.take(), bounds, body)
         factors = body.factors if isinstance(body, Multiply) else (body,)
         match factors:
-            case (Multiply((*others, Symbol("d"), Symbol(variable))), *rest):
-                return Binder("int", variable, bounds, Multiply((*others, *rest)))
+            # `\int \frac{dx}{x}`: the differential was read as factors of the integrand.
+            case (Multiply((*leading, Symbol("d"), Symbol(variable))), *rest):
+                return Binder("int", variable, bounds, Multiply((*leading, *rest)))
             case _:
                 raise SyntaxUnknownError("an integral without its variable")
 
@@ -422,6 +442,7 @@ class OperandParser(Cursor, ABC):
                 rows.append(tuple(cells))
                 cells = []
             else:
+                # "if", "for" and the like in front of a condition are layout.
                 while self.peek()[0] == "word" and self.peek()[1].lower() in _CONDITION_WORDS:
                     self.take()
                 cells.append(self.parse_item())

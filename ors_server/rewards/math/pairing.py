@@ -12,8 +12,8 @@ def can_pair(
     """Return whether each member of one side has its own equal member of the other."""
     left = list(answer)
     for item in gold:
-        found = next((index for index, other in enumerate(left) if same(item, other)), None)
-        if found is None:
+        match_index = next((index for index, other in enumerate(left) if same(item, other)), None)
+        if match_index is None:
             return False
-        del left[found]
+        del left[match_index]
     return not left

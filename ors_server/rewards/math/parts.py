@@ -52,6 +52,7 @@ def fold(node: Node) -> Node:
     Raises:
         LimitError: The matrix has too many cells.
     """
+    # Most answers have no matrix, and `contains` is cheap.
     if not isinstance(node, Add | Multiply | Power) or not contains(node, Matrix):
         return node
     rows = (
@@ -68,6 +69,7 @@ def _rows(node: Node) -> Rows | None:
     folded = fold(node)
     if not isinstance(folded, Matrix):
         return None
+    # Before the product, whose cells are sums of as many terms.
     if sum(map(len, folded.rows)) > ITEMS:
         raise LimitError(f"more than {ITEMS} cells")
     return folded.rows
@@ -100,6 +102,7 @@ def _multiply(node: Multiply) -> Rows | None:
     for factor in node.factors:
         rows = _rows(factor)
         if rows is None:
+            # Numbers and letters between the matrices are factors of every cell.
             scalars.append(factor)
             continue
         product = rows if product is None else _times(product, rows)
@@ -111,6 +114,7 @@ def _multiply(node: Multiply) -> Rows | None:
 
 
 def _times(first: Rows, second: Rows) -> Rows | None:
+    # Shapes that do not fit have no product.
     if any(len(row) != len(second) for row in first) or len({len(row) for row in second}) != 1:
         return None
     columns = tuple(zip(*second, strict=True))
@@ -125,6 +129,7 @@ def _raise(node: Power) -> Rows | None:
     if rows is None:
         return None
     match node.exponent:
+        # `A^T` is the transpose, for a symbol T only: another exponent is a power.
         case Symbol("T" | "t") | Constant("top"):
             return tuple(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else None
         case Number(-1):
@@ -140,6 +145,7 @@ def _raise(node: Power) -> Rows | None:
 
 def _invert(rows: Rows) -> Rows | None:
     match rows:
+        # Two by two, by the adjugate; a larger inverse is not computed here.
         case ((a, b), (c, d)):
             over = invert(Add((Multiply((a, d)), negate(Multiply((b, c))))))
             return (Multiply((over, d)), Multiply((over, negate(b)))), (
@@ -186,6 +192,7 @@ def is_derivation(gold: Node, answer: Node) -> bool:
     if not (isinstance(gold, Relation) and isinstance(answer, Relation)):
         return False
     operators = gold.operators
+    # Two chains of equal form show the same derivation; a single `≈` counts as one.
     is_chain = len(operators) > 1 and set(operators) <= {"=", "≈"}
     return operators == answer.operators and (is_chain or operators == ("≈",))
 
@@ -196,6 +203,7 @@ def joins_otherwise(gold: Node, answer: Node) -> bool:
         isinstance(gold, Listing)
         and isinstance(answer, Listing)
         and {gold.joiner, answer.joiner} == {"and", "or"}
+        # "x < 1 and x > 3" is not "x < 1 or x > 3"; among values the word does not matter.
         and (
             (_are_bounds(gold) and _are_bounds(answer)) or (_are_statements(gold) and _are_statements(answer))
         )
@@ -213,16 +221,19 @@ def _are_bounds(node: Node) -> bool:
 
 def bounds_another(gold: Node, answer: Node) -> bool:
     """Return whether two inequalities, or lists of them, are about different variables."""
+    # An inequality describes a set only for its own variable.
     names = [symbols(node) for node in (gold, answer) if _are_bounds(node) and not contains(node, Unknown)]
     return len(names) == _BOTH and all(len(name) == 1 for name in names) and names[0] != names[1]
 
 
 def _reshape(node: Node) -> Node:
     match node:
+        # A column of equations is a system of them.
         case Matrix(_, rows) if len(rows) > 1 and all(
             len(row) == 1 and isinstance(row[0], Relation) for row in rows
         ):
             return Listing(tuple(row[0] for row in rows), "and")
+        # `[[1, 2], [3, 4]]` is a matrix in the notation of programs.
         case Brackets("[", "]", items) if len(items) > 1 and all(
             isinstance(item, Brackets) for item in items
         ):
@@ -271,6 +282,7 @@ def cases_of(node: Matrix) -> list[tuple[Node, ...]]:
 
 def _condition(cell: Node, covered: Node | None) -> Node:
     if isinstance(cell, Words) and cell.text in _OTHERWISE and covered is not None:
+        # The rest of the real line, so that "otherwise" equals the written-out condition.
         return SetOperation("∖", Constant("reals"), covered)
     return cell
 
@@ -280,6 +292,7 @@ def peel_unit(node: Node) -> tuple[Node, str] | None:
     if not isinstance(node, Multiply):
         return None
     words: list[str] = []
+    # From the end: units follow the value.
     factors = list(node.factors)
     while factors and (word := _unit_word(factors[-1])):
         words.insert(0, word)
@@ -312,6 +325,7 @@ def value_of(node: Based) -> int | None:
 
 def quotients(node: Node) -> list[Node] | None:
     """Return the quotients of neighbours in a ratio; `None` if one would be by zero."""
+    # Quotients of neighbours determine a ratio up to a common factor.
     if not isinstance(node, Ratio) or any(
         isinstance(part, Number) and part.value == 0 for part in node.parts
     ):
@@ -321,13 +335,14 @@ def quotients(node: Node) -> list[Node] | None:
 
 def drop_declarations(gold: Node, answer: Node) -> tuple[Node, Node]:
     r"""Drop the declarations of parameters of both sides: `k \in \mathbb{Z}`."""
-    mine, theirs = _undeclared(gold), _undeclared(answer)
-    return (gold if mine is None else mine), (answer if theirs is None else theirs)
+    gold_tree, answer_tree = _undeclared(gold), _undeclared(answer)
+    return (gold if gold_tree is None else gold_tree), (answer if answer_tree is None else answer_tree)
 
 
 def _undeclared(node: Node) -> Node | None:
-    """Return an answer without its declarations, or `None` if it has none, or nothing else."""
+    """Return an answer without its declarations, or `None` without declarations, or with nothing else."""
     match node:
+        # A declaration behind an equation may have been read as a factor of its last side.
         case Relation(operators, (*sides, Add() | Multiply() as last)):
             bare = _undeclared(last)
             return None if bare is None else Relation(operators, (*sides, bare))
@@ -341,13 +356,14 @@ def _undeclared(node: Node) -> Node | None:
 
 
 def _without_declarations(node: Listing | Multiply, parts: tuple[Node, ...]) -> Node | None:
-    kept = tuple(part for part in parts if not _declares(part))
-    bounded = any(isinstance(part, Relation) and set(part.operators) & ORDERS for part in kept)
-    if not kept or len(kept) == len(parts) or bounded:
+    values = tuple(part for part in parts if not _declares(part))
+    # A bounded letter is not a parameter: dropping its declaration would change the answer.
+    bounded = any(isinstance(part, Relation) and set(part.operators) & ORDERS for part in values)
+    if not values or len(values) == len(parts) or bounded:
         return None
-    if len(kept) == 1:
-        return kept[0]
-    return Listing(kept, node.joiner) if isinstance(node, Listing) else Multiply(kept)
+    if len(values) == 1:
+        return values[0]
+    return Listing(values, node.joiner) if isinstance(node, Listing) else Multiply(values)
 
 
 def _declares(node: Node) -> bool:

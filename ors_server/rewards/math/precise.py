@@ -10,7 +10,7 @@ computed once on import, deeper than any call here needs, so that threads never 
 from fractions import Fraction
 from typing import Any, Final
 
-from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]  # mpmath has none
+from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]  # mpmath ships no type stubs
 
 from ors_server.rewards.math.limits import (
     ANGLE_BITS,
@@ -176,7 +176,7 @@ def root(radicand: Complex, index: int) -> Complex:
     """Return a root; an odd root of a negative number is negative, as in school."""
     if radicand[1] == _lib.fzero and is_negative(radicand) and index % 2:
         return negative(root(negative(radicand), index))
-    if index == 2:  # noqa: PLR2004  (the square root has a fast way of its own)
+    if index == 2:  # noqa: PLR2004  (the square root has a faster algorithm)
         if radicand[1] == _lib.fzero and not is_negative(radicand):
             return _lib.mpf_sqrt(radicand[0], BITS, _ROUND), _lib.fzero
         return _as_complex(_lib.mpc_sqrt(radicand, BITS, _ROUND))
@@ -229,8 +229,8 @@ def apply(name: str, value: Complex) -> Complex:
         LimitError: The argument is beyond the grader's range.
     """
     is_angle = name in _CIRCULAR and value[1] == _lib.fzero
-    most = ANGLE_BITS if is_angle else MAGNITUDE.bit_length()
-    if magnitude(value) > most and name not in _UNBOUNDED:
+    max_bits = ANGLE_BITS if is_angle else MAGNITUDE.bit_length()
+    if magnitude(value) > max_bits and name not in _UNBOUNDED:
         raise LimitError(f"{name} of a number beyond the range of the grader")
     if name == "log" and is_zero(value):
         raise UndefinedError("a logarithm of zero")

@@ -68,11 +68,11 @@ _CODE: Final = re.compile(
     r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
     r"\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
-"""Signs of code, whose numbers are no answers."""
+"""Signs of code, whose numbers are not answers."""
 _CODE_PARTS: Final = words_of(
     "__ () (' (\" => True False None echo exec( <script $(( range( {comment} lambda import open( for"
 )
-"""Texts without any of these are no code; looking for them takes a tenth of the pattern's time."""
+"""Texts without any of these are not code; the search for them takes a tenth of the pattern's time."""
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
@@ -114,6 +114,7 @@ def has_code(text: str) -> bool:
 def find_marked(response: str) -> Found | None:
     """Parse the text after the last "the answer is"; if there is one, the text before it is ignored."""
     rests = marked_texts(response)
+    # From the last marker: an earlier one may belong to a draft.
     for rest in reversed(rests):
         reading = _first_reading(rest)
         if reading is not None:
@@ -125,6 +126,7 @@ def find_marked(response: str) -> Found | None:
 
 def marked_texts(response: str) -> list[str]:
     """Return the text after each of the last "the answer is", in order, without closing remarks."""
+    # The end only: the answer is there, and the patterns are not cheap.
     response = response[-_TAIL_CHARS:]
     if _CUE.search(response) is None:
         return []
@@ -144,6 +146,7 @@ def _without_emphasis(text: str) -> str:
 def stated_texts(response: str) -> list[str]:
     """Return the texts that a response states last: after "the answer is", emphasised, as a sentence."""
     texts: list[str] = []
+    # The text after a marker is the statement; the rest is not looked at.
     for rest in marked_texts(response)[-1:]:
         line = rest.split("\n", 1)[0]
         return [line, _SENTENCE.split(line, maxsplit=1)[0]]
@@ -161,10 +164,12 @@ def stated_texts(response: str) -> list[str]:
 def _first_reading(rest: str) -> ParsedAnswer | None:
     line = rest.strip()[:ANSWER_CHARS]
     sentence = _SENTENCE.split(line, maxsplit=1)[0]
+    # From the longest reading to the shortest: a value must not lose its unit or its other members.
     texts = [line, line.split("\n", 1)[0], sentence, _REMARK.split(sentence, maxsplit=1)[0]]
     texts.append(_ASIDE.split(sentence, maxsplit=1)[0])
     stated = _STATED.fullmatch(sentence)
     formulas = list(_FORMULA.finditer(sentence))
+    # A statement inside of a formula is not the sentence's.
     is_outside = stated is not None and (not formulas or stated.start(1) >= formulas[-1].end())
     texts += [stated[1]] if stated is not None and is_outside else []
     run = _opening_run(sentence)
@@ -173,11 +178,15 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
         reading = try_reading(text)
         if reading is not None:
             return reading
+    # Formulas side by side are one list, even if no text around them parses.
     if run is not None:
         return _read_formula(run)
     if len(formulas) == 1:
         return try_reading("".join(filter(None, formulas[0].groups())))
-    return _first_number(sentence) or _wordy(sentence)
+    number = _first_number(sentence)
+    if number is not None:
+        return number
+    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
 
 
 def _opening_run(sentence: str) -> str | None:
@@ -191,6 +200,7 @@ def _opening_run(sentence: str) -> str | None:
     return sentence[:end]
 
 
+# The same texts are tried for the candidates and for the verdict.
 @lru_cache(maxsize=512)
 def try_reading(text: str) -> ParsedAnswer | None:
     """Parse a text; `None` if it is code, or no mathematics."""
@@ -208,13 +218,10 @@ def _first_number(sentence: str) -> ParsedAnswer | None:
     return None if number is None or has_code(sentence) else try_reading(number[0])
 
 
-def _wordy(sentence: str) -> ParsedAnswer | None:
-    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
-
-
 def find_last(response: str) -> Found | None:
     """Parse the last emphasised text, or the last value of the last sentence that has one."""
     tail = response[-_TAIL_CHARS:]
+    # A text without words is a formula, and has been parsed as a whole.
     if not is_prose(tail):
         return None
     strong = [
@@ -225,9 +232,9 @@ def find_last(response: str) -> Found | None:
     if strong and strong[0] is not None:
         return strong[0], "formula"
     for sentence in _last_sentences(tail):
-        found = _last_value(sentence)
-        if found is not None:
-            return found
+        value = _last_value(sentence)
+        if value is not None:
+            return value
     return None
 
 
@@ -240,12 +247,14 @@ def _last_value(sentence: str) -> Found | None:
     """Parse the last formula of a sentence, or the last number outside of formulas."""
     if has_code(sentence):
         return None
+    # No number is ever taken out of a formula.
     if not is_prose(sentence) and (reading := try_reading(sentence)) is not None:
         return reading, "formula"
     formulas = list(_FORMULA.finditer(sentence))
     end = formulas[-1].end() if formulas else 0
     numbers = list(_NUMBER.finditer(sentence, end))
     if numbers:
+        # The statement first, then the longest end of the sentence that is mathematics, then the bare number.
         reading = (
             _read_stated(sentence, end)
             or _read_from_word(sentence[end:])
@@ -259,11 +268,12 @@ def _last_value(sentence: str) -> Found | None:
 
 
 def _last_formula(sentence: str, formulas: list[re.Match[str]]) -> Found | None:
-    for place in range(len(formulas) - 1, max(len(formulas) - 4, -1), -1):
-        first = place
+    # A few formulas from the end: the last ones may be remarks.
+    for last in range(len(formulas) - 1, max(len(formulas) - 4, -1), -1):
+        first = last
         while first and _JOINER.fullmatch(sentence, formulas[first - 1].end(), formulas[first].start()):
             first -= 1
-        reading = _read_formula(sentence[formulas[first].start() : formulas[place].end()])
+        reading = _read_formula(sentence[formulas[first].start() : formulas[last].end()])
         if reading is not None:
             return reading, "formula"
     return None
@@ -277,6 +287,7 @@ def _read_stated(sentence: str, end: int) -> ParsedAnswer | None:
 
 def _read_from_word(text: str) -> ParsedAnswer | None:
     """Parse a text from one of its words on: `we find that x = 2 or x = 3`."""
+    # The earliest start has the most of the statement.
     for start in list(_START.finditer(text))[:_MAX_STARTS]:
         rest = text[start.start() :]
         reading = try_reading(rest)
@@ -286,6 +297,7 @@ def _read_from_word(text: str) -> ParsedAnswer | None:
 
 
 def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
+    # A number behind an operator belongs to a formula that could not be parsed.
     is_in_formula = _IN_FORMULA.search(sentence[max(number.start() - 20, 0) : number.start()])
     return None if is_in_formula else try_reading(number[0])
 

@@ -44,6 +44,7 @@ def evaluate(node: Node, budget: StepBudget, values: dict[str, int] | None = Non
         UndefinedError: There is no value.
         LimitError: The value is greater than the grader computes.
     """
+    # Each node costs a step; long numbers cost more in `_check_size`.
     budget.spend()
     reader = _READERS.get(type(node))
     if reader is None:
@@ -52,6 +53,7 @@ def evaluate(node: Node, budget: StepBudget, values: dict[str, int] | None = Non
 
 
 def _check_size(value: Rational, budget: StepBudget) -> Rational:
+    # Called after each operation, so that no number can grow beyond one step past the limit.
     """Return a number if it is not too long; a long one is charged to the budget."""
     length = _length(value)
     if length > EXACT_BITS:
@@ -73,12 +75,15 @@ def power(base: Rational, exponent: Rational) -> Rational:
         LimitError: The result is too long.
     """
     if exponent.denominator != 1:
+        # The root first: the power of an irrational root is never computed.
         return power(_root(base, exponent.denominator), exponent.numerator)
     whole = exponent.numerator
     if base == 0 and whole < 0:
         raise UndefinedError("a division by zero")
+    # Powers of 0, 1 and -1 have any exponent, however long.
     if base in (0, 1, -1) and abs(whole) > 1:
         return base if whole % 2 else base * base
+    # The length of the result is known before it is computed.
     if (_length(base) - 1) * abs(whole) > EXACT_BITS:
         raise LimitError(f"a power of more than {EXACT_BITS} bits")
     return _simple(Fraction(base) ** whole)
@@ -90,6 +95,7 @@ def _root(base: Rational, index: int) -> Rational:
     if base < 0:
         raise InexactError("a root of a negative number")
     top, bottom = _integer_root(base.numerator, index), _integer_root(base.denominator, index)
+    # The integer root is rounded; only an exact one is rational.
     if top**index != base.numerator or bottom**index != base.denominator:
         raise InexactError("a root that is not rational")
     return _simple(Fraction(top, bottom))
@@ -98,8 +104,9 @@ def _root(base: Rational, index: int) -> Rational:
 def _integer_root(number: int, index: int) -> int:
     if number < 2:  # noqa: PLR2004  (zero and one are their own roots)
         return number
-    if index == 2:  # noqa: PLR2004  (the square root has a fast way of its own)
+    if index == 2:  # noqa: PLR2004  (the square root has a faster algorithm)
         return math.isqrt(number)
+    # By bisection: floats would round roots of long numbers.
     low, high = 1, 1 << (number.bit_length() // index + 1)
     while low < high:
         middle = (low + high + 1) // 2
@@ -146,9 +153,11 @@ def binomial(upper: Rational, lower: Rational) -> Rational:
     if below < 0:
         return 0
     if isinstance(upper, int) and upper >= 0:
+        # The symmetric index is the cheaper one: C(n, k) = C(n, n - k).
         below = min(below, max(upper - below, -1))
     if below < 0:
         return 0
+    # A bound on the length of the result, before the work.
     if below > FACTORIAL or below * max(upper.numerator.bit_length(), 1) > EXACT_BITS:
         raise LimitError(f"a binomial beyond {EXACT_BITS} bits")
     if isinstance(upper, int) and upper >= 0:
@@ -162,6 +171,7 @@ def binomial(upper: Rational, lower: Rational) -> Rational:
 
 
 def _gcd(*numbers: Rational) -> Rational:
+    # Of fractions: the greatest number of which all are multiples.
     below = math.lcm(*(number.denominator for number in numbers))
     return _simple(Fraction(math.gcd(*(int(number * below) for number in numbers)), below))
 
@@ -177,6 +187,7 @@ def _logarithm(number: Rational, base: Rational) -> Rational:
         raise InexactError("a logarithm")
     if number == 1:
         return 0
+    # A float finds the candidate, an exact power confirms it.
     if max(_length(number), _length(base)) < _FLOAT_BITS:
         whole = round(math.log2(number.numerator / number.denominator) / math.log2(base))
         if whole and power(base, whole) == number:
@@ -266,8 +277,9 @@ def _determinant(matrix: Node, budget: StepBudget, values: dict[str, int]) -> Ra
         raise InexactError("det")
     rows = [[Fraction(evaluate(cell, budget, values)) for cell in row] for row in matrix.rows]
     size = len(rows)
-    if size > 8 or any(len(row) != size for row in rows):  # noqa: PLR2004  (more is no answer that a person reads)
+    if size > 8 or any(len(row) != size for row in rows):  # noqa: PLR2004  (no answer is larger)
         raise UndefinedError("a determinant of something that is not square, or too big")
+    # Gaussian elimination in fractions, which is exact.
     result = Fraction(1)
     for column in range(size):
         pivot = next((row for row in range(column, size) if rows[row][column]), None)
@@ -290,6 +302,7 @@ def _read_quantity(node: Quantity, budget: StepBudget, values: dict[str, int]) -
 
 
 def _read_binder(node: Binder, budget: StepBudget, values: dict[str, int]) -> Rational:
+    # Integrals, limits and derivatives are not rational arithmetic.
     if node.kind not in ("sum", "prod"):
         raise InexactError(node.kind)
     low, high = (_whole(evaluate(bound, budget, values)) for bound in node.bounds)

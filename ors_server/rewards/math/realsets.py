@@ -211,7 +211,7 @@ def _solve(operator: str, left: Node, right: Node, budget: StepBudget) -> Spans:
         return _meet(above, below) if operator in "<≤≠" else _unite(above + below)
     gap = Add((left, negate(right)))
     (name,) = symbols(gap) or ("",)
-    at_zero, at_one, at_two = (_value(gap, {name: place}, budget) for place in range(3))
+    at_zero, at_one, at_two = (_value(gap, {name: x}, budget) for x in range(3))
     slope = at_one - at_zero
     if (
         not name

@@ -132,11 +132,16 @@ def same_relation(first: Relation, second: Relation, same: Same, budget: StepBud
         return True
     if len(first.operators) != 1 or len(second.operators) != 1:
         return False
-    mine, theirs = _ascending(first), _ascending(second)
-    operator = mine.operators[0]
-    if operator != theirs.operators[0] or operator not in "=<≤≠" or not symbols(mine) or not symbols(theirs):
+    first_sides, second_sides = _ascending(first), _ascending(second)
+    operator = first_sides.operators[0]
+    if (
+        operator != second_sides.operators[0]
+        or operator not in "=<≤≠"
+        or not symbols(first_sides)
+        or not symbols(second_sides)
+    ):
         return False
-    gaps = [Add((node.sides[0], negate(node.sides[1]))) for node in (mine, theirs)]
+    gaps = [Add((node.sides[0], negate(node.sides[1]))) for node in (first_sides, second_sides)]
     try:
         return _proportional(gaps[0], gaps[1], budget, is_signed=operator in ORDERS)
     except LimitError:
@@ -183,16 +188,19 @@ def _proportional_modulo(first: Node, second: Node, budget: StepBudget) -> bool:
     if not pairs or 0 in pairs[0]:
         return False
     left, right = pairs[0]
-    return all((mine * right - theirs * left) % modular.PRIME == 0 for mine, theirs in pairs)
+    return all(
+        (first_value * right - second_value * left) % modular.PRIME == 0
+        for first_value, second_value in pairs
+    )
 
 
 def _proportional_at_points(first: Node, second: Node, budget: StepBudget, *, is_signed: bool) -> bool:
     names = sorted(symbols(first) | symbols(second))
     quotients: list[precise.Complex] = []
     for values in real_points(names):
-        mine, theirs = SamplePoint(values, budget), SamplePoint(values, budget)
+        first_point, second_point = SamplePoint(values, budget), SamplePoint(values, budget)
         try:
-            quotients.append(precise.divide(mine.read(first), theirs.read(second)))
+            quotients.append(precise.divide(first_point.read(first), second_point.read(second)))
         except UndefinedError:
             continue
     if len(quotients) < _POINTS or precise.is_zero(quotients[0]):

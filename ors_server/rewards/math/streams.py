@@ -66,41 +66,41 @@ def singular(word: str) -> str:
     return word.rstrip("s") if len(word) >= _WORD and word.islower() else word
 
 
-def _add(pieces: list[str], kind: str, found: str) -> None:
+def _add(pieces: list[str], kind: str, lexeme: str) -> None:
     if kind == "command":
-        name = found[1:]
+        name = lexeme[1:]
         if name in LAYOUT:
             return
         if name in TEXT_COMMANDS:
             pieces.append("text")
             return
-        pieces.append(next((table[name] for table in _TABLES if name in table), found))
+        pieces.append(next((table[name] for table in _TABLES if name in table), lexeme))
     elif kind == "word":
-        pieces.append(singular(fold_word(found)))
+        pieces.append(singular(fold_word(lexeme)))
     else:
-        pieces.append(found)
+        pieces.append(lexeme)
 
 
 def _without_braces(pieces: list[str]) -> list[str]:
     """Drop braces around one token, around the whole, and after a command that sets text."""
-    kept: list[str] = []
+    open_pieces: list[str] = []
     opened: list[tuple[int, bool]] = []
     for piece in pieces:
         if piece == "{":
-            is_text = bool(kept) and kept[-1] == "text"
+            is_text = bool(open_pieces) and open_pieces[-1] == "text"
             if is_text:
-                kept.pop()
-            opened.append((len(kept), is_text))
-            kept.append(piece)
+                open_pieces.pop()
+            opened.append((len(open_pieces), is_text))
+            open_pieces.append(piece)
         elif piece == "}" and opened:
             start, is_text = opened.pop()
-            if is_text or len(kept) - start <= 2:  # noqa: PLR2004  (the brace itself, and one piece)
-                del kept[start]
+            if is_text or len(open_pieces) - start <= 2:  # noqa: PLR2004  (the brace itself, and one piece)
+                del open_pieces[start]
             else:
-                kept.append(piece)
+                open_pieces.append(piece)
         else:
-            kept.append(piece)
-    return [piece for piece in kept if piece != "text"]
+            open_pieces.append(piece)
+    return [piece for piece in open_pieces if piece != "text"]
 
 
 def _without_edges(pieces: list[str]) -> list[str]:
@@ -111,8 +111,8 @@ def _without_edges(pieces: list[str]) -> list[str]:
         start += 1
     return [
         piece
-        for place, piece in enumerate(pieces[start:end], start)
-        if piece != "." or pieces[place + 1].isdigit()
+        for index, piece in enumerate(pieces[start:end], start)
+        if piece != "." or pieces[index + 1].isdigit()
     ]
 
 
@@ -123,14 +123,14 @@ def _is_postfix(pieces: list[str]) -> bool:
 
 
 def _without_articles(pieces: list[str]) -> list[str]:
-    def is_article(place: int) -> bool:
-        following = pieces[place + 1] if place + 1 < len(pieces) else ""
-        word = pieces[place]
-        is_led = place == 0 or len(pieces[place - 1]) > 1
+    def is_article(index: int) -> bool:
+        following = pieces[index + 1] if index + 1 < len(pieces) else ""
+        word = pieces[index]
+        is_led = index == 0 or len(pieces[index - 1]) > 1
         return (
             word.lower() in _ARTICLES
             and (len(word) > 1 or is_led)
             and (following.isalpha() and len(following) > 1)
         )
 
-    return [piece for place, piece in enumerate(pieces) if not is_article(place)]
+    return [piece for index, piece in enumerate(pieces) if not is_article(index)]

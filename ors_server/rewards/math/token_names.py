@@ -1,6 +1,6 @@
 """The closed tables of names that the lexer knows. A command that is in none of them is refused.
 
-The names themselves stand in `vocabulary.toml`.
+The names themselves are in `vocabulary.toml`.
 """
 
 import tomllib

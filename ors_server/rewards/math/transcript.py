@@ -1,6 +1,6 @@
 """The answerer's text in a transcript: one turn, without reasoning and programs.
 
-Conventions: the turn ends at a token that ends turns, or where the transcript goes on with a next question
+Conventions: the turn ends at a token that ends turns, or where the transcript continues with a next question
 after an answer; reasoning is removed as for every reward (`reading/answer_text.py`); the source of a program
 (a fenced block of a programming language, `[asy]`) is not searched for an answer, its output (a fenced block
 of `output`) is if there is nothing else.
@@ -42,7 +42,7 @@ def without_programs(text: str) -> tuple[str, str]:
 
 
 def _split_fences(text: str) -> tuple[str, str]:
-    kept: list[str] = []
+    blocks: list[str] = []
     printed = kind = ""
     position = 0
     is_inside = False
@@ -50,12 +50,12 @@ def _split_fences(text: str) -> tuple[str, str]:
         block = text[position : fence.start()]
         position = fence.end()
         printed, is_kept = _sort(kind, block, printed) if is_inside else (printed, True)
-        kept += [block] if is_kept else []
+        blocks += [block] if is_kept else []
         is_inside = not is_inside or bool(fence[1])
         kind = fence[1].lower() if is_inside else ""
     printed, is_kept = _sort(kind, text[position:], printed) if is_inside else (printed, True)
-    kept += [text[position:]] if is_kept else []
-    return "\n".join(kept), printed
+    blocks += [text[position:]] if is_kept else []
+    return "\n".join(blocks), printed
 
 
 def _sort(kind: str, block: str, printed: str) -> tuple[str, bool]:
@@ -68,10 +68,10 @@ def _sort(kind: str, block: str, printed: str) -> tuple[str, bool]:
 def _without_drawings(text: str) -> str:
     if "[asy]" not in text:
         return text
-    kept: list[str] = []
+    texts: list[str] = []
     position = 0
     while (opening := _DRAWING.search(text, position)) is not None:
-        kept.append(text[position : opening.start()])
+        texts.append(text[position : opening.start()])
         end = text.find(_DRAWING_END, opening.end())
         position = len(text) if end < 0 else end + len(_DRAWING_END)
-    return " ".join([*kept, text[position:]])
+    return " ".join([*texts, text[position:]])

@@ -23,7 +23,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name without a value of its own: `x`, `x_1`, `AB`, `∠ABC`, `f'`."""
+    """A name without a value: `x`, `x_1`, `AB`, `∠ABC`, `f'`."""
 
     name: str
 
@@ -217,17 +217,17 @@ def walk(node: Node) -> Iterator[Node]:
 
 def symbols(node: Node) -> frozenset[str]:
     """Return the names of all free symbols of a tree."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending = [node]
     bound: set[str] = set()
     while pending:
         current = pending.pop()
         if isinstance(current, Symbol):
-            found.add(current.name)
+            names.add(current.name)
         elif isinstance(current, Binder) and current.kind != "diff":
             bound.add(current.variable)
         pending.extend(children(current))
-    return frozenset(found - bound)
+    return frozenset(names - bound)
 
 
 def contains(node: Node, kinds: type | tuple[type, ...]) -> bool:

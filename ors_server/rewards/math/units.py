@@ -48,7 +48,7 @@ _STATING: Final = frozenset(
         "undecided",
     }
 )
-"""Classes of words that make a statement about a value and are no part of a unit."""
+"""Classes of words that make a statement about a value and are not part of a unit."""
 _CONJUNCTIONS: Final = words_of(
     "and or but than true false echo if else as by divided times from to at on with into thousand million "
     "billion trillion hundred dozen plus minus"
@@ -74,8 +74,8 @@ def agree(first: str, second: str) -> bool:
     if not first or not second or first == second:
         return True
     if first[0] == "~" and second[0] == "~":
-        mine, theirs = _singulars(first), _singulars(second)
-        return mine <= theirs or theirs <= mine
+        first_names, second_names = _singulars(first), _singulars(second)
+        return first_names <= second_names or second_names <= first_names
     if first[0] == "~" or second[0] == "~":
         return False
     return first.startswith("u") != second.startswith("u")
@@ -98,8 +98,8 @@ def is_noun_phrase(words: str) -> bool:
 
 def conversion(source: str, target: str) -> Fraction | None:
     """Return the factor from one unit to another, or `None` if they measure different things."""
-    (first, mine), (second, theirs) = _to_base(source), _to_base(target)
-    return first / second if mine == theirs else None
+    (first, source_factor), (second, target_factor) = _to_base(source), _to_base(target)
+    return first / second if source_factor == target_factor else None
 
 
 def _read(words: str) -> dict[str, int]:
@@ -111,7 +111,10 @@ def _read(words: str) -> dict[str, int]:
         elif piece in ("square", "sq", "cubic", "cu"):
             pending = 2 if piece.startswith("s") else 3
         elif piece[0] == "^" or piece in ("squared", "cubed"):
-            _raise_last(powers, last, {"squared": 2, "cubed": 3}.get(piece) or int(piece[1:]))
+            exponent = {"squared": 2, "cubed": 3}.get(piece) or int(piece[1:])
+            if not last or abs(exponent) > _MAX_EXPONENT:
+                raise ValueError(last)
+            powers[last] *= exponent
         elif piece not in ".,*-":
             for unit, power in _COMPOUNDS.get(piece) or ((_known(piece), pending),):
                 powers[unit] = powers.get(unit, 0) + sign * power
@@ -125,12 +128,6 @@ def _known(piece: str) -> str:
     if unit is None:
         raise ValueError(piece)
     return unit
-
-
-def _raise_last(powers: dict[str, int], last: str, exponent: int) -> None:
-    if not last or abs(exponent) > _MAX_EXPONENT:
-        raise ValueError(last)
-    powers[last] *= exponent
 
 
 def _singulars(words: str) -> set[str]:

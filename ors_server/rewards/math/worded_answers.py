@@ -67,14 +67,21 @@ def same_wording(gold: str, answer: str, same: Same) -> bool:
     """
     if same_date(gold, answer):
         return True
-    mine, theirs = cut(gold), cut(answer)
-    if mine is None or theirs is None or [kind for kind, _ in mine] != [kind for kind, _ in theirs]:
+    gold_text, answer_text = cut(gold), cut(answer)
+    if (
+        gold_text is None
+        or answer_text is None
+        or [kind for kind, _ in gold_text] != [kind for kind, _ in answer_text]
+    ):
         return False
-    if any(kind == "word" and piece != other for (kind, piece), (_, other) in zip(mine, theirs, strict=True)):
+    if any(
+        kind == "word" and piece != other
+        for (kind, piece), (_, other) in zip(gold_text, answer_text, strict=True)
+    ):
         return False
     return all(
         _same_formula(piece, other, same)
-        for (kind, piece), (_, other) in zip(mine, theirs, strict=True)
+        for (kind, piece), (_, other) in zip(gold_text, answer_text, strict=True)
         if kind == "formula"
     )
 
@@ -83,9 +90,9 @@ def _same_formula(gold: str, answer: str, same: Same) -> bool:
     if stream(gold) == stream(answer):
         return True
     try:
-        mine, theirs = read(gold), read(answer)
+        gold_tree, answer_tree = read(gold), read(answer)
     except LimitError:
         raise
     except MathError:
         return False
-    return mine.is_math and theirs.is_math and same(mine, theirs)
+    return gold_tree.is_math and answer_tree.is_math and same(gold_tree, answer_tree)

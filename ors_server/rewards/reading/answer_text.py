@@ -82,7 +82,7 @@ class FoundAnswer:
     """The answer of a response."""
 
     text: str
-    """As it was written; empty where there is none."""
+    """As it was written; empty without a mark."""
     problem: str | None = None
     """Why there is no answer; `None` where there is one, which may be empty."""
 
@@ -98,16 +98,17 @@ class _MarkedPart:
 
 def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     """Find the answer of a response."""
+    # Most responses have no mark at all, and need no search.
     if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
         return FoundAnswer(response)
     text = cut_reasoning(response, source.reasoning)
     if text is None:
         return FoundAnswer("", "the response is all reasoning, which is never closed")
     try:
-        found = _in_place(text, source)
+        answer = _in_place(text, source)
     except _TakenBackError:
         return FoundAnswer("", f"the response takes its {source.place} back, or leaves it open")
-    return FoundAnswer("", f"the response has no {source.place}") if found is None else FoundAnswer(found)
+    return FoundAnswer("", f"the response has no {source.place}") if answer is None else FoundAnswer(answer)
 
 
 def _may_be_marked(text: str) -> bool:
@@ -124,6 +125,7 @@ def _in_place(text: str, source: AnswerSource) -> str | None:
         case "tag":
             return _asserted(text, _tagged_parts(text, source.tags))
         case "answer":
+            # The element is optional here: without one the text is the answer.
             tagged = _asserted(text, _tagged_parts(text, source.tags))
             return text if tagged is None else tagged
         case _:
@@ -139,6 +141,7 @@ def _asserted(text: str, parts: list[_MarkedPart]) -> str | None:
     if not parts:
         return None
     by_span = {(part.start, part.end): part.content for part in parts}
+    # A single part that is the whole response: no words around it could take it back.
     if len(parts) == 1 and text.strip() == text[parts[0].start : parts[0].end]:
         return parts[0].content
     chosen = answer_part(text, list(by_span))
@@ -159,15 +162,17 @@ def _tagged_parts(text: str, tags: Tags) -> list[_MarkedPart]:
         if opened is not None and name == closings.get(opened[0].lower()):
             parts.append(_MarkedPart(opened.start(), mark.end(), text[opened.end() : mark.start()].strip()))
             opened = None
+        # A second opening tag starts over: what an unclosed element held was a draft.
         elif name in closings:
             opened = mark
+    # A sampler drops the tag at which it stops.
     if opened is not None:
         parts.append(_MarkedPart(opened.start(), len(text), text[opened.end() :].strip()))
     return parts
 
 
 def _box_parts(text: str) -> Iterator[_MarkedPart]:
-    """Yield the boxes of a text, up to one that is never closed: behind it there is none."""
+    """Yield the boxes of a text, up to one that is never closed: a box behind it is inside it."""
     end = 0
     for box in BOX.finditer(text):
         if box.start() < end:
@@ -200,53 +205,55 @@ def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`; `None` if there is none, or it is not closed."""
+    r"""Return the content of the last `\boxed{...}`; `None` without a box, or if it is not closed."""
     box = next(iter(deque(BOX.finditer(text), 1)), None)
     end = -1 if box is None else closing_brace(text, box.end())
     return None if box is None or end < 0 else text[box.end() : end]
 
 
-def read_source(given: object, place: Place) -> AnswerSource:
-    """Read where an answer is; at `place` if nothing, or no place, is given."""
-    if given is None:
-        return _SOURCES[place]
-    if isinstance(given, AnswerSource):
-        return given
-    if isinstance(given, str) and given in _SOURCES:
-        return _SOURCES[cast("Place", given)]
-    if isinstance(given, Mapping):
-        return _from_mapping(cast("Mapping[str, Any]", given), place)
+def read_source(value: object, default_place: Place) -> AnswerSource:
+    """Read where an answer is; at `default_place` if nothing, or no place, is given."""
+    if value is None:
+        return _SOURCES[default_place]
+    if isinstance(value, AnswerSource):
+        return value
+    if isinstance(value, str) and value in _SOURCES:
+        return _SOURCES[cast("Place", value)]
+    if isinstance(value, Mapping):
+        return _from_mapping(cast("Mapping[str, Any]", value), default_place)
     raise RewardFieldError(
-        f"answer_from is one of {', '.join(_SOURCES)}, or an object with place, reasoning or tags, "
-        f"not {given!r:.80}"
+        f"expected answer_from as one of {', '.join(_SOURCES)}, or an object with place, reasoning or tags, "
+        f"got {value!r:.80}"
     )
 
 
-def _from_mapping(given: Mapping[str, Any], place: Place) -> AnswerSource:
-    unknown = set(given) - {"place", "reasoning", "tags"}
+def _from_mapping(options: Mapping[str, Any], default_place: Place) -> AnswerSource:
+    unknown = set(options) - {"place", "reasoning", "tags"}
     if unknown:
-        raise RewardFieldError(f"answer_from has place, reasoning and tags, not {sorted(unknown)!r:.80}")
-    source = read_source(given.get("place"), place)
-    reasoning = _read_tags(given["reasoning"]) if "reasoning" in given else source.reasoning
-    tags = _read_tags(given["tags"]) if "tags" in given else source.tags
+        raise RewardFieldError(
+            f"expected place, reasoning and tags in answer_from, got {sorted(unknown)!r:.80}"
+        )
+    source = read_source(options.get("place"), default_place)
+    reasoning = _read_tags(options["reasoning"]) if "reasoning" in options else source.reasoning
+    tags = _read_tags(options["tags"]) if "tags" in options else source.tags
     return AnswerSource(source.place, reasoning, tags)
 
 
-def _read_tags(given: object) -> Tags:
+def _read_tags(value: object) -> Tags:
     """Read pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
-    listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
-    pairs = [(f"<{one}>", f"</{one}>") if isinstance(one, str) else one for one in listed]
+    listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+    pairs = [(f"<{tag}>", f"</{tag}>") if isinstance(tag, str) else tag for tag in listed]
     tags: list[tuple[str, str]] = []
     for pair in pairs:
         ends = cast("Sequence[object]", pair) if isinstance(pair, list | tuple) else ()
         opening, closing = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004  (two ends)
         if not (isinstance(opening, str) and isinstance(closing, str) and opening and closing):
             raise RewardFieldError(
-                f"tags are names, or pairs of an opening and a closing one, not {pair!r:.80}"
+                f"expected tags as names, or pairs of an opening and a closing tag, got {pair!r:.80}"
             )
         tags.append((opening, closing))
-    if not isinstance(given, list | tuple):
-        raise RewardFieldError(f"tags are a list, not {given!r:.80}")
+    if not isinstance(value, list | tuple):
+        raise RewardFieldError(f"expected a list of tags, got {value!r:.80}")
     return tuple(tags)
 
 
@@ -254,23 +261,21 @@ def _outside(text: str, tags: Tags) -> str | None:
     if not _may_have(text, tags):
         return text
     marks = _Marks(text)
+    # All up to the last closing tag is reasoning, even where text is between two thoughts.
     start = max(marks.last(closing) for _, closing in tags)
     opened = min(marks.first(opening, start) for opening, _ in tags)
     if not start and opened == len(text):
         return text
     left = text[start:opened]
     if not left.strip():
+        # Nothing is left: an empty answer, or reasoning that never ends.
         return "" if opened == len(text) else None
     if start:
-        left = _without_lead(left)
+        # The white space behind a closing tag is dropped, but not the indentation of the first line.
+        bare = left.lstrip()
+        _, has_line, indent = left[: len(left) - len(bare)].rpartition("\n")
+        left = indent + bare if has_line else bare
     return left if opened == len(text) else left.rstrip()
-
-
-def _without_lead(text: str) -> str:
-    """Drop the white space behind a closing tag, but keep the indentation of the first line."""
-    bare = text.lstrip()
-    _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
-    return indent + bare if has_line else bare
 
 
 def _may_have(text: str, tags: Tags) -> bool:
@@ -293,21 +298,22 @@ class _Marks:
     def first(self, mark: str, start: int) -> int:
         """Return where a mark begins, the end of the text if it is missing."""
         if self._lowered is not None:
-            found = self._lowered.find(mark.lower(), start)
+            start_of_mark = self._lowered.find(mark.lower(), start)
         else:
             match = _pattern(mark).search(self._text, start)
-            found = -1 if match is None else match.start()
-        return len(self._text) if found < 0 else found
+            start_of_mark = -1 if match is None else match.start()
+        return len(self._text) if start_of_mark < 0 else start_of_mark
 
     def last(self, mark: str) -> int:
         """Return where the last such mark ends, 0 if it is missing."""
         if self._lowered is not None:
-            found = self._lowered.rfind(mark.lower())
-            return 0 if found < 0 else found + len(mark)
+            start_of_mark = self._lowered.rfind(mark.lower())
+            return 0 if start_of_mark < 0 else start_of_mark + len(mark)
         return max((match.end() for match in _pattern(mark).finditer(self._text)), default=0)
 
 
 def _cut_turn(text: str) -> str:
+    # Only at the very start: a marker within the text would be quoted.
     start = _TURN_START.match(text)
     text = text if start is None else text[start.end() :]
     if not ("<" in text or "[" in text) or not any(sign in text for sign in _END_SIGNS):
@@ -332,5 +338,7 @@ def _pattern(mark: str) -> re.Pattern[str]:
     return re.compile(re.escape(mark), re.IGNORECASE)
 
 
-_SOURCES: Final[Mapping[str, AnswerSource]] = {place: AnswerSource(place) for place in get_args(Place)}
+_SOURCES: Final[Mapping[str, AnswerSource]] = {
+    source_place: AnswerSource(source_place) for source_place in get_args(Place)
+}
 _DEFAULT: Final = _SOURCES["answer"]

@@ -54,7 +54,7 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
 
 
 def _is_beside(text: str, neighbour: Reading, chosen: Reading) -> bool:
-    """Whether another part is beside the chosen one, joined by "or" or "and"."""
+    """Whether "or" or "and" joins another part to the chosen one."""
     first, last = sorted((neighbour.mention, chosen.mention), key=lambda mention: mention.start)
     is_other = neighbour.mention.name != chosen.mention.name
     return (

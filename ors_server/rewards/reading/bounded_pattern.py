@@ -12,7 +12,7 @@ Mode: TypeAlias = Literal["search", "fullmatch"]
 TIME_LIMIT = 1.0
 """Seconds of the processor for all searches of one judgement."""
 IN_PLACE = 0.01
-"""Seconds after which a search goes on in a worker process: a thread would hold the interpreter's lock."""
+"""Seconds after which a search moves to a worker process: a thread would hold the interpreter's lock."""
 
 
 class PatternError(ValueError):
@@ -54,14 +54,14 @@ class PatternBudget:
     def _is_found_apart(self, pattern: Any, text: str, mode: Mode) -> bool:
         try:
             limits = OffloadLimits(cpu_seconds=max(0.001, self._left))
-            found, seconds = offload.call(
+            is_match, seconds = offload.call(
                 search_timed, pattern.pattern, pattern.flags, mode, text, limits=limits
             )
         except OverLimitError:
             reason = f"the search for patterns took longer than {self._limit:g} seconds"
             raise PatternTimeoutError(reason) from None
         self._left -= seconds
-        return found
+        return is_match
 
 
 def search_timed(pattern: str, flags: int, mode: Mode, text: str) -> tuple[bool, float]:

@@ -26,7 +26,7 @@ _MAX_TAIL: Final = 600
 
 
 class CharacterReader(OptionReader):
-    """Reads what the characters beside a value say of it."""
+    """Reads what the characters next to a value say of it."""
 
     def _read_characters(self) -> None:
         """Read Chinese, Japanese and Korean by the characters around a value."""
@@ -36,9 +36,9 @@ class CharacterReader(OptionReader):
             if value.polarity is not Polarity.ASSERTED:
                 continue
             before, after = self._window(value)
-            found = _by_characters(before, after, lists)
-            if not (self.are_labels and found is Polarity.INTERMEDIATE):  # "정답은 B번입니다"
-                value.polarity = found or value.polarity
+            polarity = _by_characters(before, after, lists)
+            if not (self.are_labels and polarity is Polarity.INTERMEDIATE):  # "정답은 B번입니다"
+                value.polarity = polarity or value.polarity
             rest = _CJK_STOP.split(self._text[value.token.end : min(end, value.token.end + WINDOW)])[0]
             if (
                 value.polarity is Polarity.ASSERTED

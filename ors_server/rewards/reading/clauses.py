@@ -71,7 +71,6 @@ from ors_server.rewards.reading.sentences import (
     NEAR,
     Clause,
     Sentence,
-    Span,
     TextToken,
     Value,
     classes_in,
@@ -150,39 +149,48 @@ class ClauseReader(SentenceRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        # A question that the next sentence answers with "yes" states its value.
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
         sentence.is_granted = any("granted" in token.classes for token in sentence.tokens)
         sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
-        for place, clause in enumerate(sentence.clauses):
+        # The order of the steps matters: most of them look only at values that are still asserted.
+        for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
-                left, right = self._around(clause, index)
-                value.region = self._region(sentence, place, index)
-                if index == 0 and place and clause.lead is not None and clause.lead.word == ":":
-                    heading = sentence.clauses[place - 1]
+                left, right = self._words_around(clause, index)
+                value.region = (
+                    clause.start if index == 0 else clause.values[index - 1].token.end,
+                    clause.end if index == len(clause.values) - 1 else value.token.end,
+                )
+                if index == 0 and position and clause.lead is not None and clause.lead.word == ":":
+                    heading = sentence.clauses[position - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
+                # A range: if its beginning is a bound, so is its end, unless the sentence tells a change from
+                # one to the other.
                 is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
                 if is_ranged and _is_range(clause, index):
                     is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
                     value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
-                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
-                    following = sentence.clauses[place + 1].lead
+                if right and right[-1].word in ("of", "among") and position + 1 < len(sentence.clauses):
+                    following = sentence.clauses[position + 1].lead
                     if following is not None and following.word in ("which", "whom"):
                         value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
-                    value.polarity = self._inherited(sentence, place, left, right) or value.polarity
-                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
+                    value.polarity = self._inherit(sentence, position, left, right) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
-                    value.polarity = self._after(sentence, place, value) or value.polarity
+                    value.polarity = self._judge_by_following(sentence, position, value) or value.polarity
                 if (
+                    # Only for a value that is still asserted: words that no list knows are weak evidence.
                     value.polarity is Polarity.ASSERTED
                     and self.is_closed
-                    and self._trails_off(sentence, place, value)
+                    and self._trails_off(sentence, position, value)
                 ):
                     value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
+        # Then the rules over all values of the sentence, which need the polarity of each.
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -193,8 +201,9 @@ class ClauseReader(SentenceRules):
         self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
+        self._leave_unstated(sentence)
 
-    def _around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
+    def _words_around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
         at = tokens.index(clause.values[index].token)
         left = tokens[:at]
@@ -202,13 +211,8 @@ class ClauseReader(SentenceRules):
         right = tokens[at + 1 : len(tokens) if following is None else tokens.index(following)]
         return left, right
 
-    def _region(self, sentence: Sentence, place: int, index: int) -> Span:
-        clause = sentence.clauses[place]
-        start = clause.start if index == 0 else clause.values[index - 1].token.end
-        end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
-        return start, end
-
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
+        # Words that are about an earlier value of the clause must not judge this one twice.
         left = _in_scope(left)
         before = classes_in(left)
         after = classes_in(right)
@@ -255,6 +259,7 @@ class ClauseReader(SentenceRules):
         is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
         is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
+        # The first rule that holds decides, so each may assume that none above it holds.
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
@@ -282,13 +287,25 @@ class ClauseReader(SentenceRules):
             (self.are_labels and "hearsay" in before, Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
-            ("intermediate" in before, Polarity.INTERMEDIATE),
+            ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
             (self.are_labels and _is_other_than(left), Polarity.DENIED),
             (self.are_labels and is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
+
+    def _is_digit_asked(self, value: Value, left: list[TextToken]) -> bool:
+        """Whether a digit is the answer, not the last one of a value: "the units digit is 9"."""
+        written = self._digits_of(value)
+        names_digit = len(left) > 1 and left[-2].word.endswith("digit") and "copula" in left[-1].classes
+        if not names_digit or len(written) != 1 or any(token.word == "its" for token in left):
+            return False
+        earlier = [self._digits_of(other) for other in self._values[: self._values.index(value)]]
+        return not any(len(other) > 1 and other.endswith(written) for other in earlier)
+
+    def _digits_of(self, value: Value) -> str:
+        return self._text[value.token.start : value.token.end].strip("$*_`. ")
 
     def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead
@@ -328,8 +345,9 @@ class ClauseReader(SentenceRules):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
     ) -> Polarity:
         """Return what the words behind a value say; the first rule that holds decides."""
+        # Nothing behind the value: its frame alone decides.
         if not right:
-            return self._framed_or_weak(value, left, right)
+            return self._judge_by_frame(value, left, right)
         first = right[0]
         relative = next((index for index, token in enumerate(right) if token.word in _RELATIVE_PRONOUNS), 0)
         seen = classes_in(right[:relative] if relative else right)
@@ -343,7 +361,7 @@ class ClauseReader(SentenceRules):
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
-            ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            ("bound_after" in classes_in(right[:NEAR]) or _ends_in_bound(right), Polarity.BOUNDED),
             (is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
@@ -374,8 +392,8 @@ class ClauseReader(SentenceRules):
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
-        found = next((polarity for holds, polarity in rules if holds), None)
-        return found or self._as_subject(value, left, right, before, seen)
+        judged = next((polarity for holds, polarity in rules if holds), None)
+        return judged or self._as_subject(value, left, right, before, seen)
 
     def _is_reported(self, right: list[TextToken], seen: Classes) -> bool:
         reports = [token for token in right if "report" in token.classes]
@@ -388,11 +406,17 @@ class ClauseReader(SentenceRules):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         """Return what a predicate makes of a value that nothing speaks against."""
-        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
+        if self._judge_by_frame(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
             return Polarity.ASSERTED  # "41 isn't right; 42 is."
-        if len(right) == 1 and "copula" in right[0].classes and not left and self._is_behind_question(value):
+        if (
+            len(right) == 1
+            and "copula" in right[0].classes
+            and not left
+            and value.sentence > 0
+            and self._sentences[value.sentence - 1].is_question
+        ):
             return Polarity.ASSERTED  # "How many are free? 42 are."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
@@ -416,10 +440,7 @@ class ClauseReader(SentenceRules):
         value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
-    def _is_behind_question(self, value: Value) -> bool:
-        return value.sentence > 0 and self._sentences[value.sentence - 1].is_question
-
-    def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
+    def _judge_by_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
@@ -437,6 +458,7 @@ class ClauseReader(SentenceRules):
 
     def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
+        # An open reader (the gold answer is not mathematics) takes any words for a frame.
         if not self.is_closed:
             return True
         words = [token for token in left if token.kind == "word" and not is_filler(token)]
@@ -457,17 +479,18 @@ class ClauseReader(SentenceRules):
             return True
         return any(token.classes & _STATING for token in (*left, *right))
 
-    def _inherited(
-        self, sentence: Sentence, place: int, left: list[TextToken], right: list[TextToken]
+    def _inherit(
+        self, sentence: Sentence, position: int, left: list[TextToken], right: list[TextToken]
     ) -> Polarity | None:
         """Return what the clause in front says of a value: a heading, or a list that the value continues."""
-        lead = sentence.clauses[place].lead
-        if place == 0 or lead is None:
+        lead = sentence.clauses[position].lead
+        if position == 0 or lead is None:
             return None
-        earlier = sentence.clauses[place - 1]
+        earlier = sentence.clauses[position - 1]
         if not earlier.values:
-            return self._behind_heading(sentence, place, left)
+            return self._behind_heading(sentence, position, left)
         is_reason = lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes
+        # Such a clause is complete: the value behind its comma belongs to the main clause.
         if is_reason or "exceptive" in earlier.tokens[0].classes:
             return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
@@ -498,25 +521,28 @@ class ClauseReader(SentenceRules):
         is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
         return polarity if is_joined and not is_new and is_passed else None
 
-    def _behind_heading(self, sentence: Sentence, place: int, left: list[TextToken]) -> Polarity | None:
-        heading, lead = sentence.clauses[place - 1], sentence.clauses[place].lead
-        before = sentence.clauses[place - 2] if place > 1 else None
+    def _behind_heading(self, sentence: Sentence, position: int, left: list[TextToken]) -> Polarity | None:
+        heading, lead = sentence.clauses[position - 1], sentence.clauses[position].lead
+        before = sentence.clauses[position - 2] if position > 1 else None
         if lead is None:
             return None
         if before is not None and lead.word == "," and is_lone_denial(before):
             return Polarity.DENIED  # "42 and not, as some say, 43"
         if before is not None and lead.word == ")" and before.values:
             return None  # "41 (crossed out) 42"
-        return self._introduced(heading, lead, left)
+        return self._judge_by_introduction(heading, lead, left)
 
-    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+    def _judge_by_introduction(
+        self, heading: Clause, lead: TextToken, left: list[TextToken]
+    ) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
         is_exception = lead.word in ("but", "save", "except") and not left
         is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
         is_denied = "negative" in classes
         is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
-        if is_absent or (is_exception and (is_all or (not is_denied and _is_all(heading.tokens)))):
+        is_of_every = len(heading.tokens) <= NEAR + 1 and heading.tokens[0].word in ("every", "each", "any")
+        if is_absent or (is_exception and (is_all or (is_of_every and not is_denied))):
             return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
@@ -527,6 +553,8 @@ class ClauseReader(SentenceRules):
         is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
+            # A colon, a comma or "according to" with a source quotes somebody else, unless the author is the
+            # source.
             or ("grading" in classes and not is_named)
             or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
             or (self.are_labels and lead.word == "," and is_saying(heading))
@@ -537,9 +565,9 @@ class ClauseReader(SentenceRules):
         if lead.word == ":" and announces_denial(heading):
             return Polarity.DENIED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
-        return self._headed(heading) if is_heading else None
+        return self._judge_by_heading(heading) if is_heading else None
 
-    def _headed(self, heading: Clause) -> Polarity | None:
+    def _judge_by_heading(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
         is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
@@ -569,27 +597,29 @@ class ClauseReader(SentenceRules):
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
-    def _is_conditional(self, sentence: Sentence, place: int) -> bool:
+    def _is_conditional(self, sentence: Sentence, position: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
+        # "if the coin is fair, as stated": the sentence says itself that its condition holds.
         clauses = sentence.clauses
         if sentence.is_granted:
             return False
-        own = clauses[place]
+        own = clauses[position]
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
-        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
-            following = clauses[place + 1 : place + 4]
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and position + 1 < len(clauses):
+            following = clauses[position + 1 : position + 4]
             return any(token.word in _NEEDING for clause in following for token in clause.tokens)
         start = next(
-            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
+            (at for at in range(position, max(position - 2, 0), -1) if self._is_apart(clauses[at])),
+            position - 2,
         )
         following = [
             clause
-            for clause in clauses[place + 1 : place + 2]
+            for clause in clauses[position + 1 : position + 2]
             if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
         ]
         return any(
             is_mistaken_way(clause) or (is_condition(clause) and not is_own_work(clause))
-            for clause in clauses[max(start, 0) : place] + following
+            for clause in clauses[max(start, 0) : position] + following
         )
 
     def _is_apart(self, clause: Clause) -> bool:
@@ -598,13 +628,14 @@ class ClauseReader(SentenceRules):
             self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
         )
 
-    def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
+    def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
-        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        opening = sentence.clauses[max(position - 1, 0) : position + 1]
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(
-            sentence.clauses[place + 1 : place + _MAX_REMARKS],
-            [*sentence.clauses[place + 2 : place + 1 + _MAX_REMARKS], None],
+            sentence.clauses[position + 1 : position + _MAX_REMARKS],
+            # Up to the next value and no farther, so that the work on a sentence is linear.
+            [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
             strict=False,
         ):
             if clause.values:
@@ -636,7 +667,9 @@ class ClauseReader(SentenceRules):
             "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
         )
         is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener in ("and", "then", "and then") and first.word in OPERATIONS
+        is_operated = opener in ("and", "then", "and then") and (
+            first.word in OPERATIONS or (opener == "then" and "operation" in first.classes)
+        )
         is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
         is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
         early: tuple[tuple[bool, Polarity | None], ...] = (
@@ -648,7 +681,7 @@ class ClauseReader(SentenceRules):
             # "Sorry, 43; I misread the sign" is about the value in front of 43
             (is_corrected and "first_person" in classes, None),
             (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
-            (opener == "which" and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
+            (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
         )
         for holds, result in early:
             if holds:
@@ -676,7 +709,7 @@ class ClauseReader(SentenceRules):
         for earlier, value in zip([None, *values], values, strict=False):
             is_first = not value.is_framed or value.clause.values[0] is not value
             lead = value.clause.lead
-            goes_on = (
+            continues = (
                 earlier is not None
                 and earlier in secondary
                 and lead is not None
@@ -687,7 +720,7 @@ class ClauseReader(SentenceRules):
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
             )
-            if is_first and (self._is_secondary(value) or goes_on):
+            if is_first and (self._is_secondary(value) or continues):
                 secondary.append(value)
         if len(secondary) < len(values):
             for value in secondary:
@@ -720,9 +753,10 @@ class ClauseReader(SentenceRules):
         )
 
 
-def _is_all(tokens: Sequence[TextToken]) -> bool:
-    """Whether words are about all things of a kind: "every number"."""
-    return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
+def _ends_in_bound(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value and its unit end in a bound: "91 of them and then some"."""
+    last = right[-1]
+    return "bound_after" in last.classes and last.word.partition(" ")[0] in ("and", "or") and " " in last.word
 
 
 def _is_range(clause: Clause, index: int) -> bool:
@@ -753,6 +787,7 @@ def _in_scope(left: list[TextToken]) -> list[TextToken]:
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
+    # "in favour of" turns the sentence: what was rejected is in front of it.
     turn = max((index for index, token in enumerate(left) if token.word in _IN_FAVOUR), default=-1)
     if turn >= 0 and classes_in(left[:turn]) & {"reject", "retract", "leave"}:
         return left[turn:]

@@ -1,4 +1,4 @@
-"""Tells what the words beside a value do with it: exclude it, go on with it, speak for another. Pure."""
+"""Tells what the words around a value do with it: exclude it, continue with it, or favour another. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +10,11 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value,
 OPERATIONS: Final = words_of(
     "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
 )
+_SUBJECTS_AND_ORDER: Final = words_of(
+    "which that this it we i you one and but then still now next afterwards later"
+)
+"""Words in front of the verb of a clause that goes on with a value."""
+_DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -67,21 +72,28 @@ def is_operand(left: Sequence[TextToken]) -> bool:
 
 
 def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
-    """Whether more must be done with a value: "which must be doubled"."""
-    words = " ".join(token.word for token in tokens)
-    is_due = words.startswith(
-        ("must be ", "has to be ", "have to be ", "needs to be ", "is to be ", "still ")
-    )
-    return is_due and not classes_in(tokens) & {"approval", "answer", "reject"} and words.endswith("ed")
+    """Whether more must be done with a value: "which must be doubled", "this is then halved"."""
+    if classes_in(tokens) & {"approval", "answer", "reject", "negative", "fault"}:
+        return False
+    rest = [token for token in tokens if token.word not in _SUBJECTS_AND_ORDER]
+    if not rest or len(rest) == len(tokens):
+        return False
+    first, behind = rest[0], rest[1:3]
+    if first.word in OPERATIONS:
+        return True
+    is_due = first.word in _DUE
+    is_passive = is_due or first.word in ("is", "are", "gets", "being")
+    is_changed = any("operation" in token.classes and token.word.endswith("ed") for token in behind)
+    return is_passive and (is_changed or (is_due and bool(behind) and rest[-1].word.endswith("ed")))
 
 
 def is_no_solution(right: Sequence[TextToken]) -> bool:
     """Whether a value is stated to be none: "42 is no solution"."""
-    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
+    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004  (a verb and the phrase)
 
 
 def is_wrong_way(left: Sequence[TextToken]) -> bool:
     """Whether a value is found in a wrong way: "with a wrong sign one gets 42"."""
-    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004
+    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004  ("with", its object, a subject)
         return False
     return bool(classes_in(left[1:4]) & {"reject", "fault", "erring"})

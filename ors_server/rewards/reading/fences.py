@@ -12,7 +12,7 @@ def fenced_blocks(text: str, languages: Collection[str]) -> list[str]:
 
     A block that the text around it denies or takes back does not count ("Do not use this:").
     """
-    found: dict[tuple[int, int], str] = {}
+    blocks: dict[tuple[int, int], str] = {}
     lines: list[str] | None = None
     language = ""
     start = position = 0
@@ -24,10 +24,10 @@ def fenced_blocks(text: str, languages: Collection[str]) -> list[str]:
                 lines, language, start = [], mark[3:].strip().lower(), position
         elif mark == FENCE:
             if language in languages:
-                found[start, end] = "\n".join(lines)
+                blocks[start, end] = "\n".join(lines)
             lines = None
         else:
             lines.append(line)
         position = end + 1
-    kept = parts_not_taken_back(text, list(found))
-    return [found[part] for part in kept]
+    spans = parts_not_taken_back(text, list(blocks))
+    return [blocks[part] for part in spans]

@@ -154,7 +154,9 @@ def is_unit(right: Sequence[TextToken]) -> bool:
             return True
         if index == 0 and token.classes & {"confirm", "answer", "harmless", "quantity"}:
             return token.word not in ("what", "how")
-        if "no_unit" in token.classes or (token.classes & {"linking"} and not _is_confirmed(right[index:])):
+        if "no_unit" in token.classes or (
+            token.classes & {"linking"} and "confirm" not in classes_in(right[index:][1:])
+        ):
             return False
         is_link = token.word in _UNIT_LINKS
         if not is_link and "preposition" in token.classes and unknown > 1:
@@ -163,10 +165,6 @@ def is_unit(right: Sequence[TextToken]) -> bool:
         if unknown > _MAX_UNKNOWN:
             return False
     return True
-
-
-def _is_confirmed(predicate: Sequence[TextToken]) -> bool:
-    return "confirm" in classes_in(predicate[1:])
 
 
 def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
@@ -278,7 +276,7 @@ def is_label_of(left: Sequence[TextToken]) -> bool:
     if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
         return False
     noun = left[-2]
-    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004  (what is numbered, "number", a verb)
     return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
 
 

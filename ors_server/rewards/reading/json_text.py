@@ -38,6 +38,7 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
     """Read a JSON text; `exact` reads numbers with a point or an exponent as `Decimal`."""
     if len(text) > MAX_CHARACTERS:
         raise JSONTextError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read")
+    # Before `json.loads`, which recurses and would exhaust the stack.
     _check_depth(text)
     try:
         value = json.loads(
@@ -49,6 +50,7 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
         )
     except json.JSONDecodeError as error:
         raise JSONTextError(f"not JSON: {error.msg} at character {error.pos}") from None
+    # Two escapes may be a pair, which only the decoded value tells; checked only where there is one.
     if _SURROGATE.search(text):
         _check_encodable(value)
     return value
@@ -68,8 +70,8 @@ def find_json(response: str, extract: Extract) -> str:
 
 def _check_depth(text: str) -> None:
     depth = 0
-    for found in _BRACKET.finditer(text):
-        mark = found[0]
+    for bracket in _BRACKET.finditer(text):
+        mark = bracket[0]
         if mark in "[{":
             depth += 1
             if depth > MAX_DEPTH:
@@ -79,9 +81,9 @@ def _check_depth(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
+    entries = dict(pairs)
+    if len(entries) == len(pairs):
+        return entries
     seen: set[str] = set()
     twice = next(name for name, _ in pairs if name in seen or cast("Any", seen.add(name)))
     raise JSONTextError(f"the name {twice[:80]!r} is twice in one object")
@@ -89,6 +91,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(text: str) -> int:
     _check_length(text)
+    # The length first: converting a long integer takes quadratic time.
     value = int(text)
     if abs(value) > _LARGEST:
         raise JSONTextError("a number is beyond the range of a double")
@@ -104,6 +107,7 @@ def _float(text: str) -> float:
 
 
 def _decimal(text: str) -> Decimal:
+    # The range of a double is the bound for exact numbers, too.
     _float(text)
     try:
         value = Decimal(text)

@@ -81,17 +81,17 @@ class Reading:
 
 
 def visible(text: str) -> str:
-    """Return a text without characters that take no space, which may stand inside of words."""
+    """Return a text without zero-width characters, which may be inside of words."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 def outermost(mentions: Iterable[Mention]) -> list[Mention]:
     """Return mentions in order without those that overlap an earlier or longer one."""
-    kept: list[Mention] = []
+    outer: list[Mention] = []
     for mention in sorted(mentions, key=lambda item: (item.start, -item.end)):
-        if not kept or mention.start >= kept[-1].end:
-            kept.append(mention)
-    return kept
+        if not outer or mention.start >= outer[-1].end:
+            outer.append(mention)
+    return outer
 
 
 def read_mentions(
@@ -156,7 +156,7 @@ def final_assertion(readings: Sequence[Reading]) -> Reading | None:
 
 
 def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
-    """Return the final assertion, where candidates exclude each other; `None` if a rival is beside it.
+    """Return the final assertion, where candidates exclude each other; `None` if it comes with a rival.
 
     A rival names another candidate: joined by "and" or "or"; or in the same way in the same line, without a
     word of correction or contrast between the two; or in lines of nothing but candidates.
@@ -165,7 +165,10 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if final is None:
         return None
     index = next(index for index, reading in enumerate(readings) if reading is final)
-    if any(_denies(reading, final) for reading in readings[index + 1 :]):
+    if any(
+        reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
+        for reading in readings[index + 1 :]
+    ):
         return None
     for neighbour in (*readings[max(0, index - 1) : index], *readings[index + 1 : index + 2]):
         first, last = sorted((neighbour.mention, final.mention), key=lambda mention: mention.start)
@@ -194,10 +197,6 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
             classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
         )
     return None if is_beside else final
-
-
-def _denies(reading: Reading, final: Reading) -> bool:
-    return reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
 
 
 def is_joined(gap: str) -> bool:

@@ -57,7 +57,7 @@ def limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken])
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
         (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
         (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
-        (value.token.end - value.token.start > 2 and is_related(left, right), Polarity.INTERMEDIATE),  # noqa: PLR2004
+        (value.token.end - value.token.start > 2 and is_related(left, right), Polarity.INTERMEDIATE),  # noqa: PLR2004  (a name, not a letter)
         (is_too_much(right), Polarity.DENIED),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
@@ -84,7 +84,7 @@ def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:
 
 def _is_noun_phrase(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a name only says more about a thing: "a train leaving Riga"."""
-    if len(left) < 3 or right or left[0].word not in ("a", "an"):  # noqa: PLR2004
+    if len(left) < 3 or right or left[0].word not in ("a", "an"):  # noqa: PLR2004  ("a", a noun and its participle)
         return False
     is_joined = left[-1].word in _PLACING or left[-1].word.endswith("ing")
     has_verb = any(token.classes & _VERBAL or token.word.endswith("ed") for token in left[:-1])

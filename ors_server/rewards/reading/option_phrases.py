@@ -153,7 +153,7 @@ def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
 
 def is_choice_of_others(right: Sequence[TextToken]) -> bool:
     """Whether a predicate says who else chooses a name: "is what most of the class ticked"."""
-    if len(right) < 3 or "copula" not in right[0].classes or right[1].word not in ("what", "whom", "who"):  # noqa: PLR2004
+    if len(right) < 3 or "copula" not in right[0].classes or right[1].word not in ("what", "whom", "who"):  # noqa: PLR2004  (a verb, a pronoun, a subject)
         return False
     subject = right[2]
     is_own = bool({*subject.word.split()} & _OWN_SUBJECTS) or "first_person" in subject.classes
@@ -167,7 +167,7 @@ def is_superlative(right: Sequence[TextToken]) -> bool:
         return False
     return any(
         token.word in _SUPERLATIVE
-        or (len(token.word) > 5 and token.word.endswith("est") and token.word not in _NOT_SUPERLATIVE)  # noqa: PLR2004
+        or (len(token.word) > 5 and token.word.endswith("est") and token.word not in _NOT_SUPERLATIVE)  # noqa: PLR2004  ("best" and "rest" are listed)
         for token in right[1:4]
     )
 
@@ -182,7 +182,7 @@ def may_be_right_too(behind: Sequence[TextToken]) -> bool:
 def is_side(value: Value) -> bool:
     """Whether a clause begins with a name and tells the case for which it holds: "A in theory"."""
     tokens = value.clause.tokens
-    if tokens[0] is not value.token or len(tokens) < 2 or len(value.clause.values) > 1:  # noqa: PLR2004
+    if tokens[0] is not value.token or len(tokens) < 2 or len(value.clause.values) > 1:  # noqa: PLR2004  (a name and a word behind it)
         return False
     following = tokens[1]
     return following.word.partition(" ")[0] in _SIDE_WORDS and not classes_in(tokens[1:]) & {
@@ -202,7 +202,7 @@ def is_declined(clause: Clause) -> bool:
 
 
 def restart_of(left: Sequence[TextToken]) -> int:
-    """Return where the words behind "contrary to" and its object begin anew: "contrary to legend it is A"."""
+    """Return where a new clause begins behind "contrary to" and its object: "contrary to legend it is A"."""
     if "copula" not in left[-1].classes:
         return 0
     return next(
@@ -233,7 +233,7 @@ def is_contrasted(sentence: Sentence) -> bool:
     """Whether a sentence is a name and a verb that denies for it what another was called: "Riga doesn't"."""
     tokens = sentence.tokens
     return (
-        len(tokens) == 2  # noqa: PLR2004
+        len(tokens) == 2  # noqa: PLR2004  (a name and its verb)
         and tokens[0].kind == "value"
         and (tokens[1].word.endswith("n't") or tokens[1].word in ("does", "did", "is", "was", "has"))
     )
@@ -248,7 +248,7 @@ def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -
     """Whether the last of some sentences replaces the name of the first one: "Riga. Hm. It's Porto."."""
     clause, final = last.clause, sentences[-1]
     has_values = [any(part.values for part in sentence.clauses) for sentence in sentences]
-    if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004
+    if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004  (the first and the last)
         return False
     openers = [
         token for part in final.clauses for token in (part.lead, *part.tokens[:2]) if token is not None
@@ -258,14 +258,14 @@ def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -
         or classes_in(openers) & _LEAVING_OPEN
     ):
         return False
-    place = final.clauses.index(clause)
+    position = final.clauses.index(clause)
     is_alone = clause.tokens == [last.token]
-    behind = [token.word for part in final.clauses[place + 1 :] for token in part.tokens]
+    behind = [token.word for part in final.clauses[position + 1 :] for token in part.tokens]
     if is_alone and " ".join(behind) in _POSTPOSED:
-        return place == 0  # "Riga. Porto, I mean."
-    is_headed = is_alone and place > 0 and clause.lead is not None and clause.lead.word == ":"
-    is_stated = (is_alone and not place) or is_definite
-    has_words = len(sentences) > 2 or place > 0  # noqa: PLR2004  (words between the two names)
+        return position == 0  # "Riga. Porto, I mean."
+    is_headed = is_alone and position > 0 and clause.lead is not None and clause.lead.word == ":"
+    is_stated = (is_alone and not position) or is_definite
+    has_words = len(sentences) > 2 or position > 0  # noqa: PLR2004  (words between the two names)
     return not behind and has_words and (is_headed or is_stated)
 
 

@@ -8,10 +8,10 @@ Pays: TypeAlias = Literal["all", "fraction"]
 """Whether 1 is paid for everything and 0 for less, or the fraction that is right."""
 
 
-def check_words(**given: tuple[Any, Any]) -> None:
+def check_words(**options: tuple[Any, Any]) -> None:
     """Raise `RewardFieldError` for a value that is not a word of its `Literal`: name=(value, Literal)."""
-    for name, (value, allowed) in given.items():
+    for name, (value, allowed) in options.items():
         words = get_args(allowed)
         if value not in words:
             expected = ", ".join(map(repr, words))
-            raise RewardFieldError(f"{name} is one of {expected}, not {value!r:.80}")
+            raise RewardFieldError(f"{name}: expected one of {expected}, got {value!r:.80}")

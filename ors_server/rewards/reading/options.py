@@ -123,10 +123,13 @@ class OptionReader(ClauseReader):
     """Reads sentences about options with rules that hold for options only."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        # A question that only stresses its answer is read as a statement.
         if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
             sentence.is_question = False
             _make_harmless(sentence.tokens)
         super()._read_sentence(sentence, number)
+        # After the rules for any value, which these overrule; lists come last, since they judge values that
+        # nothing else did.
         if self.are_labels and not sentence.is_question:
             self._except(sentence)
             self._compare(sentence)
@@ -144,6 +147,8 @@ class OptionReader(ClauseReader):
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
+            # `left` and `right` are changed in place, so that the rules of the base class do not see the
+            # cancelled words.
             if left and left[0].word in ("<", ">"):
                 del left[0]  # a quotation of Markdown
             _spare_others(left)
@@ -178,7 +183,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     ) -> bool:
         """Whether a name only says more about a noun: "the Basel Philharmonic", "the old Porto road"."""
-        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004
+        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004  (a name, not a letter)
         noun = right[0] if right else None
         return (
             is_name
@@ -249,7 +254,9 @@ class OptionReader(ClauseReader):
             return question[0].word == "why" and not classes_in(question) & _WRONGNESS
         return "pronoun" in tokens[0].classes and "confirm" in classes
 
-    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+    def _judge_by_introduction(
+        self, heading: Clause, lead: TextToken, left: list[TextToken]
+    ) -> Polarity | None:
         if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
             return Polarity.DENIED
         opening = heading.tokens[0].word if len(heading.tokens) == 1 and lead.word == "," and not left else ""
@@ -258,9 +265,9 @@ class OptionReader(ClauseReader):
         is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
         if self.are_labels and is_impression and "first_person" not in heading.classes():
             return Polarity.QUOTED  # "At first glance, A"
-        return super()._introduced(heading, lead, left)
+        return super()._judge_by_introduction(heading, lead, left)
 
-    def _headed(self, heading: Clause) -> Polarity | None:
+    def _judge_by_heading(self, heading: Clause) -> Polarity | None:
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
@@ -271,7 +278,7 @@ class OptionReader(ClauseReader):
         is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
         if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
             return None  # "Instead of Riga: Porto"
-        return super()._headed(heading)
+        return super()._judge_by_heading(heading)
 
     def _judge_remark(
         self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
@@ -291,7 +298,7 @@ class OptionReader(ClauseReader):
             return Polarity.INTERMEDIATE
         if self.are_labels and is_declined(clause):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
-        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
+        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004  ("wrong", "a mistake")
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
             return Polarity.DENIED  # "I marked A as wrong"
         return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
@@ -312,11 +319,12 @@ class OptionReader(ClauseReader):
                     continue
                 quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
                 if quantifier is None:
-                    before, after = _turned(before, after)
+                    before, after = _move_quantifier(before, after)
                     quantifier = before[0] if before else None
                 if quantifier is None:
                     continue
                 predicate = _until_value(after)
+                # The predicate judges the rest, so the exception gets the opposite.
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
                 between = before[before.index(quantifier) + 1 : -1]
                 is_wrong = is_wrong or bool(classes_in(between) & _WRONGNESS)
@@ -332,16 +340,18 @@ class OptionReader(ClauseReader):
         """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
         values = [value for clause in sentence.clauses for value in clause.values]
         words = list(_words(sentence))
+        # By identity: the same word may be in a sentence twice.
         positions = {id(word): index for index, word in enumerate(words)}
         losers: list[Value] = []
         for first, second in pairwise(values):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
-            if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004
+            if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004  (longer than a comparison such as "is over")
                 between = [word for word in between if word.word not in _ORDER_PREPOSITIONS]
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
                 continue
+            # A tie decides for neither; a denied comparison says only that the first is not better.
             if "tied" in classes:
                 first.polarity = second.polarity = Polarity.HEDGED
             elif classes_in([*before, *(word for word in between if not word.classes & _ORDER)]) & _WRONGNESS:
@@ -420,7 +430,7 @@ class OptionReader(ClauseReader):
             lead = second.clause.lead
             if second.clause is first.clause:
                 between = tokens[tokens.index(first.token) + 1 : at]
-                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004
+                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004  (a verb, a word, a relation)
                 if is_relation and "copula" in between[0].classes and not classes_in(between) & _ORDER:
                     first.polarity = second.polarity = Polarity.INTERMEDIATE
                 continue
@@ -435,7 +445,7 @@ class OptionReader(ClauseReader):
     def _set_against(self, sentence: Sentence, number: int) -> None:
         """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        positions = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+        positions = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             places = [positions[id(value.clause)] for value in (first, second)]
             tokens, lead = first.clause.tokens, second.clause.lead
@@ -457,7 +467,7 @@ class OptionReader(ClauseReader):
     def _hedge_sides(self, sentence: Sentence) -> None:
         """Read "A in theory, B in practice": it states neither."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+        places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
@@ -472,22 +482,22 @@ class OptionReader(ClauseReader):
 
     def _finish(self, sentence: Sentence) -> None:
         """Read "For A, one needs a prism", and "B has a flaw, A doesn't"."""
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if not clause.values:
                 continue
             value = clause.values[-1]
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
-            following = sentence.clauses[place + 1 :]
+            following = sentence.clauses[position + 1 :]
             is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
-            goes_on = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
-            if len(left) == 1 and left[0].word in _FRONTED and goes_on:
+            has_more = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
+            if len(left) == 1 and left[0].word in _FRONTED and has_more:
                 value.polarity = Polarity.INTERMEDIATE
-            earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
-            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
+            earlier = sentence.clauses[position - 1].classes() if position else NO_CLASSES
+            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004  ("doesn't", "certainly does")
             if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
-            heading = sentence.clauses[place - 1] if place else clause
+            heading = sentence.clauses[position - 1] if position else clause
             is_end = clause is sentence.clauses[-1]
             if is_end and _asks_for_answer(clause, heading) and value.polarity is Polarity.ASSERTED:
                 value.is_framed = True  # "The question asks where it started: Riga."
@@ -499,35 +509,32 @@ class OptionReader(ClauseReader):
     def _judge_lists(self, sentence: Sentence) -> None:
         """Read "A, B: eliminated" and "A looks right but isn't"."""
         earlier: list[Value] = []
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if clause.values or clause.lead is None or not earlier:
                 earlier += clause.values
                 continue
-            if denies_each(clause) and place + 1 == len(sentence.clauses):
+            if denies_each(clause) and position + 1 == len(sentence.clauses):
                 for value in earlier:
                     value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
             if "undecided" in classes:
-                self._leave_undecided(earlier[-_MAX_LISTED:])
+                listed = earlier[-_MAX_LISTED:]
+                if len({self._text[value.token.start : value.token.end] for value in listed}) > 1:
+                    for value in listed:
+                        value.polarity, value.is_framed = Polarity.HEDGED, False
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
             )
             is_bare = all(token.kind == "value" for token in sentence.clauses[0].tokens)
-            is_last = place + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
+            is_last = position + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004  ("eliminated", "is out")
             if is_verdict and is_bare and is_last and "negative" not in classes:
                 for value in earlier:
                     value.polarity = Polarity.DENIED
             if clause.tokens[0].word in _POSTPOSED:
                 earlier[-1].polarity, earlier[-1].is_framed = Polarity.DENIED, False
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
-            if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
+            if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[position - 1]:
                 earlier[-1].polarity = Polarity.DENIED
-
-    def _leave_undecided(self, values: Sequence[Value]) -> None:
-        """Take names behind which a sentence says that it does not decide for no answer."""
-        if len({self._text[value.token.start : value.token.end] for value in values}) > 1:
-            for value in values:
-                value.polarity, value.is_framed = Polarity.HEDGED, False
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
@@ -543,7 +550,7 @@ class OptionReader(ClauseReader):
         values = [value for clause in sentence.clauses for value in clause.values]
         listed = _listed(sentence)
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
-        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004
+        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004  ("the former" and "the latter")
             return
         if is_none:
             for clause in sentence.clauses:
@@ -630,7 +637,9 @@ def _denies_what_follows(heading: Clause) -> bool:
     return is_shown or is_wrong or is_attribute
 
 
-def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
+def _move_quantifier(
+    before: list[TextToken], after: list[TextToken]
+) -> tuple[list[TextToken], list[TextToken]]:
     """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
     at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
     if at is None or len(before) > 2:  # noqa: PLR2004  ("and except")
@@ -698,7 +707,7 @@ def _is_rhetorical(sentence: Sentence) -> bool:
     words = [token for token in _words(sentence) if token.kind == "word"]
     if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
         return True
-    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
+    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004  (a pronoun, a verb, an object)
         return False
     rest = words[1:]
     opening = words[0].word
@@ -744,7 +753,7 @@ _GENERAL: Final = words_of(
 )
 
 
-def _has_condition(sentence: Sentence, place: int) -> bool:
+def _has_condition(sentence: Sentence, position: int) -> bool:
     """Whether the clause at a place is a condition: "A if the diary is right"."""
-    lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
+    lead = sentence.clauses[position].lead if position < len(sentence.clauses) else None
     return lead is not None and lead.word in ("if", "when", "provided", "assuming")

@@ -22,7 +22,7 @@ _SHORTEST: Final = 2
 _SILENT: Final = frozenset({"common", "filler"})
 """Classes of words that only tell their language."""
 _OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
-"""Tables of `polarity.toml` that are no language."""
+"""Tables of `polarity.toml` that are not languages."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -174,9 +174,9 @@ def languages_of(words: Collection[str]) -> list[Lexicon]:
         for word in words:  # "pas Turin"
             for name in _languages_by_shared_word().get(word, ()):
                 counts[name] = counts.get(name, 0) + 1
-    most = max(counts.values(), default=0)
-    others = [name for name, count in counts.items() if count == most]
-    return [lexicons()["english"], *(lexicons()[name] for name in others)]
+    max_count = max(counts.values(), default=0)
+    leading = [name for name, count in counts.items() if count == max_count]
+    return [lexicons()["english"], *(lexicons()[name] for name in leading)]
 
 
 def classes_of(word: str) -> Classes:

@@ -22,21 +22,23 @@ _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
 _ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
+_STATING: Final = frozenset({"copula", "result", "epistemic", "correction", "answer", "confirm", "becoming"})
+"""Classes of words that state the value behind them."""
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 
 
 class SentenceRules(SentenceReader):
     """Reads the values of a sentence together, when each has been read by itself."""
 
-    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
-        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
-        if value.is_framed or not sentence.has_one_value or place + 1 == len(sentence.clauses):
+    def _trails_off(self, sentence: Sentence, position: int, value: Value) -> bool:
+        """Whether words that no list knows follow a value that nothing names: "42 and what not"."""
+        if value.is_framed or not sentence.has_one_value or position + 1 == len(sentence.clauses):
             return False
-        clauses = sentence.clauses[place + 1 :]
+        clauses = sentence.clauses[position + 1 :]
         following = clauses[0]
         if any(
             "correction" in token.classes
-            for clause in sentence.clauses[: place + 1]
+            for clause in sentence.clauses[: position + 1]
             for token in clause.tokens
         ):
             return False
@@ -44,7 +46,7 @@ class SentenceRules(SentenceReader):
         if lead is None or lead.word in "()[]" or "reason" in lead.classes:
             return False
         has_left = value.clause.tokens[0] is not value.token
-        if lead.word == "," and (has_left or place):
+        if lead.word == "," and (has_left or position):
             return False
         words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
         if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
@@ -76,7 +78,7 @@ class SentenceRules(SentenceReader):
         for clause in sentence.clauses:
             tokens = [token for token in clause.tokens if token.word not in ("and", "but")]
             classes = [token.classes for token in tokens[1:]]
-            is_verdict = len(classes) == 2 and "copula" in classes[0] and "approval" in classes[1]  # noqa: PLR2004
+            is_verdict = len(classes) == 2 and "copula" in classes[0] and "approval" in classes[1]  # noqa: PLR2004  (a verb and an approval)
             if clause.values or not is_verdict:
                 continue
             said = [value for value in values if value.clause.tokens[0].word == tokens[0].word]
@@ -189,7 +191,7 @@ class SentenceRules(SentenceReader):
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004  (the denied value and its rival)
             return
         denied = [
             value
@@ -200,11 +202,42 @@ class SentenceRules(SentenceReader):
         if denied and len(weak) == 1 and len(denied) + 1 == len(values):
             weak[0].polarity = Polarity.ASSERTED
 
+    def _leave_unstated(self, sentence: Sentence) -> None:
+        """Take a value behind another one for no answer, unless a verb states it: "box 41 beside 42 here"."""
+        if not self.is_closed or self._takes_alternatives:
+            return
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for earlier, value in pairwise(values):
+            if value.polarity is not Polarity.ASSERTED or value.is_framed:
+                continue
+            tokens = value.clause.tokens
+            at = tokens.index(value.token)
+            is_same = value.clause is earlier.clause
+            between = tokens[tokens.index(earlier.token) + 1 : at] if is_same else tokens[:at]
+            words = [token for token in between if not is_filler(token)]
+            if classes_in(words) & _STATING:
+                continue
+            lead = value.clause.lead
+            is_carried = (
+                not is_same
+                and earlier.polarity is Polarity.INTERMEDIATE
+                and lead is not None
+                and lead.word == "and"
+            )
+            is_beside = (
+                is_same
+                and bool(words)
+                and earlier.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+                and at + 1 < len(tokens)
+            )
+            if is_carried or is_beside:
+                value.polarity = Polarity.INTERMEDIATE
+
     def _share_predicate(self, sentence: Sentence) -> None:
         """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
         following: Value | None = None
-        for place in reversed(range(len(sentence.clauses))):
-            clause = sentence.clauses[place]
+        for position in reversed(range(len(sentence.clauses))):
+            clause = sentence.clauses[position]
             for value in reversed(clause.values):
                 if (
                     following is not None
@@ -220,7 +253,7 @@ class SentenceRules(SentenceReader):
                     )
                     if (
                         is_listed
-                        and following.clause in sentence.clauses[place + 1 : place + 2]
+                        and following.clause in sentence.clauses[position + 1 : position + 2]
                         and clause.tokens[-1] is value.token
                     ):
                         value.polarity = following.polarity

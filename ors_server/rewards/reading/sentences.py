@@ -1,6 +1,6 @@
 """Cuts a text into sentences, clauses and words, and gives words their classes. Pure.
 
-A value of the text is one token, whatever it is made of; so is a phrase of the lexicon. A sentence ends at a
+A value of the text is one token, of any characters; so is a phrase of the lexicon. A sentence ends at a
 full stop, a question mark or the end of a line that does not break it; a clause at punctuation and at
 conjunctions. A clause has a greatest length, so that the work on it is bounded.
 """
@@ -105,7 +105,7 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
-"""Words of other languages that open an object clause behind a comma; "that" of English has none."""
+"""Words of other languages that open an object clause behind a comma; English "that" has no comma."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
 _STARTERS: Final = words_of(
     "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
@@ -124,7 +124,7 @@ _MAX_CLAUSE: Final = 60
 _TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
 _ADDED: Final = frozenset({"choosing", "outranks", "outranked", "tied"})
-"""Classes of options that a word has beside its others."""
+"""Classes of options that a word has in addition to its others."""
 _FAULTY: Final = re.compile(
     r"un(?!den|mist|amb|beat|quest|ass|avoid|disp|chall|equal|paral|riv|contest|doubt|der|anim)\w{3,}(?:ed|ing|ive|ful|able|ible)"
     r"|(?:mis|over|dis)(?!play|cuss|cov|cern|tin)\w{4,}s|ir(?:rel|reg|rat)\w+|il(?:log|leg)\w+"
@@ -222,6 +222,8 @@ class SentenceReader:
         """Whether the text is English, whose sentences the lexicon knows."""
         self.are_labels = are_labels
         """Whether the values are labels or names."""
+        # In this order: words need no classes to be cut, phrases need all words of their sentence, and
+        # sentences are cut at classified words.
         self._tokens = self._tokenise(spans)
         self._classify()
         self._sentences = self._split()
@@ -250,6 +252,7 @@ class SentenceReader:
                 tokens.append(token)
                 position = token.end
             elif char == "\\" and text.startswith("\\boxed", position):
+                # Everything behind it is inside the box.
                 return  # a box that is never closed
             elif char == "<" and (tag := _TAG.match(text, position, end)) is not None:
                 position = tag.end()
@@ -268,6 +271,7 @@ class SentenceReader:
         stop = position + 1 if match is None else match.end()
         written = self._text[position:stop]
         word = written.casefold().replace("’", "'")
+        # Letters of other scripts may hide a denial from the lexicon.
         if not word.isascii() and _LATIN.search(word):
             word = word.translate(_LOOKALIKES)
         return TextToken("word", position, stop, word, is_capital=written[0].isupper())
@@ -275,6 +279,7 @@ class SentenceReader:
     def _read_sign(self, position: int, end: int, tokens: Sequence[TextToken]) -> TextToken | None:
         """Read a sign; `None` for one that says nothing."""
         text, char = self._text, self._text[position]
+        # `!=` is a relation, not the end of a sentence.
         if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
             return TextToken(kind, position, position + 1)
         if char == "." and self._ends_sentence(position, tokens):
@@ -290,6 +295,7 @@ class SentenceReader:
     def _read_word_sign(self, position: int, tokens: Sequence[TextToken]) -> TextToken | None:
         """Read a sign that stands for a word, or ends a cell of a table."""
         char = self._text[position]
+        # In tables of options a bar separates cells; elsewhere it is an absolute value.
         if char == "|":
             is_cell = self.are_labels and self._is_cell(position)
             return TextToken("mark", position, position + 1, ",") if is_cell else None
@@ -307,6 +313,7 @@ class SentenceReader:
         end = position
         while self._text.startswith("#", end):
             end += 1
+        # Several hashes begin a separate line: GSM8K's answer.
         if end - position > 1:
             tokens.append(TextToken("line", position, position))
             tokens.append(TextToken("word", position, end, "####", frozenset({"answer"})))
@@ -329,6 +336,7 @@ class SentenceReader:
     def _ends_sentence(self, position: int, tokens: Sequence[TextToken]) -> bool:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
+            # A point inside of a number, an address or a name ends nothing.
             return False
         if tokens and tokens[-1].end == position and tokens[-1].word == "no":
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
@@ -357,12 +365,14 @@ class SentenceReader:
         """Give words their classes; a phrase becomes one token."""
         words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
         lexicons = languages_of({word for word in words if word[0] != "\0"})
+        # Rules that rely on English sentences need a text in English only.
         self.is_closed = len(lexicons) == 1 and CJK.search(self._text) is None
         tokens: list[TextToken] = []
         index = 0
         while index < len(words):
             token = self._tokens[index]
             length = 1
+            # A sign has its class already; the gold answer's own words lose theirs.
             if token.kind != "word" or token.classes:
                 if token.word in self._neutral:
                     token.classes = NO_CLASSES
@@ -371,6 +381,7 @@ class SentenceReader:
                 if self.are_labels:
                     length, classes = _look_up_option(words, index, length, classes)
                 parts = words[index : index + length]
+                # A phrase of the gold answer denies nothing, but still joins words.
                 if self._neutral and self._neutral.issuperset(parts):
                     classes = classes & {"copula", "pivot"}
                 token.end = self._tokens[index + length - 1].end
@@ -383,6 +394,7 @@ class SentenceReader:
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
                 earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
+        # After all classes are known: a negation is read with the words behind it.
         for index, token in enumerate(tokens):
             if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
@@ -443,6 +455,7 @@ class SentenceReader:
                     )
                 current = []
             else:
+                # A new sentence without a full stop, which would judge the value in front of it.
                 if (
                     token.is_capital
                     and token.word.partition(" ")[0] in _STARTERS
@@ -457,9 +470,10 @@ class SentenceReader:
         return sentences
 
     def _is_wrapped(self, index: int) -> bool:
-        """Whether a line end is inside of a sentence: small letters go on in the next line."""
+        """Whether a line end is inside of a sentence: the next line continues with a small letter."""
         before = self._tokens[index - 1] if index else None
         following = index + 1
+        # Blank lines up to a bound; a longer gap is a new paragraph.
         while (
             following < len(self._tokens)
             and self._tokens[following].kind == "line"
@@ -484,6 +498,7 @@ class SentenceReader:
         ):
             return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
+            # A line that begins like an item of a list is a new one.
             return False
         if before.word == ":" or _LINE_MARK.match(self._text, before.end):
             return False
@@ -494,6 +509,7 @@ class SentenceReader:
         clauses = [Clause(None)]
         for index, token in enumerate(tokens):
             if token.kind == "mark":
+                # Quotation marks and empty brackets do not divide a clause.
                 is_silent = token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens)
                 # "Ich bezweifle, dass es Riga ist"
                 is_inner = token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1)
@@ -511,6 +527,7 @@ class SentenceReader:
                 or (clauses[-1].values and _opens_sentence(tokens, index))
                 or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
+                # ", but" is one opener: the comma takes the word's class.
                 if (
                     clauses[-1].lead is not None
                     and not clauses[-1].tokens
@@ -531,6 +548,7 @@ class SentenceReader:
                 if token.classes - {"pivot", "reason"}:
                     clauses[-1].tokens.append(token)
             else:
+                # The bound keeps the work on a clause constant; what follows is read as another one.
                 if len(clauses[-1].tokens) >= _MAX_CLAUSE:
                     clauses.append(Clause(None))
                 clauses[-1].tokens.append(token)
@@ -558,9 +576,7 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         own, foreign = lexicons[0].words.get(word, NO_CLASSES), NO_CLASSES
         for lexicon in lexicons[1:]:
             foreign |= lexicon.words.get(word, NO_CLASSES)
-        own = (
-            foreign or own
-        )  # "war" says nothing of a value in a German sentence, whatever it says in English
+        own = foreign or own  # German "war" (was) says nothing of a value, though the English word does
         return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))

@@ -29,6 +29,7 @@ from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.characters import WINDOW, CharacterReader
+from ors_server.rewards.reading.dispositions import is_to_be_changed
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -162,11 +163,12 @@ def read_statements(
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
         is_closed: Whether words that are not known to make a sentence assert nothing: "shy of 42".
         are_labels: Whether the values are labels or names: as the subject of a verb that does not confirm it,
-            such a value is no answer ("B comes close").
+            such a value is not an answer ("B comes close").
     """
     ordered = sorted(set(spans))
     if not ordered:
         return []
+    # Struck text first: it is a property of the text, not of a sentence.
     struck = struck_regions(text)
     struck_starts = [start for start, _ in struck]
     reader = _Reader(
@@ -184,10 +186,10 @@ def read_statements(
         container = struck[index] if index >= 0 and span[1] <= struck[index][1] else None
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
-        place = _place_of(text, span)
+        position = _place_of(text, span)
         is_definite = reader.is_definite(value)
         statements.append(
-            Statement(*span, polarity, place, region, value.is_framed, is_definite, value.sentence)
+            Statement(*span, polarity, position, region, value.is_framed, is_definite, value.sentence)
         )
     return statements
 
@@ -203,21 +205,22 @@ def _place_of(text: str, span: Span) -> Place:
         (FIELD_KEY.search(before) is not None, Place.FIELD),
         (not line.strip(" \t.*_`"), Place.LINE),
     )
-    return next((place for holds, place in marks if holds), Place.SENTENCE)
+    return next((position for holds, position in marks if holds), Place.SENTENCE)
 
 
 def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     """Return a text without what it does not assert."""
-    kept: list[str] = []
+    texts: list[str] = []
     position = 0
+    # Regions overlap where several values share a clause.
     for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
         # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
-        kept.append(text[position : max(position, start)])
+        texts.append(text[position : max(position, start)])
         position = max(position, end)
-    kept.append(text[position:])
-    if len(kept) == 1:
+    texts.append(text[position:])
+    if len(texts) == 1:
         return text
-    pieces = [kept[0], *(_FRAGMENT_START.sub(" ", piece) for piece in kept[1:])]
+    pieces = [texts[0], *(_FRAGMENT_START.sub(" ", piece) for piece in texts[1:])]
     return "\n".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
@@ -233,6 +236,7 @@ def _merged(regions: Iterable[Span]) -> list[Span]:
 
 def struck_regions(text: str) -> list[Span]:
     r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
+    # Most texts have none of these signs.
     regions: list[Span] = []
     if "<" not in text and "~~" not in text and "\\" not in text:
         return regions
@@ -276,7 +280,7 @@ def _verb_of(value: Value) -> str | None:
 
 
 def _sets_beside(clause: Clause) -> bool:
-    """Whether a clause brings a second answer beside another one."""
+    """Whether a clause adds a second answer to another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
@@ -304,6 +308,8 @@ class _Reader(CharacterReader):
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        # Rules across sentences, whose order matters: only a value that is still asserted can be taken back,
+        # corrected or hedged.
         if self.are_labels:
             self._frame_opening()
         self._quote()
@@ -324,6 +330,7 @@ class _Reader(CharacterReader):
         asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
         if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
             return
+        # A later name may replace the first one, unless it only continues it.
         first, last = asserted[0], self._values[-1]
         if any("refuse" in classes_in(sentence.tokens) for sentence in self._sentences[: first.sentence]):
             return
@@ -349,6 +356,7 @@ class _Reader(CharacterReader):
             return
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
+            # Quotation marks around a single word or formula are emphasis, not a quotation.
             if not _QUOTED_WORDS.search(match[0]):
                 continue
             before = self._text[max(0, match.start() - WINDOW) : match.start()]
@@ -386,6 +394,7 @@ class _Reader(CharacterReader):
 
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
+        # Values that a later sentence could still take back.
         open_values: list[Value] = []
         is_announced = is_asked = False
         for sentence in self._sentences:
@@ -440,18 +449,18 @@ class _Reader(CharacterReader):
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
-            is_relative = place and clause.lead is not None and clause.lead.word in _RELATIVES
+            is_relative = position and clause.lead is not None and clause.lead.word in _RELATIVES
             if clause.values or (is_relative and sentence.tokens[0].word.startswith("there")):
                 continue
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
-            is_entry = place and clause.lead is not None and clause.lead.word == ":"
+            is_entry = position and clause.lead is not None and clause.lead.word == ":"
             if is_entry and len(clause.tokens) == 1 and clause.tokens[0].word in ("none", "nil"):
                 continue  # "Units: none"
-            following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
+            following = sentence.clauses[position + 1].lead if position + 1 < len(sentence.clauses) else None
             if has_value and following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
@@ -482,6 +491,7 @@ class _Reader(CharacterReader):
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
             tells_own_error(tokens),
+            not has_value and not self.are_labels and is_to_be_changed(tokens),  # "This must be doubled."
         )
         return any(rules)
 
@@ -490,6 +500,7 @@ class _Reader(CharacterReader):
         earlier: list[Value] = []
         is_led = False
         led_at = 0
+        # A correction announces a value within the next sentences; after that it was a remark.
         for number, sentence in enumerate(self._sentences):
             if number > led_at + _MAX_LED:
                 is_led = False
@@ -564,6 +575,7 @@ class _Reader(CharacterReader):
 
     def _resolve(self) -> None:
         """Assert the value for which a text decides in the end: "Either 41 or 42; hence 42"."""
+        # Only the last value can settle what was open.
         last = self._values[-1]
         if last.polarity is not Polarity.HEDGED or last.is_maybe:
             return
@@ -600,7 +612,7 @@ class _Reader(CharacterReader):
         for sentence in self._sentences:
             self._hedge_choice(sentence)
             values = [value for clause in sentence.clauses for value in clause.values]
-            places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+            places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
                 opener = earlier.clause.lead
@@ -669,7 +681,7 @@ class _Reader(CharacterReader):
                 self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
-        """Decide for no value beside which a text sets another one: "Another candidate is 43."."""
+        """Decide for no value if the text adds an alternative: "Another candidate is 43."."""
         if self._takes_alternatives:
             return
         earlier: list[Value] = []
@@ -711,18 +723,13 @@ class _Reader(CharacterReader):
     def _hedge_by_doubt(self) -> None:
         """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
         asserted = [value for value in self._values if value.polarity is Polarity.ASSERTED]
-        for earlier, value in pairwise(asserted):
+        # Only the last value may be such a guess; looking at every pair would read its sentence each time.
+        for earlier, value in pairwise(asserted[-2:]):
             is_near = value.sentence <= earlier.sentence + 1
             is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
             opening = [token.word for token in self._sentences[value.sentence].tokens[:_MAX_BETWEEN]]
             is_definite = is_definite or not _BESIDES.isdisjoint(opening)
-            if (
-                value is asserted[-1]
-                and value.is_maybe
-                and is_near
-                and is_definite
-                and self._differ(value, earlier)
-            ):
+            if value.is_maybe and is_near and is_definite and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
     def is_definite(self, value: Value) -> bool:
@@ -737,5 +744,5 @@ class _Reader(CharacterReader):
         )
 
     def _differ(self, value: Value, other: Value) -> bool:
-        written, others = self._written(value), self._written(other)
-        return written != others and not (self.is_same is not None and self.is_same(written, others))
+        written, other_text = self._written(value), self._written(other)
+        return written != other_text and not (self.is_same is not None and self.is_same(written, other_text))

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import quote
 
 from ors_server.rewards.sql.query_text import unfolding
@@ -36,13 +36,13 @@ MAX_CALLS = 200
 """Function calls in the text of one query."""
 MAX_PATTERN_BYTES = 200
 PROCESSOR_SECONDS = 5.0
-"""Of one query, in the calling thread."""
+"""Processor time of one query, in the calling thread."""
 MAX_GROWTH = 512 * MIB
 """How much the process may grow while one query runs, in bytes."""
 STEPS_BETWEEN = 100
-"""Steps of the virtual machine between two looks at the bounds."""
+"""Steps of the virtual machine between two checks of the bounds."""
 LOOKS_BETWEEN = 16
-"""Looks at the bounds between two looks at the memory, which cost more."""
+"""Checks of the bounds between two checks of the memory, which cost more."""
 _PAGE = resource.getpagesize()
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -90,6 +90,7 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
 
     A database is a file's path (`.sql` is a dump), the bytes of a file, or a dump: a text with a semicolon.
     """
+    # Autocommit: no transaction is open when a query fails.
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         connection.execute("PRAGMA temp_store = MEMORY")  # no disk, which has no bound here
@@ -97,9 +98,11 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
             _fill(connection, database)
         except (sqlite3.Error, sqlite3.Warning, OSError, ValueError) as error:
             raise DatabaseError(f"the database cannot be read: {error}") from error
+        # Text that is not UTF-8 must not fail a query: SQLite stores any bytes.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         for name, trim in _TRIMS.items():
             connection.create_function(name, 2, trim, deterministic=True)
+        # After filling: the limits are for queries, not for the author's database.
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
         yield connection
@@ -117,6 +120,8 @@ def run_query(connection: sqlite3.Connection, query: str, *, work_limit: int, ro
     """
     _check_text(query)
     watch = _Watch(work_limit)
+    # Set for each query, since they carry its bounds; removed in every case, so that nothing of it stays on
+    # the connection.
     connection.set_authorizer(watch.authorise)
     connection.set_progress_handler(watch.look, STEPS_BETWEEN)
     try:
@@ -139,11 +144,13 @@ def _check_text(query: str) -> None:
         query.encode()
     except UnicodeEncodeError:
         raise QueryError("the query has half a surrogate pair") from None
+    # Before `execute`: SQLite copies the parts while it prepares the query, when no handler is called yet.
     if unfolding(query) > MAX_UNFOLDING:
         raise QueryLimitError("the query's parts use each other too often")
 
 
 def _fetch(connection: sqlite3.Connection, query: str, row_limit: int) -> QueryResult:
+    # `execute` accepts one statement only; `description` is missing where it returns no rows.
     cursor = connection.execute(query)
     if cursor.description is None:
         raise QueryError("the statement has no result")
@@ -153,6 +160,7 @@ def _fetch(connection: sqlite3.Connection, query: str, row_limit: int) -> QueryR
         if len(rows) == row_limit:
             cursor.close()
             return QueryResult(len(row), tuple(rows), is_cut=True)
+        # Counted as they are fetched: many large cells exceed memory long before the limit on rows.
         size += sum(len(cell) for cell in row if isinstance(cell, str | bytes))
         if size > MAX_RESULT_BYTES:
             raise QueryLimitError(f"the result has more than {MAX_RESULT_BYTES} bytes")
@@ -174,6 +182,7 @@ class _Watch:
 
     def authorise(self, action: int, first: str | None, second: str | None, *_where: str | None) -> int:
         """Permit reading, and nothing else."""
+        # Function calls are counted when the query is prepared, so this bounds its text and not its work.
         if action == sqlite3.SQLITE_FUNCTION:
             self._calls += 1
             if self._calls > MAX_CALLS:
@@ -193,12 +202,14 @@ class _Watch:
         elif time.thread_time() > self._until:
             self._ended = f"the query takes more than {PROCESSOR_SECONDS:g} seconds of the processor"
         else:
+            # Memory is looked at rarely, because reading it costs more than the steps between.
             self._looks += 1
             self._has_grown = self._looks % LOOKS_BETWEEN == 0 and _memory() > self._memory
         return int(bool(self._ended) or self._has_grown)
 
     def explain(self, error: BaseException) -> Exception:
         """Return our error for one of SQLite's."""
+        # Growth is a separate error: other threads of the process may have caused it.
         if self._has_grown or isinstance(error, MemoryError):
             return MemoryGrowthError(f"memory grew by more than {MAX_GROWTH} bytes while the query ran")
         if self._ended:
@@ -216,20 +227,32 @@ def _memory() -> int:
         return peak if sys.platform == "darwin" else peak * 1024  # getrusage(2): bytes there, KiB on Linux
 
 
+def absolute_place(database: Database) -> Database:
+    """Return a database that means the same from any folder."""
+    if isinstance(database, bytes) or _is_dump(database):
+        return database
+    return Path(database).absolute()
+
+
+def _is_dump(database: Database) -> TypeGuard[str]:
+    return isinstance(database, str) and ";" in database
+
+
 def _fill(connection: sqlite3.Connection, database: Database) -> None:
     if isinstance(database, bytes):
         _fill_from_bytes(connection, database)
-    elif isinstance(database, str) and ";" in database:
+    elif _is_dump(database):
         _fill_from_dump(connection, database)
     else:
         path = Path(database)
+        # Before reading; the file may be larger than memory.
         if path.stat().st_size > MAX_DATABASE_BYTES:
             raise ValueError(f"it has more than {MAX_DATABASE_BYTES} bytes")
         if path.suffix.lower() == ".sql":
             _fill_from_dump(connection, path.read_text(encoding="utf-8"))
         else:
-            place = f"file:{quote(str(path.resolve()))}?mode=ro"
-            with contextlib.closing(sqlite3.connect(place, uri=True)) as source:
+            uri = f"file:{quote(str(path.resolve()))}?mode=ro"
+            with contextlib.closing(sqlite3.connect(uri, uri=True)) as source:
                 source.backup(connection)
 
 
@@ -239,12 +262,14 @@ def _fill_from_bytes(connection: sqlite3.Connection, content: bytes) -> None:
     if content[18:20] == b"\x02\x02":  # a write-ahead log, which memory has not (SQLite's file format, 1.3.3)
         content = content[:18] + b"\x01\x01" + content[20:]
     connection.deserialize(content)
+    # A cheap read, because a broken database only shows when it is used.
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def _fill_from_dump(connection: sqlite3.Connection, dump: str) -> None:
     if len(dump) > MAX_DATABASE_BYTES:
         raise ValueError(f"the dump has more than {MAX_DATABASE_BYTES} characters")
+    # A dump is the author's and may write; but it must not reach other files.
     connection.set_authorizer(_authorise_dump)
     connection.executescript(dump)
     connection.set_authorizer(None)
@@ -255,7 +280,7 @@ def _authorise_dump(action: int, *_where: str | None) -> int:
     return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
 
-def _trimmed(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
+def _trim(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
     """Trim as SQLite does; its own takes the product of both lengths, which a query could choose."""
     if value is None or marks is None:
         return None
@@ -278,7 +303,7 @@ def _as_text(value: Any) -> str:
 
 
 _TRIMS: dict[str, Any] = {
-    "trim": partial(_trimmed, left=True, right=True),
-    "ltrim": partial(_trimmed, left=True, right=False),
-    "rtrim": partial(_trimmed, left=False, right=True),
+    "trim": partial(_trim, left=True, right=True),
+    "ltrim": partial(_trim, left=True, right=False),
+    "rtrim": partial(_trim, left=False, right=True),
 }

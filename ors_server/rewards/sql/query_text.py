@@ -42,8 +42,8 @@ class Token:
 def read_tokens(query: str) -> list[Token]:
     """Return the tokens of a query, without white space and comments; text that is not SQL becomes marks."""
     tokens: list[Token] = []
-    for found in _TOKEN.finditer(query):
-        kind, text = found.lastgroup or "mark", found[0]
+    for match in _TOKEN.finditer(query):
+        kind, text = match.lastgroup or "mark", match[0]
         if kind == "name":
             kind, text = "name", text[1:].rstrip('"`]').lower()
         if kind != "space":
@@ -78,22 +78,24 @@ class _Part:
     in_columns: bool = False
     here: int = 0
     """Columns used in the result column that is being read."""
-    most: int = 1
+    max_columns: int = 1
     names: Counter[str] = field(default_factory=Counter[str])
     inner: "list[_Part]" = field(default_factory=list["_Part"])
 
-    def weight(self, known: dict[int, int]) -> int:
-        if id(self) in known:
-            return known[id(self)]
-        known[id(self)] = 1  # a part that names itself is not unfolded
+    def weight(self, weights: dict[int, int]) -> int:
+        if id(self) in weights:
+            return weights[id(self)]
+        weights[id(self)] = 1  # a part that names itself is not unfolded
         named = sum(
-            count * part.weight(known)
+            count * part.weight(weights)
             for name, count in self.names.items()
             for part in self.parts.get(name, ())
             if part is not self
         )
-        total = min(MAX_COPIES, max(1, named + sum(part.weight(known) for part in self.inner)) * self.most)
-        known[id(self)] = total
+        total = min(
+            MAX_COPIES, max(1, named + sum(part.weight(weights) for part in self.inner)) * self.max_columns
+        )
+        weights[id(self)] = total
         return total
 
 
@@ -135,13 +137,13 @@ class _UnfoldingReader:
         return part
 
     def _open(self, part: _Part, index: int) -> _Part:
-        made = _Part(self._parts)
+        opened = _Part(self._parts)
         name = self._name_before(index)
         if name is None:
-            part.inner.append(made)
+            part.inner.append(opened)
         else:
-            self._parts.setdefault(name, []).append(made)
-        return made
+            self._parts.setdefault(name, []).append(opened)
+        return opened
 
     def _name_before(self, index: int) -> str | None:
         """Return the name of the part of WITH that begins at a parenthesis: `name (columns) AS (`."""
@@ -163,7 +165,7 @@ class _UnfoldingReader:
         follows = self._tokens[index + 1].text if index + 1 < len(self._tokens) else ""
         if part.in_columns and follows not in {"(", "."}:
             part.here += 1
-            part.most = max(part.most, part.here)
+            part.max_columns = max(part.max_columns, part.here)
 
     def _word_at(self, index: int) -> str:
         if not 0 <= index < len(self._tokens) or self._tokens[index].kind != "word":

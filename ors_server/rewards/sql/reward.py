@@ -18,6 +18,7 @@ from ors_server.rewards.sql.engine import (
     QueryError,
     QueryLimitError,
     QueryResult,
+    absolute_place,
     open_copy,
     run_query,
 )
@@ -54,7 +55,8 @@ class SQLOptions:
         check_words(order=(self.order, Order))
         if not 0 <= self.tolerance < float("inf") or self.work_limit < 1:
             raise RewardFieldError(
-                f"a tolerance is from 0 and work from 1, not {self.tolerance!r} and {self.work_limit!r}"
+                "expected a tolerance of at least 0 and a work limit of at least 1, "
+                f"got {self.tolerance!r} and {self.work_limit!r}"
             )
 
 
@@ -72,7 +74,7 @@ def sql_match_reward(
     Rows are compared as a bag, in order only if the gold has an ORDER BY outside of parentheses. Values keep
     their type: 1 is 1.0, and is not "1"; NULL is NULL; texts are compared exactly.
 
-    Hazards: `SELECT 42` is paid where the result is 42, and any query without rows where the gold has none
+    Hazards: `SELECT 42` is paid where the result is 42, and any query without rows where the gold has no rows
     (`gold_rows` shows it, `refuse_empty` refuses it); several `databases` of other contents prevent both. A
     gold whose ORDER BY leaves ties demands their order too: add columns that decide them.
 
@@ -101,10 +103,17 @@ def sql_match_reward(
     if not 1 <= len(places) <= MAX_DATABASES:
         raise RewardFieldError(f"sql_match_reward needs a database, or up to {MAX_DATABASES} databases")
     if not isinstance(cast("object", answer), str):
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is a query, not {answer!r:.80}")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"expected a query as gold, got {answer!r:.80}")
     query, problem = _find_query(final_response)
     try:
-        results = _run_where_it_fits(places, answer, query, rules)
+        try:
+            results = _run_all(places, answer, query, rules, is_alone=False)
+        except MemoryGrowthError:
+            # Another thread may have grown the process: in a process alone only the queries can.
+            limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
+            # The process runs in another folder than this one.
+            absolute = [absolute_place(database) for database in places]
+            results = offload.call(run_alone, absolute, answer, query, rules, limits=limits)
     except QueryLimitError as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
     except (DatabaseError, QueryError) as error:
@@ -124,9 +133,9 @@ class _QueryVerdict:
     """Whether the answer took more than it may."""
 
 
-def _options(given: dict[str, Any]) -> SQLOptions:
+def _options(options: dict[str, Any]) -> SQLOptions:
     try:
-        return SQLOptions(**given)
+        return SQLOptions(**options)
     except TypeError as error:
         raise RewardFieldError(f"the options of sql_match_reward: {error}") from None
 
@@ -146,21 +155,11 @@ def _run_all(
 ) -> list[_QueryVerdict]:
     """Run both queries in every database; an answer that took too much in one is not run in the others."""
     results: list[_QueryVerdict] = []
-    for place in places:
-        result = _run(place, gold, query, rules, is_alone=is_alone)
+    for database in places:
+        result = _run(database, gold, query, rules, is_alone=is_alone)
         results.append(result)
         query = None if result.is_over else query
     return results
-
-
-def _run_where_it_fits(
-    places: list[Database], gold: str, query: str | None, rules: SQLOptions
-) -> list[_QueryVerdict]:
-    try:
-        return _run_all(places, gold, query, rules, is_alone=False)
-    except MemoryGrowthError:
-        limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
-        return offload.call(run_alone, places, gold, query, rules, limits=limits)
 
 
 def run_alone(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_QueryVerdict]:
@@ -208,12 +207,12 @@ def _difference(gold: QueryResult, actual: QueryResult) -> str:
 
 def _result(results: list[_QueryVerdict], rules: SQLOptions, query: str | None, problem: str) -> RewardResult:
     extras = {
-        "gold_rows": [one.gold_rows for one in results],
-        "rows": [one.rows for one in results],
-        "matched": sum(one.is_match for one in results),
+        "gold_rows": [verdict.gold_rows for verdict in results],
+        "rows": [verdict.rows for verdict in results],
+        "matched": sum(verdict.is_match for verdict in results),
         "databases": len(results),
     }
-    if rules.refuse_empty and not all(one.gold_rows for one in results):
+    if rules.refuse_empty and not all(verdict.gold_rows for verdict in results):
         return RewardResult.without(RewardStatus.BAD_GOLD, "the gold has no rows", extras)
     if query is None:
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, problem)

@@ -35,7 +35,10 @@ class RowRules:
 
     def _same(self, gold: Sequence[Row], answer: Sequence[Row]) -> bool:
         if self.is_ordered:
-            return all(self._same_row(one, other) for one, other in zip(gold, answer, strict=True))
+            return all(
+                self._same_row(gold_row, answer_row)
+                for gold_row, answer_row in zip(gold, answer, strict=True)
+            )
         missing, extra = Counter(gold), Counter(answer)
         missing, extra = missing - extra, extra - missing
         return self._same_kinds(list(missing.elements()), list(extra.elements()))
@@ -58,20 +61,28 @@ class RowRules:
     def _paired(self, gold: list[Row], answer: list[Row]) -> bool:
         if len(gold) != len(answer):
             return False
-        if all(self._same_row(one, other) for one, other in zip(sorted(gold), sorted(answer), strict=True)):
+        if all(
+            self._same_row(gold_row, answer_row)
+            for gold_row, answer_row in zip(sorted(gold), sorted(answer), strict=True)
+        ):
             return True
         if len(gold) > MAX_LEFT:
             return False
         left = list(answer)
         for row in gold:
-            found = next((index for index, one in enumerate(left) if self._same_row(row, one)), None)
-            if found is None:
+            match_index = next(
+                (index for index, candidate in enumerate(left) if self._same_row(row, candidate)), None
+            )
+            if match_index is None:
                 return False
-            left.pop(found)
+            left.pop(match_index)
         return True
 
     def _same_row(self, gold: Row, answer: Row) -> bool:
-        return all(self._same_cell(one, other) for one, other in zip(gold, answer, strict=True))
+        return all(
+            self._same_cell(gold_cell, answer_cell)
+            for gold_cell, answer_cell in zip(gold, answer, strict=True)
+        )
 
     def _same_cell(self, gold: Any, answer: Any) -> bool:
         if gold == answer:

@@ -54,7 +54,7 @@ class MadeCall:
 
 def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[MadeCall]:
     """Prepare an episode's calls; one whose arguments are not a JSON object matches no gold call."""
-    made: list[MadeCall] = []
+    read: list[MadeCall] = []
     size = 0
     for call in calls:
         try:
@@ -64,13 +64,14 @@ def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[M
             texts = {name: canonical_text(value) for name, value in arguments.items()}
         except NotJSONError:
             call, texts = replace(call, arguments=None), {}  # noqa: PLW2901  (what it counts as)
+        # Summed over all calls, since each is compared with every gold call.
         size += sum(map(len, texts.values()))
         if size > MAX_ARGUMENT_CHARACTERS:
             raise TooManyArgumentsError(
                 f"the calls' arguments have more than {MAX_ARGUMENT_CHARACTERS} characters"
             )
-        made.append(MadeCall(call, texts))
-    return made
+        read.append(MadeCall(call, texts))
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +91,28 @@ class CallRules:
     def _is_right(self, gold: GoldCall, call: MadeCall, name: str) -> bool:
         if name not in call.texts or call.call.arguments is None:
             return name in gold.optional
+        # Equal texts are the common case, and need no numbers.
         if call.texts[name] in gold.texts.get(name, ()):
             return True
         allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
-        given = call.call.arguments[name]
-        return allowed > 0 and any(_is_near(one, given, allowed) for one in gold.arguments.get(name, ()))
-
-
-def _is_near(gold: Any, given: Any, allowed: float) -> bool:
-    """Whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
-    first, second = exact_number(gold), exact_number(given)
-    if first is not None and second is not None:
-        return abs(first - second) <= Decimal(repr(float(allowed)))
-    if is_array(gold) and is_array(given):
-        return len(gold) == len(given) and all(
-            _is_near(one, other, allowed) for one, other in zip(gold, given, strict=True)
+        argument = call.call.arguments[name]
+        return allowed > 0 and any(
+            _is_near(value, argument, allowed) for value in gold.arguments.get(name, ())
         )
-    return type(gold) is type(given) and canonical_text(gold) == canonical_text(given)
+
+
+def _is_near(gold: Any, answer: Any, allowed: float) -> bool:
+    """Whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
+    first, second = exact_number(gold), exact_number(answer)
+    if first is not None and second is not None:
+        # `repr` first: the decimal 0.1, not the float nearest to it.
+        return abs(first - second) <= Decimal(repr(float(allowed)))
+    if is_array(gold) and is_array(answer):
+        return len(gold) == len(answer) and all(
+            _is_near(gold_item, answer_item, allowed)
+            for gold_item, answer_item in zip(gold, answer, strict=True)
+        )
+    return type(gold) is type(answer) and canonical_text(gold) == canonical_text(answer)
 
 
 def read_gold_calls(answer: Any, change: Change | None = None) -> list[GoldCall]:
@@ -118,31 +124,32 @@ def read_gold_calls(answer: Any, change: Change | None = None) -> list[GoldCall]
     listed: Any = [answer] if isinstance(answer, Mapping) else answer
     if not is_array(listed) or len(listed) > MAX_GOLD_CALLS:
         raise BadCallsError(
-            f"the gold is a list of up to {MAX_GOLD_CALLS} calls, objects with name and arguments"
+            f"expected a gold of up to {MAX_GOLD_CALLS} calls, objects with name and arguments"
         )
-    return [_gold_call(one, change) for one in listed]
+    return [_gold_call(entry, change) for entry in listed]
 
 
 def _gold_call(value: Any, change: Change | None) -> GoldCall:
     if not isinstance(value, Mapping):
-        raise BadCallsError(f"a call is an object with name and arguments, not {value!r:.80}")
+        raise BadCallsError(f"expected a call as an object with name and arguments, got {value!r:.80}")
     call = cast("Mapping[str, Any]", value)
     name: Any = call.get("name")
     arguments: Any = call.get("arguments", {})
-    others: Any = call.get("alternatives", {})
+    alternatives: Any = call.get("alternatives", {})
     optional: Any = call.get("optional", ())
     unknown = sorted(set(call) - {"name", "arguments", "alternatives", "optional"})
     if not isinstance(name, str) or not name or unknown:
         raise BadCallsError(
-            f"a call has name, arguments, alternatives and optional, not {sorted(call)!r:.200}"
+            f"expected only name, arguments, alternatives and optional in a call, got {sorted(call)!r:.200}"
         )
-    if not (is_object(arguments) and is_object(others) and is_array(optional)):
-        raise BadCallsError(f"{name}: arguments and alternatives are objects, optional is a list")
-    if not all(is_array(others[key]) for key in others):
-        raise BadCallsError(f"{name}: alternatives are lists of values")
+    if not (is_object(arguments) and is_object(alternatives) and is_array(optional)):
+        raise BadCallsError(f"{name}: expected arguments and alternatives as objects, and optional as a list")
+    if not all(is_array(alternatives[key]) for key in alternatives):
+        raise BadCallsError(f"{name}: expected alternatives as lists of values")
     accepted: dict[str, tuple[Any, ...]] = {key: (arguments[key],) for key in arguments}
-    for key in others:
-        accepted[key] = (*accepted.get(key, ()), *others[key])
+    # An argument that only `alternatives` lists is demanded as well.
+    for key in alternatives:
+        accepted[key] = (*accepted.get(key, ()), *alternatives[key])
     if not all(accepted.values()) or not set(optional) <= set(accepted):
         raise BadCallsError(f"{name}: an argument has no accepted value")
     try:
@@ -160,27 +167,30 @@ class CallReport:
     """Which calls were made as the gold demands."""
 
     gold: Sequence[GoldCall]
-    made: Sequence[MadeCall]
+    calls: Sequence[MadeCall]
     pairs: Mapping[int, int]
     """Number of a gold call to the number of the call that is it."""
 
     @property
     def missing(self) -> list[GoldCall]:
         """The gold calls that were not made."""
-        return [one for index, one in enumerate(self.gold) if index not in self.pairs]
+        return [expected for index, expected in enumerate(self.gold) if index not in self.pairs]
 
     @property
     def extra(self) -> list[MadeCall]:
         """The calls that no gold call matches."""
         used = set(self.pairs.values())
-        return [one for index, one in enumerate(self.made) if index not in used]
+        return [call for index, call in enumerate(self.calls) if index not in used]
 
 
 def pair_calls(
     gold: Sequence[GoldCall], calls: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
 ) -> CallReport:
     """Pairs as many gold calls as possible with those that were made, perhaps in the gold's order only."""
-    fits = [[number for number, call in enumerate(calls) if _fits(one, call, rules)] for one in gold]
+    fits = [
+        [number for number, call in enumerate(calls) if _fits(expected, call, rules)] for expected in gold
+    ]
+    # Without an order a greedy choice could take the call that another gold call needs.
     pairs = _in_order(fits, len(calls)) if is_ordered else _most_pairs(fits)
     return CallReport(gold, calls, pairs)
 
@@ -192,39 +202,39 @@ def _fits(gold: GoldCall, call: MadeCall, rules: CallRules) -> bool:
 
 
 def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a largest pairing (Kuhn's augmenting paths), whatever the order of the calls."""
+    """Return a largest pairing (Kuhn's augmenting paths); the order of the calls does not matter."""
     owner: dict[int, int] = {}
 
-    def find(one: int, tried: set[int]) -> bool:
-        for number in fits[one]:
+    def find(row: int, tried: set[int]) -> bool:
+        for number in fits[row]:
             if number not in tried:
                 tried.add(number)
                 if number not in owner or find(owner[number], tried):
-                    owner[number] = one
+                    owner[number] = row
                     return True
         return False
 
     for index in range(len(fits)):
         find(index, set())
-    return {one: number for number, one in owner.items()}
+    return {row: number for number, row in owner.items()}
 
 
 def _in_order(fits: Sequence[Sequence[int]], count: int) -> dict[int, int]:
     """Return a longest pairing in which both orders agree (longest common subsequence)."""
     sets = [set(numbers) for numbers in fits]
     best = [[0] * (count + 1) for _ in range(len(fits) + 1)]
-    for one in range(len(fits) - 1, -1, -1):
+    for row in range(len(fits) - 1, -1, -1):
         for number in range(count - 1, -1, -1):
-            taken = 1 + best[one + 1][number + 1] if number in sets[one] else 0
-            best[one][number] = max(taken, best[one + 1][number], best[one][number + 1])
+            taken = 1 + best[row + 1][number + 1] if number in sets[row] else 0
+            best[row][number] = max(taken, best[row + 1][number], best[row][number + 1])
     pairs: dict[int, int] = {}
-    one = number = 0
-    while one < len(fits) and number < count:
-        if number in sets[one] and best[one][number] == 1 + best[one + 1][number + 1]:
-            pairs[one] = number
-            one, number = one + 1, number + 1
-        elif best[one + 1][number] >= best[one][number + 1]:
-            one += 1
+    row = number = 0
+    while row < len(fits) and number < count:
+        if number in sets[row] and best[row][number] == 1 + best[row + 1][number + 1]:
+            pairs[row] = number
+            row, number = row + 1, number + 1
+        elif best[row + 1][number] >= best[row][number + 1]:
+            row += 1
         else:
             number += 1
     return pairs

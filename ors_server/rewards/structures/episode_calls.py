@@ -14,7 +14,7 @@ class ToolCall:
 
     name: str
     arguments: Mapping[str, Any] | None
-    """By name; `None` if they are not a JSON object."""
+    """Values by argument name; `None` if the arguments are not a JSON object."""
     result: str | None = None
     """What the call returned, as far as it is known."""
     failed: bool = False

@@ -55,9 +55,9 @@ def compare_values(
     return FieldReport(tuple(_Comparison(mode, is_ordered).of(gold, answer, "")))
 
 
-def pointer(place: str, name: str) -> str:
-    """Return the JSON pointer of a member of the object or array at `place`, by its name or number."""
-    return f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
+def pointer(path: str, name: str) -> str:
+    """Return the JSON pointer of a member of the object or array at `path`, by its name or number."""
+    return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 _Fields: TypeAlias = Iterator[tuple[str, FieldVerdict]]
@@ -68,16 +68,16 @@ class _Comparison:
     mode: MatchMode
     is_ordered: bool
 
-    def of(self, gold: JSONValue, answer: JSONValue, place: str) -> _Fields:
+    def of(self, gold: JSONValue, answer: JSONValue, path: str) -> _Fields:
         if is_object(gold) and gold and is_object(answer):
-            yield from self._objects(gold, answer, place)
+            yield from self._objects(gold, answer, path)
         elif is_array(gold) and gold and is_array(answer):
             compare = self._arrays if self.is_ordered else self._bags
-            yield from compare(gold, answer, place)
+            yield from compare(gold, answer, path)
         elif not _holds_others(gold):
-            yield place, ("right" if self._is_same(gold, answer) else "different")
+            yield path, ("right" if self._is_same(gold, answer) else "different")
         else:
-            yield from _each(_leaves(gold, place), "different")
+            yield from _with_verdict(_leaves(gold, path), "different")
 
     def _is_same(self, gold: JSONValue, answer: JSONValue) -> bool:
         if self.mode == "subset" and is_object(gold):
@@ -86,50 +86,54 @@ class _Comparison:
             return is_array(answer)  # an empty array: no element is asked for
         return same_values(gold, answer)
 
-    def _objects(self, gold: Mapping[str, Any], answer: Mapping[str, Any], place: str) -> _Fields:
+    def _objects(self, gold: Mapping[str, Any], answer: Mapping[str, Any], path: str) -> _Fields:
         for name, value in gold.items():
             if name in answer:
-                yield from self.of(value, answer[name], pointer(place, name))
+                yield from self.of(value, answer[name], pointer(path, name))
             else:
-                yield from _each(_leaves(value, pointer(place, name)), "missing")
+                yield from _with_verdict(_leaves(value, pointer(path, name)), "missing")
         if self.mode == "equal":
-            yield from _each((pointer(place, name) for name in answer if name not in gold), "extra")
+            yield from _with_verdict((pointer(path, name) for name in answer if name not in gold), "extra")
 
-    def _arrays(self, gold: Sequence[Any], answer: Sequence[Any], place: str) -> _Fields:
+    def _arrays(self, gold: Sequence[Any], answer: Sequence[Any], path: str) -> _Fields:
         for index, value in enumerate(gold):
             if index < len(answer):
-                yield from self.of(value, answer[index], pointer(place, str(index)))
+                yield from self.of(value, answer[index], pointer(path, str(index)))
             else:
-                yield from _each(_leaves(value, pointer(place, str(index))), "missing")
-        yield from _each((pointer(place, str(index)) for index in range(len(gold), len(answer))), "extra")
+                yield from _with_verdict(_leaves(value, pointer(path, str(index))), "missing")
+        yield from _with_verdict(
+            (pointer(path, str(index)) for index in range(len(gold), len(answer))), "extra"
+        )
 
-    def _bags(self, gold: Sequence[Any], answer: Sequence[Any], place: str) -> _Fields:
+    def _bags(self, gold: Sequence[Any], answer: Sequence[Any], path: str) -> _Fields:
         left = Counter(canonical_text(value) for value in answer)
         for index, value in enumerate(gold):
             text = canonical_text(value)
             is_there = left[text] > 0
             left[text] -= is_there
-            yield pointer(place, str(index)), ("right" if is_there else "missing")
+            yield pointer(path, str(index)), ("right" if is_there else "missing")
         if self.mode == "equal":
             count = sum(left.values())
-            yield from _each((pointer(place, f"extra {number}") for number in range(1, count + 1)), "extra")
+            yield from _with_verdict(
+                (pointer(path, f"extra {number}") for number in range(1, count + 1)), "extra"
+            )
 
 
-def _each(places: Iterable[str], verdict: FieldVerdict) -> _Fields:
-    for place in places:
-        yield place, verdict
+def _with_verdict(places: Iterable[str], verdict: FieldVerdict) -> _Fields:
+    for path in places:
+        yield path, verdict
 
 
 def _holds_others(value: object) -> bool:
     return bool(value) and (is_object(value) or is_array(value))
 
 
-def _leaves(value: Any, place: str) -> Iterator[str]:
+def _leaves(value: Any, path: str) -> Iterator[str]:
     if not _holds_others(value):
-        yield place
+        yield path
     elif is_object(value):
         for name, item in value.items():
-            yield from _leaves(item, pointer(place, name))
+            yield from _leaves(item, pointer(path, name))
     else:
         for index, item in enumerate(value):
-            yield from _leaves(item, pointer(place, str(index)))
+            yield from _leaves(item, pointer(path, str(index)))

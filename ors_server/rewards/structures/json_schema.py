@@ -18,7 +18,7 @@ from ors_server.rewards.reading.bounded_pattern import PatternBudget, compile_pa
 MAX_KEPT = 64
 """Schemas whose checkers are kept for the next value."""
 MAX_KEPT_CHARACTERS = 100_000
-"""Of a schema that is kept."""
+"""Greatest length of a schema that is kept, in characters."""
 SMALL_COUNT, SMALL_DEPTH = 1_000, 10
 """Values within a value, and levels, up to which too much work is the schema's fault, not the value's."""
 

@@ -50,11 +50,11 @@ def gui_point_reward(
         radius: Where the pay ends, above 0.
     """
     if not 0 < radius < math.inf:
-        raise RewardFieldError(f"a radius is a finite number above 0, not {radius!r}")
+        raise RewardFieldError(f"expected a finite radius above 0, got {radius!r}")
     scale = _scale(size)
     gold = _on_screen(answer, scale)
     if gold is None:
-        raise BadGoldError(f"the gold is a point on the screen, [x, y], not {answer!r:.80}")
+        raise BadGoldError(f"expected a gold point [x, y] on the screen, got {answer!r:.80}")
     point = _read_point(final_response, scale)
     distance = math.hypot(point.x - gold.x, point.y - gold.y)
     return RewardResult(max(0.0, 1.0 - distance / radius) ** 2, extras={"distance": distance})
@@ -75,7 +75,9 @@ def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | 
     corners = [_on_screen(answer[:2], scale), _on_screen(answer[2:], scale)] if is_array(answer) else []
     first, last = corners or (None, None)
     if first is None or last is None or first.x > last.x or first.y > last.y:
-        raise BadGoldError(f"the gold is a box on the screen, [left, top, right, bottom], not {answer!r:.80}")
+        raise BadGoldError(
+            f"expected a gold box [left, top, right, bottom] on the screen, got {answer!r:.80}"
+        )
     if (first, last) == (ScreenPoint(0.0, 0.0), ScreenPoint(1.0, 1.0)):
         raise BadGoldError("the box is the whole screen")
     point = _read_point(final_response, scale)
@@ -85,8 +87,8 @@ def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | 
 def _scale(size: Sequence[float] | None) -> ScreenPoint:
     if size is None:
         return ScreenPoint(1.0, 1.0)
-    if len(size) != 2 or not all(0 < one < math.inf for one in size):  # noqa: PLR2004  (width and height)
-        raise RewardFieldError(f"a size is width and height, above 0, not {size!r:.80}")
+    if len(size) != 2 or not all(0 < extent < math.inf for extent in size):  # noqa: PLR2004  (width and height)
+        raise RewardFieldError(f"expected a size as width and height above 0, got {size!r:.80}")
     return ScreenPoint(*size)
 
 
@@ -94,7 +96,7 @@ def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
     """Read two numbers as a point; `None` if they are not one, or off the screen."""
     if not is_array(value) or len(value) != 2:  # noqa: PLR2004  (x and y)
         return None
-    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in value):
         return None
     x, y = value
     if not (0 <= x <= scale.x and 0 <= y <= scale.y):
@@ -103,16 +105,16 @@ def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
 
 
 def _read_point(response: str, scale: ScreenPoint) -> ScreenPoint:
-    """Return the only point of a response; raises `UnparsedAnswerError` if there is none."""
+    """Return the only point of a response; raises `UnparsedAnswerError` without exactly one."""
     if len(response) > MAX_CHARACTERS:
         raise UnparsedAnswerError(
             f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
         )
     pairs = _PAIR.finditer(response)
-    found = {tuple(float(part) for part in pair.groups() if part is not None) for pair in pairs}
-    if len(found) != 1:
-        raise UnparsedAnswerError(f"expected one point, found {len(found)}")
-    point = _on_screen(found.pop(), scale)
+    pairs_of_numbers = {tuple(float(part) for part in pair.groups() if part is not None) for pair in pairs}
+    if len(pairs_of_numbers) != 1:
+        raise UnparsedAnswerError(f"expected one point, got {len(pairs_of_numbers)}")
+    point = _on_screen(pairs_of_numbers.pop(), scale)
     if point is None:
         raise UnparsedAnswerError("the point is not on the screen")
     return point

@@ -59,7 +59,7 @@ def state_match_reward(
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=f"the final state: {error}")
     if isinstance(answer, str):
         return RewardResult(float(came == answer), extras={"hash": came})
-    verdicts = {path: _verdict(_at(answer, path), _at(state, path)) for path in paths}
+    verdicts = {path: _verdict(_follow_pointer(answer, path), _follow_pointer(state, path)) for path in paths}
     right = sum(verdict == "right" for verdict in verdicts.values()) / len(verdicts)
     wrong = {path: verdict for path, verdict in verdicts.items() if verdict != "right"}
     extras = {"fraction": right, "paths": wrong, "hash": came}
@@ -68,20 +68,20 @@ def state_match_reward(
 
 def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
     """Return `sha256:` and the hash of a state's values at some paths, whose order counts."""
-    found = [_at(state, path) for path in paths]
+    values = [_follow_pointer(state, path) for path in paths]
     return canonical_hash(
-        [[path, *([] if one is _ABSENT else [one])] for path, one in zip(paths, found, strict=True)]
+        [[path, *([] if value is _ABSENT else [value])] for path, value in zip(paths, values, strict=True)]
     )
 
 
 def _check_goal(goal: JSONValue, paths: Sequence[str], start: JSONValue, pays: Pays) -> str | None:
     """Return why a goal cannot be used; `None` if it can."""
     if isinstance(paths, str) or not 1 <= len(paths) <= MAX_PATHS:
-        return f"paths are a list of 1 to {MAX_PATHS} JSON pointers"
+        return f"expected a list of 1 to {MAX_PATHS} JSON pointers as paths"
     try:
         if isinstance(goal, str):
             return _check_hash(goal, paths, start, pays)
-        missing = [path for path in paths if _at(goal, path) is _ABSENT]
+        missing = [path for path in paths if _follow_pointer(goal, path) is _ABSENT]
         if missing:
             return f"the goal has nothing at {missing[0]!r:.80}"
         goal_hash = hash_state(goal, paths)
@@ -95,7 +95,7 @@ def _check_goal(goal: JSONValue, paths: Sequence[str], start: JSONValue, pays: P
 def _check_hash(goal: str, paths: Sequence[str], start: JSONValue, pays: Pays) -> str | None:
     digits = goal.removeprefix("sha256:")
     if digits == goal or len(digits) != 64 or set(digits) - set("0123456789abcdef"):  # noqa: PLR2004  (SHA-256)
-        return "a goal that is a text is sha256: and 64 hexadecimal digits"
+        return "expected a goal in text form as sha256: and 64 hexadecimal digits"
     if pays == "fraction":
         return "a fraction cannot be computed from a hash"
     is_start = hash_state(start, paths) == goal and start is not None
@@ -108,7 +108,7 @@ def _verdict(goal: Any, came: Any) -> FieldVerdict:
     return "right" if canonical_text(goal) == canonical_text(came) else "different"
 
 
-def _at(value: Any, path: str) -> Any:
+def _follow_pointer(value: Any, path: str) -> Any:
     """Follow a JSON pointer; `_ABSENT` if nothing is there."""
     if path and not path.startswith("/"):
         raise BadPathError(f"{path!r:.80} is not a JSON pointer: it must begin with /")

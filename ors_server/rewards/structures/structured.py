@@ -33,7 +33,7 @@ def json_valid_reward(final_response: str, extract: Extract = "whole") -> Reward
     try:
         parse_json(find_json(final_response, extract))
     except JSONTextError as error:
-        return _unread(error)
+        return _unparsed(error)
     return RewardResult(1.0)
 
 
@@ -46,7 +46,7 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
     name; `format` is not checked. A form is not content: gate it by a reward for the content.
 
     Source: JSON Schema, draft 2020-12 unless `$schema` names draft 4, 6, 7 or 2019-09. No reference is ever
-    fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
+    fetched: one that leads out of the schema makes it a bad gold for every answer.
 
     `violations` has places and keywords. A response that takes more than 100,000 checks, or a pattern over
     its time, is 0 with a reason. An invalid schema, or one that takes as many for a value of at most 1,000
@@ -54,7 +54,7 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
     """
     check_words(extract=(extract, Extract))
     try:
-        return _checked(gold_schemas.checker(_gold(schema)), final_response, extract)
+        return _pay_valid(gold_schemas.checker(_gold(schema)), final_response, extract)
     except (JSONTextError, BadSchemaError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
 
@@ -97,19 +97,19 @@ def json_match_reward(
     if mode == "subset" and isinstance(gold, Mapping | list | tuple) and not gold:
         return RewardResult.without(RewardStatus.BAD_GOLD, "an empty gold is a subset of everything")
     try:
-        given = parse_json(find_json(final_response, extract), exact=True)
+        answer_value = parse_json(find_json(final_response, extract), exact=True)
     except JSONTextError as error:
-        return _unread(error)
-    report = compare_values(gold, given, mode=mode, is_ordered=ordered)
+        return _unparsed(error)
+    report = compare_values(gold, answer_value, mode=mode, is_ordered=ordered)
     paid = report.fraction if pays == "fraction" else float(report.is_match)
     return RewardResult(paid, extras=report.as_extras())
 
 
-def _checked(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
+def _pay_valid(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
     try:
         violations = find_violations(checker, parse_json(find_json(response, extract)))
     except JSONTextError as error:
-        return _unread(error)
+        return _unparsed(error)
     except (TooMuchWorkError, PatternTimeoutError) as error:
         return RewardResult(0.0, reason=str(error))
     return RewardResult(float(not violations), extras={"violations": violations})
@@ -119,5 +119,5 @@ def _gold(value: Any, *, exact: bool = False) -> Any:
     return parse_json(value, exact=exact) if isinstance(value, str) else value
 
 
-def _unread(error: Exception) -> RewardResult:
+def _unparsed(error: Exception) -> RewardResult:
     return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))

@@ -46,8 +46,10 @@ def from_bfcl(ground_truth: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> 
     """
     listed: Any = [ground_truth] if isinstance(ground_truth, Mapping) else ground_truth
     if not is_array(listed):
-        raise BadCallsError("a possible answer is a list of calls, each one name to its arguments")
-    return [_call(one) for one in listed]
+        raise BadCallsError(
+            "expected a possible answer as a list of calls, each of one name to its arguments"
+        )
+    return [_call(entry) for entry in listed]
 
 
 def loosen(value: Any) -> Any:
@@ -55,9 +57,9 @@ def loosen(value: Any) -> Any:
     if isinstance(value, str):
         return _IGNORED.sub("", value).lower().replace("'", '"')
     if is_array(value):
-        return [loosen(one) for one in value]
+        return [loosen(item) for item in value]
     if is_object(value):
-        return {key: loosen(one) for key, one in value.items()}
+        return {key: loosen(item) for key, item in value.items()}
     return value
 
 
@@ -69,7 +71,7 @@ def loosen_name(name: str) -> str:
 def _call(value: object) -> dict[str, Any]:
     call: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     if len(call) != 1 or not is_object(next(iter(call.values()))):
-        raise BadCallsError(f"a call is one name to an object of its arguments, not {value!r:.80}")
+        raise BadCallsError(f"expected a call as one name to an object of its arguments, got {value!r:.80}")
     ((name, arguments),) = call.items()
     choices = {key: _values(name, key, values) for key, values in arguments.items()}
     return {
@@ -82,7 +84,7 @@ def _call(value: object) -> dict[str, Any]:
 
 def _values(name: str, key: str, values: Any) -> list[Any]:
     if not is_array(values) or not values:
-        raise BadCallsError(f"{name}: {key} is a list of the accepted values, not {values!r:.80}")
+        raise BadCallsError(f"{name}: expected {key} as a list of the accepted values, got {values!r:.80}")
     shapes = [shape for value in values for shape in _shapes(name, value)]
     if len(shapes) > MAX_SHAPES:
         raise BadCallsError(f"{name}: {key} has more than {MAX_SHAPES} shapes")
@@ -93,25 +95,27 @@ def _shapes(name: str, value: Any) -> list[Any]:
     """Return every value that one of the leaderboard's stands for."""
     if is_object(value):
         parts = [_parts(name, key, choices) for key, choices in value.items()]
-        _bound(name, parts)
+        _check_shapes(name, parts)
         return [
-            {key: one for pair in chosen if pair is not None for key, one in [pair]}
+            {key: shape for pair in chosen if pair is not None for key, shape in [pair]}
             for chosen in product(*parts)
         ]
-    if is_array(value) and any(is_object(one) for one in value):
-        parts = [_shapes(name, one) for one in value]
-        _bound(name, parts)
+    if is_array(value) and any(is_object(item) for item in value):
+        parts = [_shapes(name, item) for item in value]
+        _check_shapes(name, parts)
         return [list(chosen) for chosen in product(*parts)]
     return [value]
 
 
 def _parts(name: str, key: str, choices: object) -> list[tuple[str, Any] | None]:
     listed: Any = choices if is_array(choices) else [choices]
-    found: list[tuple[str, Any] | None] = [(key, shape) for one in listed for shape in _shapes(name, one)]
-    return [*found, None] if is_array(choices) and _LEFT_OUT in listed else found
+    parts: list[tuple[str, Any] | None] = [
+        (key, shape) for choice in listed for shape in _shapes(name, choice)
+    ]
+    return [*parts, None] if is_array(choices) and _LEFT_OUT in listed else parts
 
 
-def _bound(name: str, parts: Sequence[Sequence[Any]]) -> None:
+def _check_shapes(name: str, parts: Sequence[Sequence[Any]]) -> None:
     count = 1
     for part in parts:
         count *= max(1, len(part))
@@ -125,7 +129,7 @@ MAX_REPORTED = 50
 
 Strictness: TypeAlias = Literal["exact", "lenient"]
 Extra: TypeAlias = Literal["refused", "allowed"]
-"""Whether calls beside the gold ones spoil the match."""
+"""Whether calls in addition to the gold ones spoil the match."""
 
 
 @reward(range=(0.0, 1.0))
@@ -156,7 +160,7 @@ def tool_call_match_reward(
         ordered: Whether the calls must come in the gold's order.
         tolerance: Greatest absolute difference of numbers: one for all, or by argument.
         pays: `fraction` pays the part of the gold calls that was made; where extra calls are refused, of the
-            gold or of the made ones, whichever are more.
+            gold or of the made ones, whichever are more numerous.
         **rest: `strictness`, `exact` or `lenient`: in texts neither case nor spaces nor the marks `,./-_*^`
             count, and both kinds of quotes are one; in a function's name a dot is an underscore.
 
@@ -175,14 +179,14 @@ def tool_call_match_reward(
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     if not gold and extra == "allowed":
         return RewardResult.without(RewardStatus.BAD_GOLD, "every episode matches a gold without calls")
-    made = read_calls(trajectory)
-    if len(made) > MAX_CALLS:
-        reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
-        return RewardResult(0.0, extras={"made": len(made)}, reason=reason)
+    calls = read_calls(trajectory)
+    if len(calls) > MAX_CALLS:
+        reason = f"{len(calls)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
+        return RewardResult(0.0, extras={"made": len(calls)}, reason=reason)
     try:
-        report = pair_calls(gold, read_made(made, change), rules, is_ordered=ordered)
+        report = pair_calls(gold, read_made(calls, change), rules, is_ordered=ordered)
     except TooManyArgumentsError as error:
-        return RewardResult(0.0, extras={"made": len(made)}, reason=str(error))
+        return RewardResult(0.0, extras={"made": len(calls)}, reason=str(error))
     return RewardResult(_paid(report, extra, pays), extras=_extras(report, rules))
 
 
@@ -206,24 +210,24 @@ def distinct_tool_use_reward(
     farmable.
 
     Raises:
-        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is no list.
+        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is not a list.
     """
     check_words(by=(by, Literal["call", "tool"]))
     if isinstance(wanted_calls, bool) or wanted_calls < 1:
-        raise RewardFieldError(f"wanted_calls is a number from 1, not {wanted_calls!r}")
+        raise RewardFieldError(f"expected wanted_calls of at least 1, got {wanted_calls!r}")
     if isinstance(counted_tools, str):
-        raise RewardFieldError(f"counted_tools is a list of names, not {counted_tools!r:.80}")
+        raise RewardFieldError(f"expected counted_tools as a list of names, got {counted_tools!r:.80}")
     calls = [call for call in read_calls(trajectory) if counted_tools is None or call.name in counted_tools]
-    kept = _useful(calls)
-    useful = len({call.name for call in kept}) if by == "tool" else len(kept)
+    useful_calls = _find_useful(calls)
+    useful = len({call.name for call in useful_calls}) if by == "tool" else len(useful_calls)
     return RewardResult(min(1.0, useful / wanted_calls), extras={"useful": useful, "made": len(calls)})
 
 
 def _tolerance(value: Mapping[str, float] | float) -> Mapping[str, float] | float:
-    given = list(value.values()) if isinstance(value, Mapping) else [value]
-    for one in given:
-        if not 0 <= one < float("inf"):
-            raise RewardFieldError(f"a tolerance is a finite number from 0, not {one!r}")
+    limits = list(value.values()) if isinstance(value, Mapping) else [value]
+    for limit in limits:
+        if not 0 <= limit < float("inf"):
+            raise RewardFieldError(f"expected a finite tolerance of at least 0, got {limit!r}")
     return value
 
 
@@ -231,7 +235,7 @@ def _paid(report: CallReport, extra: Extra, pays: Pays) -> float:
     allowed = extra == "allowed"
     if pays == "all":
         return float(not report.missing and (allowed or not report.extra))
-    among = len(report.gold) if allowed else max(len(report.gold), len(report.made))
+    among = len(report.gold) if allowed else max(len(report.gold), len(report.calls))
     return len(report.pairs) / among if among else 1.0
 
 
@@ -239,40 +243,42 @@ def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
     return {
         "matched": len(report.pairs),
         "wanted": len(report.gold),
-        "made": len(report.made),
-        "missing": [one.name for one in report.missing][:MAX_REPORTED],
-        "extra": [one.call.name for one in report.extra][:MAX_REPORTED],
-        "wrong_arguments": _wrong(report, rules),
+        "made": len(report.calls),
+        "missing": [expected.name for expected in report.missing][:MAX_REPORTED],
+        "extra": [call.call.name for call in report.extra][:MAX_REPORTED],
+        "wrong_arguments": _find_wrong_arguments(report, rules),
     }
 
 
-def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
+def _find_wrong_arguments(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
     """Names, for each missing call, the wrong arguments of the nearest extra call of its name."""
-    found: list[dict[str, Any]] = []
+    wrong: list[dict[str, Any]] = []
     for gold in report.missing[:MAX_REPORTED]:
-        near = [one for one in report.extra if one.call.name == gold.name and one.call.arguments is not None]
+        near = [
+            call for call in report.extra if call.call.name == gold.name and call.call.arguments is not None
+        ]
         if near:
-            lists = (rules.wrong_arguments(gold, one) for one in near)
-            found.append({"name": gold.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
-    return found
+            lists = (rules.wrong_arguments(gold, call) for call in near)
+            wrong.append({"name": gold.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
+    return wrong
 
 
-def _useful(calls: Sequence[ToolCall]) -> list[ToolCall]:
+def _find_useful(calls: Sequence[ToolCall]) -> list[ToolCall]:
     seen: set[str] = set()
-    kept: list[ToolCall] = []
+    useful: list[ToolCall] = []
     for call in calls:
         result = " ".join((call.result or "").split())
         if call.failed or not result or call.arguments is None:
             continue
         try:
-            asked = canonical_text([call.name, dict(call.arguments)])
+            request = canonical_text([call.name, dict(call.arguments)])
         except NotJSONError:
             continue
-        marks = {f"asked {_hash(asked)}", f"got {_hash(result)}"}
+        marks = {f"asked {_hash(request)}", f"got {_hash(result)}"}
         if not marks & seen:
-            kept.append(call)
+            useful.append(call)
         seen |= marks
-    return kept
+    return useful
 
 
 def _hash(text: str) -> str:

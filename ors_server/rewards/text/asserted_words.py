@@ -90,19 +90,19 @@ def asserted_words(text: str, sought: Collection[str], form: TextForm = PLAIN_FO
     return {str(reading.mention.name) for reading in asserted(readings)}
 
 
-def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: TextForm) -> tuple[bool, bool]:
-    """Return whether a response asserts a gold in the end, and whether it lists one beside another choice."""
-    sought = {*golds, *others}
+def picks_gold(text: str, golds: Sequence[str], wrong: Collection[str], form: TextForm) -> tuple[bool, bool]:
+    """Return whether a response asserts a gold in the end, and whether it lists one with another choice."""
+    sought = {*golds, *wrong}
     if len(text) * len(sought) > MAX_SEARCH:
         raise UnparsedAnswerError(
             f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
         )
-    if _is_yes_or_no(golds):
+    if all(gold in _YES_NO for gold in golds):
         text = _without_echo(text)
     written, searched = _forms(text, form)
     listed = _mentions(searched, sought)
     mentions = [replace(mention, name=GOLD) if mention.name in golds else mention for mention in listed]
-    if not others:
+    if not wrong:
         mentions += _without_appositions(written, mentions, _candidates(written, golds))
     mentions = [mention for mention in mentions if not _is_part_of_name(written, mention, mentions)]
     readings = _read(written, mentions, sought)
@@ -113,13 +113,9 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
         if final is None or reading.is_named is final.is_named
     }
     open_names = names | {r.mention.name for r in readings if r.statement.polarity is Polarity.HEDGED}
-    is_list = bool(others) and len(names) > max(1, len(others) // 2)
+    is_list = bool(wrong) and len(names) > max(1, len(wrong) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
     return is_gold, not is_gold and GOLD in open_names and len(open_names) > 1
-
-
-def _is_yes_or_no(golds: Sequence[str]) -> bool:
-    return all(gold in _YES_NO for gold in golds)
 
 
 def _without_echo(text: str) -> str:
@@ -188,7 +184,7 @@ def _forms(text: str, form: TextForm) -> tuple[str, str]:
 
 
 def _mentions(text: str, sought: Collection[str]) -> list[Mention]:
-    places = sorted(word_places(text, sought), key=lambda place: (place[0], -len(place[1])))
+    places = sorted(word_places(text, sought), key=lambda span: (span[0], -len(span[1])))
     return [
         Mention(start, start + len(phrase), phrase)
         for start, phrase in places
@@ -212,39 +208,39 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
         pattern = _YES_OR_NO
     elif all(any(char.isdigit() for char in gold) for gold in golds):
         pattern = _NUMBER
-    for index, found in enumerate(pattern.finditer(text)):
+    for index, match in enumerate(pattern.finditer(text)):
         if index >= MAX_CANDIDATES:
             return
-        start = _name_start(text, found) if pattern is _PROPER else found.start()
-        name = text[start : found.end()].casefold()
+        start = _name_start(text, match) if pattern is _PROPER else match.start()
+        name = text[start : match.end()].casefold()
         if not name or any(gold in name or name in gold for gold in golds):
             continue
         if pattern is not _YES_OR_NO or not _DETERMINER.match(text, start):
-            yield Mention(start, found.end(), name)
+            yield Mention(start, match.end(), name)
 
 
-def _name_start(text: str, found: re.Match[str]) -> int:
-    """Return where a name begins, without the first word of its sentence; its end if it is no answer."""
-    following = _FOLLOWING.match(text, found.end())
+def _name_start(text: str, match: re.Match[str]) -> int:
+    """Return where a name begins, without the first word of its sentence; its end if it is not an answer."""
+    following = _FOLLOWING.match(text, match.end())
     said = following
     while said is not None and said[1] in _MODALS:
         said = _FOLLOWING.match(text, said.end())
     is_person = said is not None and bool(_classes(said[1]) & _PEOPLE)  # that says something
-    words = found[0].split(" ")
+    words = match[0].split(" ")
     if is_person or all(word.casefold() in _foreign_words() for word in words):  # "Die Antwort ist Riga"
-        return found.end()
-    if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
-        return found.start()
+        return match.end()
+    if _SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None:
+        return match.start()
     is_heading = (
-        text.startswith((":", "**:", ":**"), found.end()) or _HEADING.match(text, found.end()) is not None
+        text.startswith((":", "**:", ":**"), match.end()) or _HEADING.match(text, match.end()) is not None
     )
     second = words[1] if len(words) > 1 else following[1] if following is not None else ""
     if _opens_phrase(words[0].casefold(), second.casefold()):
-        return found.end() - len(words[-1]) if len(words) > 1 else found.end()  # "Instead of Kyoto"
+        return match.end() - len(words[-1]) if len(words) > 1 else match.end()  # "Instead of Kyoto"
     if len(words) == 1 and (is_heading or words[0].endswith("ly")):
-        return found.end()  # "City: Riga", "Clearly, Riga"
+        return match.end()  # "City: Riga", "Clearly, Riga"
     if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
-        return found.start() + len(words[0]) + 1 if len(words) > 1 else found.end()
+        return match.start() + len(words[0]) + 1 if len(words) > 1 else match.end()
     is_common = (
         len(words) == 1
         and following is not None
@@ -252,7 +248,7 @@ def _name_start(text: str, found: re.Match[str]) -> int:
         and following[1] not in _JOINING
         and not _classes(following[1])
     )
-    return found.end() if is_common else found.start()
+    return match.end() if is_common else match.start()
 
 
 def _classes(word: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The 25 checks of IFEval, on its own data: ids of instructions and their arguments. Pure.
 
 Source: Zhou et al. 2023 (arXiv 2311.07911), with the behaviour of lm-eval 0.4.13's copy of the checks;
-written anew, so that every check is linear in the response. Where the original draws an argument at random,
+rewritten, so that every check is linear in the response. Where the original draws an argument at random,
 because it is missing, the data is refused here.
 
 Sentences and words of English as NLTK's Punkt model and its word tokenizer split them. Pure.
@@ -51,8 +51,8 @@ def count_sentences(text: str) -> int:
     """Count the sentences of a text that is not blank."""
     words = list(re.finditer(r"\S+", text))
     count = last = 0
-    for place, word in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else None
+    for index, word in enumerate(words):
+        following = words[index + 1] if index + 1 < len(words) else None
         end = _possible_end(word[0], has_next=following is not None)
         if end is None:
             continue
@@ -81,10 +81,10 @@ def _possible_end(word: str, *, has_next: bool) -> int | None:
     """Return the last place in a word at which a sentence may end: before a sign, or before white space."""
     if has_next and word[-1] in ".?!":
         return len(word) - 1
-    found = None
-    for found in _INSIDE.finditer(word):  # noqa: B007  (the last one counts)
+    end = None
+    for end in _INSIDE.finditer(word):  # noqa: B007  (the last one counts)
         pass
-    return None if found is None else found.start()
+    return None if end is None else end.start()
 
 
 def _ends(word: str, following: str | None) -> bool:
@@ -99,7 +99,7 @@ def _ends(word: str, following: str | None) -> bool:
 
 
 def _is_end(token: str) -> bool:
-    """Whether a token ends a sentence, whatever follows."""
+    """Whether a token ends a sentence regardless of what follows."""
     if token in {"?", "!"}:
         return True
     return token.endswith(".") and not token.endswith("..") and not _is_abbreviation(token)
@@ -156,18 +156,18 @@ def read_check(name: object, arguments: object) -> Check:
     if make is None:
         raise BadInstructionError(f"IFEval has no instruction {name!r:.80}")
     if not isinstance(arguments, Mapping):
-        raise BadInstructionError(f"the arguments of {name} are an object, not {arguments!r:.80}")
+        raise BadInstructionError(f"expected the arguments of {name} as an object, got {arguments!r:.80}")
     named = cast("Mapping[object, Any]", arguments)
-    given: dict[str, Any] = {str(key): value for key, value in named.items() if value}
-    return make_check(make, str(name), given, "arguments")
+    options: dict[str, Any] = {str(key): value for key, value in named.items() if value}
+    return make_check(make, str(name), options, "arguments")
 
 
-def make_check(make: Callable[..., Check], name: str, given: Mapping[str, Any], what: str) -> Check:
+def make_check(make: Callable[..., Check], name: str, options: Mapping[str, Any], what: str) -> Check:
     """Make a check of an instruction's arguments; `what` is their name in messages."""
     try:
-        return make(**given)
+        return make(**options)
     except TypeError:
-        raise BadInstructionError(f"{name} does not take the {what} {sorted(given)!r:.200}") from None
+        raise BadInstructionError(f"{name} does not take the {what} {sorted(options)!r:.200}") from None
     except BadInstructionError as error:
         raise BadInstructionError(f"{name}: {error}") from None
 
@@ -181,33 +181,37 @@ def loose_variants(response: str) -> list[str]:
     """Return the texts of the loose rule: without the first line, the last, both, and without asterisks."""
     lines = response.split("\n")
     parts = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
-    return list(dict.fromkeys(one for text in (response, *parts) for one in (text, text.replace("*", ""))))
+    return list(
+        dict.fromkeys(variant for text in (response, *parts) for variant in (text, text.replace("*", "")))
+    )
 
 
 def require_number(value: object, expected: str = "expected a number of at least 0") -> int:
     """Return a number of at least 0; the error begins with what was expected."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadInstructionError(f"{expected}, not {value!r:.80}")
+        raise BadInstructionError(f"{expected}, got {value!r:.80}")
     return value
 
 
 def require_text(value: object, expected: str = "expected text that is not blank") -> str:
     """Return a text that is not blank; the error begins with what was expected."""
     if not isinstance(value, str) or not value.strip():
-        raise BadInstructionError(f"{expected}, not {value!r:.80}")
+        raise BadInstructionError(f"{expected}, got {value!r:.80}")
     return value
 
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list | tuple) or not value:
-        raise BadInstructionError(f"expected a list of texts, not {value!r:.80}")
-    return [require_text(one) for one in cast("Sequence[object]", value)]
+        raise BadInstructionError(f"expected a list of texts, got {value!r:.80}")
+    return [require_text(entry) for entry in cast("Sequence[object]", value)]
 
 
 def _fits(relation: object, number: object) -> Callable[[int], bool]:
     bound = require_number(number)
     if relation not in _RELATIONS:
-        raise BadInstructionError(f"a relation is one of {', '.join(_RELATIONS)}, not {relation!r:.80}")
+        raise BadInstructionError(
+            f"expected a relation as one of {', '.join(_RELATIONS)}, got {relation!r:.80}"
+        )
     return (lambda count: count < bound) if relation == "less than" else (lambda count: count >= bound)
 
 
@@ -222,8 +226,8 @@ def _pattern(text: str, form: str = "{}", *, ignores_case: bool = True) -> re.Pa
 
 
 def _existence(*, keywords: object) -> Check:
-    expected = [_pattern(one) for one in _texts(keywords)]
-    return lambda text: all(one.search(text) for one in expected)
+    expected = [_pattern(keyword) for keyword in _texts(keywords)]
+    return lambda text: all(pattern.search(text) for pattern in expected)
 
 
 def _frequency(*, keyword: object, frequency: object, relation: object) -> Check:
@@ -232,14 +236,14 @@ def _frequency(*, keyword: object, frequency: object, relation: object) -> Check
 
 
 def _forbidden(*, forbidden_words: object) -> Check:
-    forbidden = [_pattern(one, r"\b{}\b") for one in _texts(forbidden_words)]
-    return lambda text: not any(one.search(text) for one in forbidden)
+    forbidden = [_pattern(word, r"\b{}\b") for word in _texts(forbidden_words)]
+    return lambda text: not any(pattern.search(text) for pattern in forbidden)
 
 
 def _letters(*, letter: object, let_frequency: object, let_relation: object) -> Check:
     expected = require_text(letter).strip().lower()
     if len(expected) != 1 or not "a" <= expected <= "z":
-        raise BadInstructionError(f"expected a letter from a to z, not {letter!r:.80}")
+        raise BadInstructionError(f"expected a letter from a to z, got {letter!r:.80}")
     fits = _fits(let_relation, let_frequency)
     return lambda text: fits(text.lower().count(expected))
 
@@ -274,18 +278,18 @@ def _words(*, num_words: object, relation: object) -> Check:
 
 
 def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: object) -> Check:
-    count, place, expected = (
+    count, number, expected = (
         require_number(num_paragraphs),
         require_number(nth_paragraph),
         require_text(first_word).lower(),
     )
-    if not 0 < place <= count:
-        raise BadInstructionError(f"paragraph {place} of {count} does not exist")
+    if not 0 < number <= count:
+        raise BadInstructionError(f"paragraph {number} of {count} does not exist")
 
     def check(text: str) -> bool:
         parts = text.split("\n\n")
         filled = sum(1 for part in parts if part.strip())
-        part = parts[place - 1].split(maxsplit=1) if place <= filled else []
+        part = parts[number - 1].split(maxsplit=1) if number <= filled else []
         if not part:
             return False
         word = _STOPS.split(part[0].lstrip("'").lstrip('"'), maxsplit=1)[0].lower()
@@ -311,8 +315,8 @@ def _placeholders(*, num_placeholders: object) -> Check:
 
 def _postscript(*, postscript_marker: object) -> Check:
     marker = require_text(postscript_marker).strip()
-    known = _POSTSCRIPTS.get(marker)
-    expected = re.compile(known) if known is not None else _pattern(marker.lower(), ignores_case=False)
+    pattern = _POSTSCRIPTS.get(marker)
+    expected = re.compile(pattern) if pattern is not None else _pattern(marker.lower(), ignores_case=False)
     return lambda text: expected.search(text.lower()) is not None
 
 
@@ -344,9 +348,9 @@ def _highlights(*, num_highlights: object) -> Check:
     least = require_number(num_highlights)
 
     def check(text: str) -> bool:
-        count = sum(1 for found in _HIGHLIGHT.finditer(text) if found[0].strip("*").strip())
-        strong = (found[0].removeprefix("**").removesuffix("**") for found in _STRONG.finditer(text))
-        return count + sum(1 for found in strong if found.strip()) >= least
+        count = sum(1 for highlight in _HIGHLIGHT.finditer(text) if highlight[0].strip("*").strip())
+        strong = (span[0].removeprefix("**").removesuffix("**") for span in _STRONG.finditer(text))
+        return count + sum(1 for content in strong if content.strip()) >= least
 
     return check
 

@@ -89,34 +89,36 @@ def _read(instructions: object) -> list[Check]:
         raise BadInstructionError("instructions are a list of objects")
     listed = cast("Sequence[object]", instructions)
     if not 1 <= len(listed) <= MAX_INSTRUCTIONS:
-        raise BadInstructionError(f"instructions are 1 to {MAX_INSTRUCTIONS}, not {len(listed)}")
-    return [_read_one(one) for one in listed]
+        raise BadInstructionError(f"expected 1 to {MAX_INSTRUCTIONS} instructions, got {len(listed)}")
+    return [_read_one(instruction) for instruction in listed]
 
 
 def _read_ids(ids: object, arguments: object) -> list[Check]:
     names = list(cast("Sequence[object]", ids)) if is_array(ids) else []
-    given = list(cast("Sequence[object]", arguments)) if is_array(arguments) else []
-    if len(names) != len(given) or not 1 <= len(names) <= MAX_INSTRUCTIONS:
+    options = list(cast("Sequence[object]", arguments)) if is_array(arguments) else []
+    if len(names) != len(options) or not 1 <= len(names) <= MAX_INSTRUCTIONS:
         raise BadInstructionError(
-            f"instruction_id_list and kwargs are lists of one length, 1 to {MAX_INSTRUCTIONS}"
+            f"expected instruction_id_list and kwargs as lists of the same length, 1 to {MAX_INSTRUCTIONS}"
         )
-    return [read_check(name, one or {}) for name, one in zip(names, given, strict=True)]
+    return [read_check(name, option or {}) for name, option in zip(names, options, strict=True)]
 
 
 def _read_one(value: object) -> Check:
     if not isinstance(value, Mapping):
-        raise BadInstructionError(f"an instruction is an object with kind, not {value!r:.80}")
-    given = dict(cast("Mapping[str, Any]", value))
-    kind: Any = given.pop("kind", None)
+        raise BadInstructionError(f"expected an instruction as an object with kind, got {value!r:.80}")
+    options = dict(cast("Mapping[str, Any]", value))
+    kind: Any = options.pop("kind", None)
     make = _KINDS.get(kind) if isinstance(kind, str) else None
     if make is None:
         raise BadInstructionError(f"unknown kind of instruction {kind!r:.80}; expected {', '.join(_KINDS)}")
-    return make_check(make, str(kind), given, "bounds")
+    return make_check(make, str(kind), options, "bounds")
 
 
 def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
-    low = None if at_least is None else require_number(at_least, "at_least is a number from 0")
-    high = None if at_most is None else require_number(at_most, "at_most is a number from 0")
+    low = (
+        None if at_least is None else require_number(at_least, "expected at_least as a number of at least 0")
+    )
+    high = None if at_most is None else require_number(at_most, "expected at_most as a number of at least 0")
     if low is None and high is None:
         raise BadInstructionError("expected at_least or at_most")
     if low is not None and high is not None and low > high:
@@ -127,17 +129,17 @@ def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
 
 
 def _text(value: object, name: str) -> str:
-    return require_text(value, f"{name} is a text that is not blank")
+    return require_text(value, f"expected {name} as a text that is not blank")
 
 
 def _words(value: object) -> list[str]:
     listed: list[Any] = list(cast("Sequence[Any]", value)) if is_array(value) else []
     if not listed:
-        raise BadInstructionError(f"words are a list of texts, not {value!r:.80}")
-    return [_text(one, "a word").strip() for one in listed]
+        raise BadInstructionError(f"expected words as a list of texts, got {value!r:.80}")
+    return [_text(word, "a word").strip() for word in listed]
 
 
-def _counting(count: Callable[[str], int]) -> Callable[..., Check]:
+def _make_counting_check(count: Callable[[str], int]) -> Callable[..., Check]:
     def make(*, at_least: object = None, at_most: object = None) -> Check:
         fits = _between(at_least, at_most)
         return lambda text: fits(count(text))
@@ -157,24 +159,24 @@ def _forbid(*, words: object) -> Check:
 
 
 def _times(word: str, text: str) -> int:
-    """Count a word, or words, without a letter or digit beside them; case does not count."""
+    """Count a word, or words, without an adjacent letter or digit; case does not count."""
     return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
 
 
 def _starts_with(*, text: object) -> Check:
     expected = _text(text, "text").strip()
-    return lambda given: given.strip().startswith(expected)
+    return lambda response: response.strip().startswith(expected)
 
 
 def _ends_with(*, text: object) -> Check:
     expected = _text(text, "text").strip()
-    return lambda given: given.strip().endswith(expected)
+    return lambda response: response.strip().endswith(expected)
 
 
 def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> Check:
     expected = _text(letter, "letter").casefold()
     if len(expected) != 1:
-        raise BadInstructionError(f"letter is one letter, not {letter!r:.80}")
+        raise BadInstructionError(f"expected letter as one letter, got {letter!r:.80}")
     fits = _between(at_least, at_most)
     return lambda text: fits(text.casefold().count(expected))
 
@@ -198,12 +200,14 @@ def _count_paragraphs(text: str) -> int:
 
 _KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
     {
-        "words": _counting(lambda text: len(_WORD.findall(text))),
-        "sentences": _counting(lambda text: sum(1 for part in _END.split(text) if _WORD.search(part))),
-        "paragraphs": _counting(_count_paragraphs),
-        "bullets": _counting(lambda text: len(_BULLET.findall(text))),
-        "highlights": _counting(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
-        "placeholders": _counting(lambda text: len(_PLACEHOLDER.findall(text))),
+        "words": _make_counting_check(lambda text: len(_WORD.findall(text))),
+        "sentences": _make_counting_check(
+            lambda text: sum(1 for part in _END.split(text) if _WORD.search(part))
+        ),
+        "paragraphs": _make_counting_check(_count_paragraphs),
+        "bullets": _make_counting_check(lambda text: len(_BULLET.findall(text))),
+        "highlights": _make_counting_check(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
+        "placeholders": _make_counting_check(lambda text: len(_PLACEHOLDER.findall(text))),
         "include": _include,
         "forbid": _forbid,
         "starts_with": _starts_with,

@@ -38,7 +38,7 @@ def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache
     `max_completion_len` is the greatest length, at least 1, and `soft_punish_cache` the last stretch.
 
     Raises:
-        RewardFieldError: If the length is no count.
+        RewardFieldError: If the length is not a count.
         RewardDefinitionError: If the greatest length or the stretch is illegal.
     """
     count = _count(length, "length")
@@ -46,8 +46,8 @@ def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache
         1 <= max_completion_len >= soft_punish_cache
     ):
         raise RewardDefinitionError(
-            "a greatest length is at least 1, and a stretch at most that, "
-            f"not {max_completion_len!r} and {soft_punish_cache!r}"
+            "expected a greatest length of at least 1, and a stretch of at most that, "
+            f"got {max_completion_len!r} and {soft_punish_cache!r}"
         )
     free = max_completion_len - soft_punish_cache
     if count <= free:
@@ -80,11 +80,11 @@ def cosine_length_reward(
             greatest length; for wrong answers `min_value_wrong` (-1.0) and `max_value_wrong` (-0.5).
 
     Raises:
-        RewardFieldError: If the length is no count, or nothing tells whether the answer is right.
+        RewardFieldError: If the length is not a count, or nothing tells whether the answer is right.
         RewardDefinitionError: If the greatest length or a bound is illegal.
     """
     if not _is_count(max_len) or max_len < 1:
-        raise RewardDefinitionError(f"a greatest length is at least 1, not {max_len!r}")
+        raise RewardDefinitionError(f"expected a greatest length of at least 1, got {max_len!r}")
     count = _count(length, "length")
     right, wrong = _bounds(rest)
     if is_correct is None:
@@ -92,7 +92,7 @@ def cosine_length_reward(
         gold = rest.get("solution") if answer is None else answer
         if gold is None or response is None:
             raise RewardFieldError("cosine_length_reward needs is_correct, or final_response and answer")
-        graded = _graded(response, gold)
+        graded = _grade_math_answer(response, gold)
         if graded.status is RewardStatus.UNPARSED_ANSWER:
             return replace(graded, reward=min(wrong))
         if graded.reward is None:
@@ -130,8 +130,8 @@ def repetition_penalty_reward(
     """
     if not _is_count(ngram_size) or not 1 <= ngram_size <= MAX_NGRAM or not -1.0 <= max_penalty <= 0.0:
         raise RewardDefinitionError(
-            f"an n-gram has 1 to {MAX_NGRAM} tokens, a penalty is in [-1, 0], "
-            f"not {ngram_size!r} and {max_penalty!r}"
+            f"expected n-grams of 1 to {MAX_NGRAM} tokens and a penalty in [-1, 0], "
+            f"got {ngram_size!r} and {max_penalty!r}"
         )
     if ids is None and final_response is None:
         raise RewardFieldError("repetition_penalty_reward needs ids or final_response")
@@ -155,7 +155,7 @@ def token_cost_reward(length: int, cost_per_token: float = 0.0001, most: float =
     Source: this library.
 
     Raises:
-        RewardFieldError: If the length is no count.
+        RewardFieldError: If the length is not a count.
         RewardDefinitionError: If a cost is illegal.
     """
     return -min(_cost(most, 1.0), _count(length, "length") * _cost(cost_per_token))
@@ -179,7 +179,7 @@ def latency_cost_reward(trajectory: Trajectory, cost_per_second: float = 0.01, m
     if not math.isfinite(seconds) or any(step.latency_ms < 0 for step in trajectory.steps):
         raise RewardFieldError(
             "expected latency_ms of every step as a finite number of milliseconds, at least 0; a transcript "
-            "without the duration of its calls has none"
+            "without the duration of its calls has no latency"
         )
     return -min(_cost(most, 1.0), seconds * _cost(cost_per_second))
 
@@ -216,17 +216,19 @@ def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) ->
     """
     counts = [_count(length, "length") for length in lengths]
     if len(counts) != len(are_correct):
-        raise RewardFieldError(f"expected one verdict per length, not {len(are_correct)} for {len(counts)}")
+        raise RewardFieldError(f"expected one verdict per length, got {len(are_correct)} for {len(counts)}")
     if not counts or (shortest := min(counts)) == (longest := max(counts)):
         return [0.0 for _ in counts]
     values = [0.5 - (count - shortest) / (longest - shortest) for count in counts]
     return [value if right else min(0.0, value) for value, right in zip(values, are_correct, strict=True)]
 
 
-def _graded(response: object, gold: object) -> RewardResult:
+def _grade_math_answer(response: object, gold: object) -> RewardResult:
     """Grade a mathematical answer: 1 if it is right, else 0; or no number, with the reason."""
     if not isinstance(gold, str):
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text, not {shown(gold)}")
+        return RewardResult.without(
+            RewardStatus.BAD_GOLD, f"expected a gold answer as a text, got {shown(gold)}"
+        )
     verdict = grade_math(read_response(response), gold)
     if verdict.status == "bad_gold":
         return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason)
@@ -239,28 +241,28 @@ def _graded(response: object, gold: object) -> RewardResult:
 def _bounds(rest: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the rewards of a right and of a wrong answer, each at length 0 and at the greatest length."""
     names = ("max_value_correct", "min_value_correct", "min_value_wrong", "max_value_wrong")
-    given = [rest.get(name, default) for name, default in zip(names, (*RIGHT, *WRONG), strict=True)]
-    for name, bound in zip(names, given, strict=True):
+    bounds = [rest.get(name, default) for name, default in zip(names, (*RIGHT, *WRONG), strict=True)]
+    for name, bound in zip(names, bounds, strict=True):
         is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
         if not is_number or not -1.0 <= bound <= 1.0:
-            raise RewardDefinitionError(f"{name} is a number in [-1, 1], not {bound!r:.80}")
-    return (given[0], given[1]), (given[2], given[3])
+            raise RewardDefinitionError(f"expected {name} in [-1, 1], got {bound!r:.80}")
+    return (bounds[0], bounds[1]), (bounds[2], bounds[3])
 
 
 def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:
-    known = rollout.metadata.get("is_correct")
-    if isinstance(known, bool):
-        return RewardResult(float(known))
+    is_correct = rollout.metadata.get("is_correct")
+    if isinstance(is_correct, bool):
+        return RewardResult(float(is_correct))
     if answer is None:
         raise RewardFieldError("length_group_reward needs is_correct with every rollout, or answer")
-    return _graded(rollout.final_response, answer)
+    return _grade_math_answer(rollout.final_response, answer)
 
 
 def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
-    known = [rollout.metadata.get("length") for rollout in rollouts]
-    if all(length is None for length in known):
-        return [len(one.final_response.split()) for one in rollouts]
-    return [_count(length, "length of every rollout") for length in known]
+    lengths = [rollout.metadata.get("length") for rollout in rollouts]
+    if all(length is None for length in lengths):
+        return [len(rollout.final_response.split()) for rollout in rollouts]
+    return [_count(length, "length of every rollout") for length in lengths]
 
 
 def _is_count(value: object) -> bool:
@@ -269,11 +271,13 @@ def _is_count(value: object) -> bool:
 
 def _count(value: Any, name: str) -> int:
     if not _is_count(value):
-        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0, not {shown(value)}")
+        raise RewardFieldError(
+            f"{name}: expected a count of tokens, an integer of at least 0, got {shown(value)}"
+        )
     return int(value)
 
 
-def _cost(value: float, most: float = math.inf) -> float:
-    if not (math.isfinite(value) and 0 <= value <= most):
-        raise RewardDefinitionError(f"a cost is a finite number of at least 0, not {value!r}")
+def _cost(value: float, high: float = math.inf) -> float:
+    if not (math.isfinite(value) and 0 <= value <= high):
+        raise RewardDefinitionError(f"expected a finite cost of at least 0, got {value!r}")
     return value

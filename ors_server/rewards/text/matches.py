@@ -14,6 +14,7 @@ from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTimeoutError
 from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text.asserted_words import asserted_words, picks_gold
@@ -101,17 +102,17 @@ def word_match_reward(
     rejection of lists.
 
     Args:
-        choices: The task's candidates; one that is not a gold earns nothing, and `is_listing` is 1 beside a
-            gold.
+        choices: The task's candidates; one that is not a gold earns nothing, and `is_listing` is 1 if it is
+            stated with a gold.
         max_ratio: Words of the response per word of the longest gold; a longer response earns nothing.
     """
     form = TextForm(casefold=casefold)
     golds = normalise_golds(read_golds(answer), form)
-    others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - set(golds)
+    wrong = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - set(golds)
     response = read_response(final_response, MAX_RESPONSE)
     if len(normalise_text(response, form).split()) > max_ratio * max(len(gold.split()) for gold in golds):
         return RewardResult(0.0, extras={"is_listing": 0.0})
-    is_gold, is_listing = picks_gold(response, golds, others, form)
+    is_gold, is_listing = picks_gold(response, golds, wrong, form)
     return RewardResult(float(is_gold), extras={"is_listing": float(is_listing)})
 
 
@@ -135,13 +136,14 @@ def all_of_match_reward(
     """
     form = TextForm(casefold=casefold)
     golds = set(normalise_golds(read_golds(answer), form))
-    others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - golds
-    found = asserted_words(read_response(final_response, MAX_RESPONSE), {*golds, *others}, form)
-    share = len(found & golds) / len(golds)
+    wrong = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - golds
+    stated = asserted_words(read_response(final_response, MAX_RESPONSE), {*golds, *wrong}, form)
+    share = len(stated & golds) / len(golds)
     paid = share if partial else float(share == 1.0)
-    return RewardResult(0.0 if found & others else paid, extras={"found": share})
+    return RewardResult(0.0 if stated & wrong else paid, extras={"found": share})
 
 
+@needs_package("regex")
 @text_reward
 def regex_match_reward(
     final_response: str,
@@ -166,10 +168,10 @@ def regex_match_reward(
     """
     if mode not in {"search", "fullmatch"} or not time_limit > 0:
         raise RewardDefinitionError(
-            f"a mode is search or fullmatch, a time limit above 0, not {mode!r} and {time_limit!r}"
+            f"expected the mode search or fullmatch and a time limit above 0, got {mode!r} and {time_limit!r}"
         )
     response = read_response(final_response, MAX_RESPONSE)
-    compiled = _compiled(pattern, ignore_case=ignore_case)
+    compiled = _compile_pattern(pattern, ignore_case=ignore_case)
     if _is_found(compiled, "", mode, time_limit, BadGoldError):
         raise BadGoldError("the pattern matches the empty text, so that an empty answer would be right")
     return float(_is_found(compiled, response, mode, time_limit, UnparsedAnswerError))
@@ -190,7 +192,7 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
     """
     rewards = {"exact": exact_match_reward, "word": word_match_reward, "numeric": numeric_match_reward}
     if match not in rewards:
-        raise RewardDefinitionError(f"a match is exact, word or numeric, not {match!r}")
+        raise RewardDefinitionError(f"expected the match exact, word or numeric, got {match!r}")
     return rewards[match].function(final_response, answer, answer_from="raw")  # it is the answer already
 
 
@@ -201,10 +203,10 @@ def _is_found(compiled: Any, text: str, mode: RegexMode, time_limit: float, blam
         raise blames(str(error)) from error
 
 
-def _compiled(pattern: object, *, ignore_case: bool) -> Any:
+def _compile_pattern(pattern: object, *, ignore_case: bool) -> Any:
     regex = load_package("regex")
     if not isinstance(pattern, str) or not pattern or len(pattern) > MAX_PATTERN:
-        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters, not {shown(pattern)}")
+        raise BadGoldError(f"expected a pattern of 1 to {MAX_PATTERN} characters, got {shown(pattern)}")
     try:
         return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, OverflowError, RecursionError) as error:

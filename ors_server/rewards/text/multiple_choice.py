@@ -47,7 +47,7 @@ def multiple_choice_reward(
 
     Reads: the text (`answer_from`): reasoning is cut. The last asserted statement that names an answer wins:
     a box, an `<answer>` element, "Answer: B", "the correct option is B", "I choose B", "B is correct"; where
-    there is none of these, the last choice that a sentence asserts ("B fits better than C"). Statements side
+    these are missing, the last choice that a sentence asserts ("B fits better than C"). Statements side
     by side that differ, a list, a denied choice ("C is not correct"), a question, what others choose and the
     article ("A rectangle") pick none.
 
@@ -63,7 +63,7 @@ def multiple_choice_reward(
         RewardDefinitionError: If the mode is another one.
     """
     if mode not in _MODES:
-        raise RewardDefinitionError(f"a mode is one of {', '.join(sorted(_MODES))}, not {mode!r}")
+        raise RewardDefinitionError(f"expected a mode of {', '.join(sorted(_MODES))}, got {mode!r}")
     labelled = read_choices(choices)
     gold = _gold_label(answer, labelled)
     picked = _PICKS[mode](read_response(final_response, MAX_RESPONSE), labelled)
@@ -76,22 +76,22 @@ def read_choices(choices: object) -> Choices:
     """Read 2 to 26 different choices as label in upper case to normalised text."""
     given_choices = shown(choices)
     if isinstance(choices, Mapping):
-        given = {
+        texts_by_label = {
             str(key).strip().upper(): text for key, text in cast("Mapping[object, Any]", choices).items()
         }
     elif isinstance(choices, list | tuple):
         texts = cast("Sequence[Any]", choices)
-        given = {chr(ord("A") + index): text for index, text in enumerate(texts[: MAX_CHOICES + 1])}
+        texts_by_label = {chr(ord("A") + index): text for index, text in enumerate(texts[: MAX_CHOICES + 1])}
     else:
-        given = {}
-    if not 1 < len(given) <= MAX_CHOICES or not all(
-        isinstance(text, str) and len(text) <= MAX_GOLD for text in given.values()
+        texts_by_label = {}
+    if not 1 < len(texts_by_label) <= MAX_CHOICES or not all(
+        isinstance(text, str) and len(text) <= MAX_GOLD for text in texts_by_label.values()
     ):
-        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts, not {given_choices}")
-    forms = normalise_golds(list(given.values()))
+        raise BadGoldError(f"expected 2 to {MAX_CHOICES} texts as choices, got {given_choices}")
+    forms = normalise_golds(list(texts_by_label.values()))
     if len(set(forms)) < len(forms):
         raise BadGoldError("two choices are the same")
-    return dict(zip(given, forms, strict=True))
+    return dict(zip(texts_by_label, forms, strict=True))
 
 
 _PICKS: Final[Mapping[ChoiceMode, Callable[[str, Choices], str | None]]] = {
@@ -105,16 +105,16 @@ _PICKS: Final[Mapping[ChoiceMode, Callable[[str, Choices], str | None]]] = {
 def _gold_label(answer: object, choices: Choices) -> str:
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(choices):
         return list(choices)[answer]
-    found: set[str] = set()
+    labels: set[str] = set()
     if isinstance(answer, str) and len(answer) <= MAX_GOLD:
         text = answer.strip()
-        found = {label for label in choices if label == text.strip("().").upper()}
-        found |= {label for label, choice in choices.items() if choice == _form_of_gold(text)}
-    if len(found) != 1:
+        labels = {label for label in choices if label == text.strip("().").upper()}
+        labels |= {label for label, choice in choices.items() if choice == _form_of_gold(text)}
+    if len(labels) != 1:
         raise BadGoldError(
-            f"the answer is the label, the text or the index of one choice, not {shown(answer)}"
+            f"expected the answer as the label, the text or the index of one choice, got {shown(answer)}"
         )
-    return found.pop()
+    return labels.pop()
 
 
 def _form_of_gold(text: str) -> str:

@@ -68,25 +68,25 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
         return Numeral(
             (int(mixed[2]) + part.value) * (-1 if mixed[1] == "-" else 1), is_decimal=False, text=bare
         )
-    found = _NUMBER.fullmatch(bare) if len(bare) <= MAX_CHARACTERS else None
-    if found is None:
+    match = _NUMBER.fullmatch(bare) if len(bare) <= MAX_CHARACTERS else None
+    if match is None:
         return None
-    sign, upper, lower = found.groups()
+    sign, upper, lower = match.groups()
     value = _fraction(upper) * (-1 if sign == "-" else 1)
     if lower is not None:
         under = _fraction(lower)
         if not under:
             return None
         value /= under
-    return Numeral(value, re.search(r"[.eE]", found[0]) is not None, bare)
+    return Numeral(value, re.search(r"[.eE]", match[0]) is not None, bare)
 
 
 def last_number(text: str) -> str | None:
     """Return the last number in a text, as it is written there."""
-    found = None
-    for found in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one counts)
+    match = None
+    for match in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one counts)
         pass
-    return None if found is None else found[1] + found[2]
+    return None if match is None else match[1] + match[2]
 
 
 @text_reward
@@ -101,7 +101,7 @@ def numeric_match_reward(
     """Pays for the same number as a gold one: exactly, or within a tolerance where the gold is a decimal.
 
     Hazards: a comma before three digits is one of thousands, so "1,234" is not a decimal; a gold written as
-    an integer or a fraction is exact, whatever the tolerance ("10" is not 10.4, though "10.0" may be);
+    an integer or a fraction is exact under any tolerance ("10" is not 10.4, though "10.0" may be);
     `where="last"` takes the last number of a text, which may not be its answer. Other units are never
     converted, and `last` does not look at them. NaN and infinities are not answers.
 
@@ -116,12 +116,12 @@ def numeric_match_reward(
     units = [unit] if isinstance(unit, str) else list(unit)
     golds = _gold_numbers(answer, units)
     if where not in {"whole", "last"}:
-        raise RewardDefinitionError(f"where is whole or last, not {where!r}")
+        raise RewardDefinitionError(f"expected where to be whole or last, got {where!r}")
     text = read_response(final_response, MAX_RESPONSE if where == "last" else None)
-    given = read_number((last_number(text) or "") if where == "last" else text.strip(), units)
-    if given is None:
+    number = read_number((last_number(text) or "") if where == "last" else text.strip(), units)
+    if number is None:
         raise UnparsedAnswerError(f"the response {'is not a' if where == 'whole' else 'has no'} number")
-    return float(any(_is_near(given.value, gold, tolerances) for gold in golds))
+    return float(any(_is_near(number.value, gold, tolerances) for gold in golds))
 
 
 @text_reward
@@ -130,7 +130,7 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
 
     Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
     for a right number in another form ("#### 72.0", "#### $72"), so tell the model the form. Both take the
-    number whatever the text states of it ("not #### 72").
+    number even if the text denies it ("not #### 72").
 
     Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`. `strict` is verl's
     `compute_score` with its method "strict": digits, points and commas behind "#### " in the last 300
@@ -141,29 +141,29 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
         RewardDefinitionError: If the mode is another one.
     """
     if mode not in {"strict", "flexible"}:
-        raise RewardDefinitionError(f"a mode is strict or flexible, not {mode!r}")
+        raise RewardDefinitionError(f"expected the mode strict or flexible, got {mode!r}")
     gold = _gsm8k_gold(answer)
     if mode == "strict":
         return float(_strict_answer(final_response) == gold.text.replace(",", ""))  # as verl's data has it
     text = last_number(read_response(final_response, MAX_RESPONSE))
-    given = None if text is None else read_number(text, _GSM8K_UNITS)
-    if given is None:
+    number = None if text is None else read_number(text, _GSM8K_UNITS)
+    if number is None:
         raise UnparsedAnswerError("the response has no number")
-    return float(given.value == gold.value)
+    return float(number.value == gold.value)
 
 
 def _strict_answer(response: object) -> str:
     """Read the answer as verl's method "strict" does."""
-    found = _STRICT.findall(read_response(response)[-CLIPPED:])
-    if not found:
+    numbers = _STRICT.findall(read_response(response)[-CLIPPED:])
+    if not numbers:
         raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
-    return str(found[-1]).replace(",", "")
+    return str(numbers[-1]).replace(",", "")
 
 
 def _gsm8k_gold(answer: object) -> Numeral:
     if isinstance(answer, str):
-        found = _HASHES.findall(answer)
-        answer = str(found[-1]) if found else answer
+        finals = _HASHES.findall(answer)
+        answer = str(finals[-1]) if finals else answer
     return _gold_numbers(answer, _GSM8K_UNITS)[0]
 
 
@@ -172,7 +172,7 @@ def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:
         list(cast("Sequence[object]", answer)) if isinstance(answer, list | tuple) else [answer]
     )
     if not golds or len(golds) > MAX_GOLDS:
-        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers, not {len(golds)}")
+        raise BadGoldError(f"expected 1 to {MAX_GOLDS} gold answers, got {len(golds)}")
     return [_gold_number(gold, units) for gold in golds]
 
 
@@ -181,7 +181,7 @@ def _gold_number(gold: object, units: Sequence[str]) -> Numeral:
     is_number = isinstance(gold, int | float) and not isinstance(gold, bool)
     read = read_number(_spelled(gold), units) if is_text or is_number else None
     if read is None:
-        raise BadGoldError(f"a gold answer is one number, not {shown(gold)}")
+        raise BadGoldError(f"expected a gold answer as one number, got {shown(gold)}")
     return read
 
 
@@ -210,9 +210,9 @@ def _tolerance(value: float) -> Fraction:
     try:
         tolerance = Fraction(repr(float(value)))  # 0.1 is a tenth
     except (ValueError, OverflowError, TypeError) as error:
-        raise RewardDefinitionError(f"a tolerance is a finite number, not {shown(value)}") from error
+        raise RewardDefinitionError(f"expected a finite tolerance, got {shown(value)}") from error
     if tolerance < 0:
-        raise RewardDefinitionError(f"a tolerance is at least 0, not {value!r}")
+        raise RewardDefinitionError(f"expected a tolerance of at least 0, got {value!r}")
     return tolerance
 
 

@@ -1,7 +1,7 @@
 """Rewards for how much of a reference a response has: edit distance, ROUGE, BLEU, chrF; by the extra `text`.
 
-All of them pay for words, not for meaning: "not" costs one word. They suit translations and summaries, beside
-a reward for the truth. Of several golds the best counts.
+All of them pay for words, not for meaning: "not" costs one word. They suit translations and summaries,
+together with a reward for the truth. Of several golds the best counts.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from ors_server.rewards.qa import count_f1
 from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text import porter
@@ -52,6 +53,7 @@ Compare: TypeAlias = Callable[[list[str], list[str]], int]
 """How many tokens, or n-grams, two lists share."""
 
 
+@needs_package("rapidfuzz")
 @text_reward
 def edit_similarity_reward(
     final_response: str,
@@ -77,7 +79,7 @@ def edit_similarity_reward(
         MissingPackageError: If the package `rapidfuzz` is not installed.
     """
     if method not in {"levenshtein", "token_sort"}:
-        raise RewardDefinitionError(f"a method is levenshtein or token_sort, not {method!r}")
+        raise RewardDefinitionError(f"expected the method levenshtein or token_sort, got {method!r}")
     golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
     if normalise:
         form = TextForm(casefold=casefold)
@@ -109,7 +111,7 @@ def rouge_n_reward(
         RewardDefinitionError: If an option is illegal.
     """
     if not 1 <= n <= MAX_ORDER:
-        raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words, not {n!r}")
+        raise RewardDefinitionError(f"expected n-grams of 1 to {MAX_ORDER} words, got {n!r}")
 
     def shared(left: list[str], right: list[str]) -> int:
         return sum((Counter(_ngrams(left, n)) & Counter(_ngrams(right, n))).values())
@@ -117,6 +119,7 @@ def rouge_n_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, n)
 
 
+@needs_package("rapidfuzz")
 @text_reward
 def rouge_l_reward(
     final_response: str, answer: str, tokenizer: Tokenizer = "ascii", *, stem: bool = False
@@ -139,6 +142,7 @@ def rouge_l_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, 1)
 
 
+@needs_package("sacrebleu")
 @text_reward
 def bleu_reward(
     final_response: str,
@@ -156,7 +160,7 @@ def bleu_reward(
     words do. Tokenizers that download a model are not offered.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
-    Cherry 2014. Report the `signature` beside it.
+    Cherry 2014. Report the `signature` with it.
 
     Raises:
         RewardDefinitionError: If the tokenizer or the smoothing is another one.
@@ -164,19 +168,20 @@ def bleu_reward(
     """
     if tokenizer not in _BLEU_TOKENIZERS or smoothing not in _SMOOTHINGS:
         raise RewardDefinitionError(
-            f"a tokenizer is one of {', '.join(sorted(_BLEU_TOKENIZERS))}, a smoothing one of "
-            f"{', '.join(sorted(_SMOOTHINGS))}, not {tokenizer!r} and {smoothing!r}"
+            f"expected a tokenizer of {', '.join(sorted(_BLEU_TOKENIZERS))} and a smoothing of "
+            f"{', '.join(sorted(_SMOOTHINGS))}, got {tokenizer!r} and {smoothing!r}"
         )
     golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
     metric = load_package("sacrebleu.metrics").BLEU(
         lowercase=casefold, tokenize=tokenizer, smooth_method=smoothing, effective_order=True
     )
-    found = metric.sentence_score(response, golds)
-    extras = {"brevity_penalty": float(found.bp), "signature": str(metric.get_signature())}
-    return RewardResult(_share(found.score), extras=extras)
+    bleu = metric.sentence_score(response, golds)
+    extras = {"brevity_penalty": float(bleu.bp), "signature": str(metric.get_signature())}
+    return RewardResult(_share(bleu.score), extras=extras)
 
 
+@needs_package("sacrebleu")
 @text_reward
 def chrf_reward(
     final_response: str, answer: str, word_order: int = 0, *, casefold: bool = False
@@ -193,12 +198,12 @@ def chrf_reward(
         MissingPackageError: If the package `sacrebleu` is not installed.
     """
     if word_order not in {0, 1, 2}:
-        raise RewardDefinitionError(f"a word order is 0, 1 or 2, not {word_order!r}")
+        raise RewardDefinitionError(f"expected a word order of 0, 1 or 2, got {word_order!r}")
     golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
     metric = load_package("sacrebleu.metrics").CHRF(word_order=word_order, lowercase=casefold)
-    found = metric.sentence_score(response, golds)
-    return RewardResult(_share(found.score), extras={"signature": str(metric.get_signature())})
+    chrf = metric.sentence_score(response, golds)
+    return RewardResult(_share(chrf.score), extras={"signature": str(metric.get_signature())})
 
 
 class _Words:
@@ -206,7 +211,7 @@ class _Words:
 
     def __init__(self, tokenizer: str, *, stem: bool) -> None:
         if tokenizer not in _WORDS:
-            raise RewardDefinitionError(f"a tokenizer is ascii or unicode, not {tokenizer!r}")
+            raise RewardDefinitionError(f"expected the tokenizer ascii or unicode, got {tokenizer!r}")
         self._words = _WORDS[tokenizer]
         self._stem = stem
 
@@ -225,12 +230,15 @@ def _rouge(
 ) -> RewardResult:
     texts, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
     _check_work(len(response), texts)
-    golds, given = [words.of(text) for text in texts], words.of(response)
+    golds, response_words = [words.of(text) for text in texts], words.of(response)
     if min(map(len, golds)) < order:
         raise BadGoldError(
             f"a gold answer has fewer than {order} words; for other scripts: tokenizer='unicode'"
         )
-    scores = [count_f1(shared(given, gold), len(given) - order + 1, len(gold) - order + 1) for gold in golds]
+    scores = [
+        count_f1(shared(response_words, gold), len(response_words) - order + 1, len(gold) - order + 1)
+        for gold in golds
+    ]
     f1, precision, recall = max(scores)
     return RewardResult(f1, extras={"precision": precision, "recall": recall})
 

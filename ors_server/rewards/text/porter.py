@@ -20,7 +20,7 @@ _IRREGULAR: Final = {
     **dict.fromkeys(("innings", "inning"), "inning"),
     **dict.fromkeys(("outings", "outing"), "outing"),
     **dict.fromkeys(("cannings", "canning"), "canning"),
-    **{one: one for one in ("news", "howe", "proceed", "exceed", "succeed")},
+    **{word: word for word in ("news", "howe", "proceed", "exceed", "succeed")},
 }
 
 Rule: TypeAlias = tuple[str, str]
@@ -96,7 +96,7 @@ def _step_2(word: str) -> str:
 
 
 def _step_4(word: str) -> str:
-    suffix = next((one for one in _STEP_4 if word.endswith(one)), None)
+    suffix = next((ending for ending in _STEP_4 if word.endswith(ending)), None)
     if suffix is None:
         return word
     stub = word.removesuffix(suffix)

@@ -42,4 +42,4 @@ REGIONS: Final = _names(
     europe, asia, africa, america, north america, south america, oceania
     """
 )
-"""In small letters."""
+"""Names in lower case."""

@@ -82,14 +82,14 @@ def code_format_reward(final_response: str, language: str = "python") -> float:
     response = read_response(final_response)
     if not response.startswith("<think>\n"):
         return 0.0
-    place = len("<think>\n")
+    position = len("<think>\n")
     for mark in ("\n</think>\n<answer>\n", f"{FENCE}{language}", FENCE):
-        found = response.find(mark, place)
-        if found < 0:
+        start = response.find(mark, position)
+        if start < 0:
             return 0.0
-        place = found + len(mark)
+        position = start + len(mark)
     closing = f"\n{ANSWER[1]}"
-    return float(f"{closing}\n" in response[place:] or response.endswith(closing, place))
+    return float(f"{closing}\n" in response[position:] or response.endswith(closing, position))
 
 
 @reward(range=(0.0, 1.0))
@@ -113,11 +113,11 @@ def tag_count_reward(final_response: str) -> float:
 def reasoning_steps_reward(final_response: str) -> float:
     """Pays a third each, at most 1, for marks of step-by-step reasoning: "Step 1:", list items, "First,".
 
-    Hazards: three bullets earn 1, whatever their text. Gate it by correctness.
+    Hazards: three bullets earn 1 with any text. Gate it by correctness.
 
     Reads: the raw response, reasoning included.
 
     Source: `reasoning_steps_reward` of open-r1.
     """
-    found = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), ENOUGH_STEPS)
-    return sum(1 for _ in found) / ENOUGH_STEPS
+    steps = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), ENOUGH_STEPS)
+    return sum(1 for _ in steps) / ENOUGH_STEPS

@@ -111,16 +111,22 @@ class _Named(Mention):
 
 def stated_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that a response without reasoning states in the end; `None` if it states none."""
+    # The end only, without zero-width characters, which could split words.
     text = visible(text[-MAX_TAIL:])
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
+    # A later "Answer: both" revokes a choice that was read in front of it.
     return None if final is None or _answers_otherwise(text, final) else final.mention.name
 
 
 def boxed_choice(text: str, choices: Choices) -> str | None:
     """Return the choice of the last box that a response asserts."""
     text = visible(text[-MAX_TAIL:])
-    return _last_marked(text, _read(text, choices, boxes(text, choices)))
+    return _name(
+        single_assertion(
+            text, [item for item in _read(text, choices, boxes(text, choices)) if item.mention.is_marked]
+        )
+    )
 
 
 def cued_choice(text: str, choices: Choices) -> str | None:
@@ -132,6 +138,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
     chosen = None
     for start, end in sorted(spans):
         inside = [reading for reading in readings if start <= reading.mention.start < end]
+        # A quoted statement ("others answer B") leaves the one before it in force.
         if any(reading.statement.polarity is not Polarity.QUOTED for reading in inside):
             chosen = _name(single_assertion(text, inside))
     return chosen
@@ -139,6 +146,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
 
 def whole_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that is the whole response."""
+    # The whole response may still deny the choice.
     label = pick(visible(text), choices) if len(text) <= MAX_LINE else None
     return label if label is not None and stated_choice(text, choices) == label else None
 
@@ -156,7 +164,7 @@ def boxes(text: str, choices: Choices) -> Iterator[Mention]:
 
 
 def pick(text: str, choices: Choices) -> str | None:
-    """Return the choice that a short text is; `None` if it is none, or several."""
+    """Return the choice that a short text names; `None` if it names no choice, or several."""
     bare = " ".join(_DRESS.sub(" ", text).split())
     bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
     bare = _NOUN.sub("", bare, count=1)
@@ -165,7 +173,7 @@ def pick(text: str, choices: Choices) -> str | None:
         return alone
     form = normalise_text(bare)
     by_text = [label for label, choice in choices.items() if form in {choice, f"{choice}."}]
-    return by_text[0] if by_text else _led(bare, choices)
+    return by_text[0] if by_text else _read_led_label(bare, choices)
 
 
 def _pick_short(text: str, choices: Choices) -> str | None:
@@ -175,7 +183,7 @@ def _pick_short(text: str, choices: Choices) -> str | None:
     return label if label is not None else _name(single_assertion(text, _read(text, choices, ())))
 
 
-def _led(text: str, choices: Choices) -> str | None:
+def _read_led_label(text: str, choices: Choices) -> str | None:
     """Read a label with a choice's text behind it, or a reason: "B. Paris", "(B) because"; never "A, B"."""
     led = _LED.match(text)
     label = led[1].upper() if led is not None else ""
@@ -184,6 +192,7 @@ def _led(text: str, choices: Choices) -> str | None:
     form = normalise_text(text[led.end() :])
     if form.startswith(choices[label]):
         return label
+    # A small letter in front of other words is a word: "a dog".
     if led[1] != label:
         return None
     names = {mention.name for mention in _mentions(text, choices, ())}
@@ -195,16 +204,12 @@ def _answers_otherwise(text: str, final: Reading) -> bool:
     cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
     if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
         return False
-    start, _ = _behind(text, cue.end())
+    start, _ = _span_behind_cue(text, cue.end())
     return start < len(text)
 
 
 def _name(assertion: Reading | None) -> str | None:
     return None if assertion is None else assertion.mention.name
-
-
-def _last_marked(text: str, assertions: Iterable[Reading]) -> str | None:
-    return _name(single_assertion(text, [item for item in assertions if item.mention.is_marked]))
 
 
 def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Reading]:
@@ -215,10 +220,11 @@ def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Readin
 def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Mention]:
     """Return where a text names the choices; a label and its text side by side are one mention."""
     texts = _texts(text, choices)
+    # A label inside a choice's text is part of the text.
     labels = [mention for mention in _labels(text, choices) if not _is_inside(mention, texts)]
-    found = sorted([*texts, *labels], key=lambda mention: mention.start)
+    mentions = sorted([*texts, *labels], key=lambda mention: mention.start)
     merged: list[_Named] = []
-    for mention in found:
+    for mention in mentions:
         last = merged[-1] if merged else None
         if last is not None and _is_attached(text, last, mention):
             merged[-1] = _Named(last.start, mention.end, last.name if last.name == mention.name else None)
@@ -242,7 +248,7 @@ def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_
 
 
 def _is_inside(mention: Mention, places: Sequence[Mention]) -> bool:
-    return any(place.start <= mention.start < place.end for place in places)
+    return any(span.start <= mention.start < span.end for span in places)
 
 
 def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
@@ -257,21 +263,23 @@ def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
 
 def _texts(text: str, choices: Choices) -> list[_Named]:
     form, folded = text.casefold(), {choice: label for label, choice in choices.items()}
+    # Offsets in the folded text must be offsets in the text; otherwise texts are not searched.
     if len(form) != len(text):
         form = text.lower()
     if len(form) != len(text):
         return []
     form = re.sub(r"\s", " ", form)
+    # Texts of one character are left to the labels.
     sought = {choice for choice in folded if len(choice) > 1}
-    places = sorted(word_places(form, sought), key=lambda place: (place[0], -len(place[1])))
+    places = sorted(word_places(form, sought), key=lambda span: (span[0], -len(span[1])))
     return [
         _Named(start, start + len(choice), folded[choice])
         for start, choice in places
-        if not _goes_on(text, start + len(choice))
+        if not _begins_noun_phrase(text, start + len(choice))
     ]
 
 
-def _goes_on(text: str, end: int) -> bool:
+def _begins_noun_phrase(text: str, end: int) -> bool:
     """Whether a choice's text is only the beginning of a noun phrase: "a dog house"."""
     following = _NOUN_BEHIND.match(text, end)
     if following is None or following[1].endswith("ly"):
@@ -281,9 +289,9 @@ def _goes_on(text: str, end: int) -> bool:
 
 
 def _labels(text: str, choices: Choices) -> Iterator[_Named]:
-    for found in _label_pattern(tuple(choices)).finditer(text):
-        label = found[0]
-        start, end = _with_brackets(text, found.start(), found.end())
+    for match in _label_pattern(tuple(choices)).finditer(text):
+        label = match[0]
+        start, end = _with_brackets(text, match.start(), match.end())
         is_lower = label not in choices
         before, after = text[max(0, start - 16) : start], text[end : end + 1]
         is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
@@ -294,6 +302,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)
         ):
             continue
+        # `_A_` is emphasis; an underscore at one side only is part of a name.
         if (after == "_") is not before.endswith("_"):
             continue
         if (
@@ -301,7 +310,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             and (
                 (
                     label in ("A", "I")
-                    and start == found.start()
+                    and start == match.start()
                     and not before.endswith((", ", "; "))  # an article there is written small
                     and _is_article(text, end)
                 )
@@ -322,6 +331,7 @@ def _line_end(text: str, start: int) -> int:
 
 def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
     """Take the brackets or the emphasis around a label to it."""
+    # Twice, for brackets inside of emphasis and emphasis inside of brackets.
     for opening, closing in (("(", ")"), ("**", "**"), ("(", ")"), ("**", "**")):
         if (
             text.startswith(opening, max(0, start - len(opening)))
@@ -385,7 +395,7 @@ def _cued_spans(text: str) -> Iterator[tuple[int, int]]:
         is_stated = any(cue[name] for name in ("colon", "colon2", "is", "are", "verb"))
         if not is_stated and not _is_heading(text, cue):
             continue
-        start, end = _behind(text, cue.end())
+        start, end = _span_behind_cue(text, cue.end())
         yield start, end if following is None else max(start, min(end, following.start()))
 
 
@@ -397,7 +407,7 @@ def _is_heading(text: str, cue: re.Match[str]) -> bool:
     return end >= 0 and not text[cue.end() : end].strip(" *_`:") and len(before.strip(" #*_`").split()) <= 2  # noqa: PLR2004  ("the final")
 
 
-def _behind(text: str, start: int) -> tuple[int, int]:
+def _span_behind_cue(text: str, start: int) -> tuple[int, int]:
     """Return where the text behind a cue begins and ends: the line, or the next one that is not blank."""
     for _ in range(3):
         end = text.find("\n", start)

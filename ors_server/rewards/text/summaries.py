@@ -37,11 +37,13 @@ def rouge_lsum_reward(final_response: str, answer: str, *, stem: bool = False) -
     golds = [_sentences(text, stem=stem) for text in read_golds(answer)]
     sizes = [sum(map(len, gold)) for gold in golds]
     if min(sizes) < 1 or max(sizes) > MAX_GOLD_WORDS:
-        raise BadGoldError(f"a gold summary has 1 to {MAX_GOLD_WORDS} words of letters a to z and digits")
-    given = _sentences(read_response(final_response), stem=stem)
-    if sum(map(len, given)) * sum(sizes) > MAX_CELLS:
+        raise BadGoldError(
+            f"expected a gold summary of 1 to {MAX_GOLD_WORDS} words of letters a to z and digits"
+        )
+    sentences = _sentences(read_response(final_response), stem=stem)
+    if sum(map(len, sentences)) * sum(sizes) > MAX_CELLS:
         return RewardResult(0.0, reason="the response is far too long for a summary of the gold's length")
-    f1, precision, recall = max(_compare(gold, given) for gold in golds)
+    f1, precision, recall = max(_compare(gold, sentences) for gold in golds)
     return RewardResult(f1, extras={"precision": precision, "recall": recall})
 
 
@@ -50,12 +52,12 @@ class CorpusBleu:
     """The BLEU of a corpus."""
 
     score: float
-    """In [0, 1]: the usual number over 100."""
+    """BLEU in [0, 1]: the usual number divided by 100."""
     brevity_penalty: float
     precisions: tuple[float, ...]
-    """Of 1-grams to 4-grams, in [0, 1]."""
+    """Precisions of 1-grams to 4-grams, in [0, 1]."""
     signature: str
-    """To be reported beside the score."""
+    """sacrebleu's signature, to be reported with the score."""
 
 
 def corpus_bleu(
@@ -68,15 +70,15 @@ def corpus_bleu(
 ) -> CorpusBleu:
     """Compute the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
 
-    It is not a mean of sentences' BLEU, so it is no reward of one response; report it beside `bleu_reward`.
-    `golds` has a reference, or a list of references, for each response.
+    It is not a mean of sentences' BLEU, so it is not a reward of one response; report it together with
+    `bleu_reward`. `golds` has a reference, or a list of references, for each response.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018).
     """
     lists = [[gold] if isinstance(gold, str) else list(gold) for gold in golds]
     if not responses or len(lists) != len(responses) or not all(lists):
         raise RewardFieldError(
-            f"expected responses, and at least one gold for each, not {len(responses)} and {len(lists)}"
+            f"expected responses, and at least one gold for each, got {len(responses)} and {len(lists)}"
         )
     try:
         metric = load_package("sacrebleu.metrics").BLEU(
@@ -84,13 +86,19 @@ def corpus_bleu(
         )
     except (AssertionError, ValueError, KeyError) as error:
         raise RewardDefinitionError(f"unknown tokenizer or smoothing: {error}") from error
-    most = max(map(len, lists))
-    columns = [[one[place] if place < len(one) else None for one in lists] for place in range(most)]
-    found = metric.corpus_score(list(responses), columns)
+    column_count = max(map(len, lists))
+    columns = [
+        [
+            golds_of_response[column] if column < len(golds_of_response) else None
+            for golds_of_response in lists
+        ]
+        for column in range(column_count)
+    ]
+    bleu = metric.corpus_score(list(responses), columns)
     return CorpusBleu(
-        score=min(1.0, float(found.score) / 100),
-        brevity_penalty=float(found.bp),
-        precisions=tuple(float(precision) / 100 for precision in found.precisions),
+        score=min(1.0, float(bleu.score) / 100),
+        brevity_penalty=float(bleu.bp),
+        precisions=tuple(float(precision) / 100 for precision in bleu.precisions),
         signature=str(metric.get_signature()),
     )
 
@@ -106,8 +114,8 @@ def _compare(gold: Sentences, sentences: Sentences) -> tuple[float, float, float
     total, given_words = left.total(), right.total()
     hits = 0
     for line in gold:
-        found = sorted(set[int]().union(*(_subsequence(line, other) for other in sentences)))
-        for word in (line[place] for place in found):
+        matched = sorted(set[int]().union(*(_subsequence(line, other) for other in sentences)))
+        for word in (line[index] for index in matched):
             if left[word] > 0 and right[word] > 0:
                 hits += 1
                 left[word] -= 1
@@ -115,23 +123,23 @@ def _compare(gold: Sentences, sentences: Sentences) -> tuple[float, float, float
     return count_f1(hits, given_words, total)
 
 
-def _subsequence(gold: Sequence[str], given: Sequence[str]) -> list[int]:
+def _subsequence(gold: Sequence[str], response: Sequence[str]) -> list[int]:
     """Return the places in the gold of a longest common subsequence; of several, that of rouge-score."""
-    table = [[0] * (len(given) + 1)]
+    table = [[0] * (len(response) + 1)]
     for word in gold:
         above = table[-1]
         row = [0]
-        for place, other in enumerate(given):
-            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
+        for column, other in enumerate(response):
+            row.append(above[column] + 1 if word == other else max(above[column + 1], row[column]))
         table.append(row)
-    found: list[int] = []
-    i, j = len(gold), len(given)
+    matched: list[int] = []
+    i, j = len(gold), len(response)
     while i and j:
-        if gold[i - 1] == given[j - 1]:
+        if gold[i - 1] == response[j - 1]:
             i, j = i - 1, j - 1
-            found.append(i)
+            matched.append(i)
         elif table[i][j - 1] > table[i - 1][j]:
             j -= 1
         else:
             i -= 1
-    return found
+    return matched

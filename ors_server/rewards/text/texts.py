@@ -77,12 +77,14 @@ def text_reward(function: RewardFunction) -> FunctionReward:
     return reward(range=(0.0, 1.0))(reads_answer()(with_statuses(function)))
 
 
-def read_response(response: object, most: int | None = None) -> str:
-    """Return a response; one of more than `most` characters is the agent's fault, not a failure to judge."""
+def read_response(response: object, max_characters: int | None = None) -> str:
+    """Return a response; a longer one than `max_characters` is the agent's fault, not a failure to judge."""
     if not isinstance(response, str):
-        raise RewardFieldError(f"a final response is a text, not a {type(response).__name__}")
-    if most is not None and len(response) > most:
-        raise UnparsedAnswerError(f"the answer has {len(response)} characters; at most {most} are read")
+        raise RewardFieldError(f"expected a final response as a text, got a {type(response).__name__}")
+    if max_characters is not None and len(response) > max_characters:
+        raise UnparsedAnswerError(
+            f"the answer has {len(response)} characters; at most {max_characters} are read"
+        )
     return response
 
 
@@ -92,13 +94,13 @@ def read_golds(answer: object) -> list[str]:
     if isinstance(answer, list | tuple):
         golds = cast("Sequence[object]", answer)
     if not golds or len(golds) > MAX_GOLDS:
-        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers, not {len(golds)}")
+        raise BadGoldError(f"expected 1 to {MAX_GOLDS} gold answers, got {len(golds)}")
     return [_gold(gold) for gold in golds]
 
 
 def _gold(value: object) -> str:
     if not isinstance(value, str):
-        raise BadGoldError(f"a gold answer is a text, not {shown(value)}")
+        raise BadGoldError(f"expected a gold answer as a text, got {shown(value)}")
     if not value.strip():
         raise BadGoldError("a gold answer is blank, so that an empty answer would be right")
     if len(value) > MAX_GOLD:
@@ -128,7 +130,7 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
     if form.nfkc:
         text = _compatible(text)
     if form.casefold:
-        text = _folded(text, with_nfkc=form.nfkc)
+        text = _fold_case(text, with_nfkc=form.nfkc)
     if form.typography:
         text = text.translate(_TYPOGRAPHY)
     return " ".join(text.split()) if form.collapse else text.strip()
@@ -163,7 +165,7 @@ def _compatible(text: str) -> str:
     return unicodedata.normalize("NFKC", raised)
 
 
-def _folded(text: str, *, with_nfkc: bool) -> str:
+def _fold_case(text: str, *, with_nfkc: bool) -> str:
     """Fold the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
     if text.isascii() or not with_nfkc:
         return text.casefold()

@@ -31,7 +31,7 @@ _TYPES = frozenset({"function", "custom", "tool_call", "invalid_tool_call"})
 
 
 def read_calls(value: object, where: str) -> tuple[WrittenCall, ...]:
-    """Read a list of calls; null is none.
+    """Read a list of calls; null means no calls.
 
     Raises:
         TranscriptError: An entry, or a key of one, is not understood.

@@ -1,7 +1,7 @@
 """Puts turns and results together: messages in one form, and every call with its result.
 
 What holds of a `ReadTranscript`: its messages have the roles `system`, `user`, `assistant` and `tool`; calls
-stand in `tool_calls` of the assistant's messages, as OpenAI writes them, or flat where they came so; each
+are in `tool_calls` of the assistant's messages, as OpenAI writes them, or flat if they were flat; each
 call that the agent made is in `calls` once, in order, and so is each result that answers no call.
 """
 
@@ -84,6 +84,7 @@ def assemble(prompt: Iterable[Event], play: Iterable[Event]) -> ReadTranscript:
         TranscriptError: A result cannot be given to its call, a call that is written as text cannot be read,
             or the texts are too long.
     """
+    # One assembly for both parts, since a result may answer a call of the prompt; its calls are then dropped.
     assembly = _Assembly()
     for event in prompt:
         assembly.add(event)
@@ -124,18 +125,21 @@ class _Assembly:
 
     def add(self, event: Event) -> None:
         if isinstance(event, ToolAnswer):
-            self._answer(event)
+            self._add_result(event)
         elif event.role == ASSISTANT:
-            self._said_by_assistant(event)
-        elif event.role == USER and (answers := self._answers_in_text(event)):
+            self._add_assistant_turn(event)
+        elif event.role == USER and (
+            answers := read_text_answers(text_of_content(event.content), f"message {len(self.messages) + 1}")
+        ):
             for text in answers:
-                self._answer(ToolAnswer(text))
+                self._add_result(ToolAnswer(text))
         else:
-            self._append({**event.source, "role": event.role, "content": _written(event.content)})
+            self._append({**event.source, "role": event.role, "content": _as_chat_content(event.content)})
 
     def close(self) -> None:
         """End a turn: of results without ids there must be as many as calls, or none."""
         missing = sum(call.result is None for call in self.open)
+        # Results without ids are given in order; if some are missing, nothing says which.
         if self.answered_in_order and missing:
             raise TranscriptError(
                 f"message {len(self.messages)}: {len(self.open)} calls have {self.answered_in_order} results "
@@ -143,46 +147,52 @@ class _Assembly:
             )
         self.answered_in_order = 0
 
-    def _said_by_assistant(self, event: SaidTurn) -> None:
+    def _add_assistant_turn(self, event: SaidTurn) -> None:
         where = f"message {len(self.messages) + 1}"
         text = text_of_content(event.content)
         read = read_text_calls(text, where)
         calls = combine_calls(event.calls, read.calls, where)
-        content = _written(event.content) if read.text == text else _replaced(event.content, read.text)
+        content = (
+            _as_chat_content(event.content) if read.text == text else _replace_text(event.content, read.text)
+        )
         last = self.messages[-1] if self.messages else {}
+        # Items of one turn (text, reasoning, calls) come apart in some shapes; the earlier message takes them
+        # in.
         if event.joins and last.get("role") == ASSISTANT:
-            last["content"] = _joined(last["content"], content)
+            last["content"] = _join_contents(last["content"], content)
         else:
             self.close()
             self.open = []
             last = {**event.source, "role": ASSISTANT, "content": content}
             self._append(last)
+        # A source's own `tool_calls` stay as they were written.
         if calls and "tool_calls" not in event.source:
             last["tool_calls"] = [*last.get("tool_calls", ()), *map(_as_openai, calls)]
         answered = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
         self.open += answered
         self.calls += answered
+        # By id: a later turn may use an id again, so the oldest open call of an id is answered first.
         for call in answered:
             if call.id is not None:
                 self.unanswered.setdefault(call.id, []).append(call)
         if len(self.open) > MAX_TURN_CALLS:
             raise TranscriptError(f"{where}: expected at most {MAX_TURN_CALLS} calls in one turn, got more")
 
-    def _answers_in_text(self, event: SaidTurn) -> tuple[str, ...]:
-        return read_text_answers(text_of_content(event.content), f"message {len(self.messages) + 1}")
-
-    def _answer(self, answer: ToolAnswer) -> None:
+    def _add_result(self, answer: ToolAnswer) -> None:
         text = text_of_content(answer.content)
         waiting = [call for call in self.open if call.result is None]
+        # One message may hold a JSON list with a result for every waiting call.
         if answer.is_joined and len(waiting) > 1 and (texts := _split(text, len(waiting))):
             for part in texts:
-                self._answer(ToolAnswer(part))
+                self._add_result(ToolAnswer(part))
             return
         call = self._find_call(answer, waiting)
         text = text or answer.error or ""
+        # Only where the shape does not say: the text of a result is the tool's, and may only look like an
+        # error.
         failed = is_failure(text) if answer.is_error is None else answer.is_error
         call.result, call.error = text, (answer.error or text or "error") if failed else None
-        message: dict[str, Any] = {"role": TOOL, "content": _written(answer.content) or text}
+        message: dict[str, Any] = {"role": TOOL, "content": _as_chat_content(answer.content) or text}
         call_fields = {"name": call.name or None, "tool_call_id": answer.call_id or call.id}
         message |= {key: value for key, value in call_fields.items() if value is not None}
         self._append(message | ({"is_error": True} if failed else {}))
@@ -192,7 +202,10 @@ class _Assembly:
         if answer.call_id is not None and self.unanswered.get(answer.call_id):
             return self.unanswered[answer.call_id].pop(0)
         if not self.open:
-            return self._without_call(answer)
+            # The conversation does not have the call, but something was called: the result counts as one.
+            self.calls.append(AnsweredCall(answer.name or "", {}, answer.call_id))
+            return self.calls[-1]
+        # A result with an id answers by position only where calls have none.
         if answer.call_id is None or any(call.id is None for call in self.open):
             call = next((call for call in waiting if answer.name in {None, call.name}), None)
             if call is not None:
@@ -208,13 +221,8 @@ class _Assembly:
         if call.id is not None:
             self.unanswered[call.id].remove(call)
 
-    def _without_call(self, answer: ToolAnswer) -> AnsweredCall:
-        """Count a result whose call the conversation does not have: something was called."""
-        call = AnsweredCall(answer.name or "", {}, answer.call_id)
-        self.calls.append(call)
-        return call
-
     def _append(self, message: dict[str, Any]) -> None:
+        # A message of the user or the system ends the turn: results behind it answer nothing in front of it.
         if message["role"] in {USER, SYSTEM}:
             self.close()
             self.open = []
@@ -250,7 +258,7 @@ def _split(text: str, count: int) -> list[str]:
     return [entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False) for entry in entries]
 
 
-def _written(content: Content) -> Any:
+def _as_chat_content(content: Content) -> Any:
     """Return a content in the form of chat messages: a text where it is one."""
     if content is None or isinstance(content, str):
         return content
@@ -259,7 +267,7 @@ def _written(content: Content) -> Any:
     return list(content)
 
 
-def _replaced(content: Content, text: str) -> Any:
+def _replace_text(content: Content, text: str) -> Any:
     """Return a content whose text is another one."""
     if content is None or isinstance(content, str):
         return text
@@ -267,7 +275,7 @@ def _replaced(content: Content, text: str) -> Any:
     return [{"type": "text", "text": text}, *rest] if rest else text
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _join_contents(first: Any, second: Any) -> Any:
     """Return the contents of two messages that are one."""
     if not second or not first:
         return first or second

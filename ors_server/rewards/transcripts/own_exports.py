@@ -1,7 +1,7 @@
 """Rows that `ors-server export` wrote: which calls are the episode's, which failed, and what was submitted.
 
 A row for training shows less than the record: the call that ended the episode is its last message, and only
-the description beside the messages says how the episode ended. So a row is read with its description into
+the description next to the messages says how the episode ended. So a row is read with its description into
 what the record itself would be read into, and refused where it leaves out what that takes.
 """
 
@@ -74,7 +74,7 @@ def read_exported(conversation: ReadTranscript, episode: object) -> ReadRow:
         raise TranscriptError(
             f"row: expected the {len(statuses)} calls of the episode, got {len(conversation.calls)}"
         )
-    return _ended(_of_episode(conversation, statuses), statuses, about["stop_reason"])
+    return _end_with_submission(_keep_episode(conversation, statuses), statuses, about["stop_reason"])
 
 
 def read_verl_export(conversation: ReadTranscript, row: Mapping[str, Any]) -> ReadRow:
@@ -115,10 +115,12 @@ def read_step_table(rows: Sequence[Mapping[str, Any]]) -> ReadRow:
     for call, row in zip(conversation.calls, rows, strict=True):
         seconds: Any = row.get("duration")
         call.latency_ms = None if seconds is None else 1000.0 * float(seconds)
-    return _ended(_of_episode(conversation, statuses), statuses, COMPLETED if is_ended else None)
+    return _end_with_submission(
+        _keep_episode(conversation, statuses), statuses, COMPLETED if is_ended else None
+    )
 
 
-def _of_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> ReadTranscript:
+def _keep_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> ReadTranscript:
     """Return a conversation whose calls are the episode's last ones, as they ended."""
     before = len(conversation.calls) - len(statuses)
     calls = conversation.calls[before:]
@@ -128,11 +130,11 @@ def _of_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> ReadTr
         call.result = None if call.result is None else _without_notes(call.result)
         call.error = (call.result or "error") if STATUSES[status] else None
     messages = ReadMessages(map(_without_note, conversation.messages))
-    messages.played_from = max(conversation.messages.played_from, _start(conversation, before))
+    messages.played_from = max(conversation.messages.played_from, _find_first_message(conversation, before))
     return ReadTranscript(messages, calls)
 
 
-def _start(conversation: ReadTranscript, before: int) -> int:
+def _find_first_message(conversation: ReadTranscript, before: int) -> int:
     """Return the number of messages up to the first call of the episode."""
     calls = 0
     for number, message in enumerate(conversation.messages[conversation.messages.played_from :]):
@@ -142,7 +144,9 @@ def _start(conversation: ReadTranscript, before: int) -> int:
     return len(conversation.messages)
 
 
-def _ended(conversation: ReadTranscript, statuses: Sequence[Any], stop_reason: object) -> ReadRow:
+def _end_with_submission(
+    conversation: ReadTranscript, statuses: Sequence[Any], stop_reason: object
+) -> ReadRow:
     last = conversation.calls[-1] if conversation.calls else None
     if last is None or stop_reason != COMPLETED or STATUSES[statuses[-1]]:
         if last is not None and last.result is None:

@@ -2,7 +2,7 @@
 
 Sources: the types of openai 3.57.0 (`chat`, `responses`), anthropic 2.14.0, inspect-ai 0.3.285 and
 langchain-core 1.8.3. Tools that a provider runs itself (`server_tool_use`, `web_search_call` and their like)
-are no parts here: they are refused by their type.
+are not parts here: they are refused by their type.
 """
 
 from collections.abc import Callable, Mapping
@@ -152,7 +152,7 @@ def _any_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
 
 
 def refuse_nested(inner: ReadContent, where: str) -> None:
-    """Refuse a result that holds calls or results of its own."""
+    """Refuse a result that itself holds calls or results."""
     if inner.calls or inner.answers:
         raise unexpected(where, "part of a tool's result", "call or result", ("text", "image"))
 

@@ -79,17 +79,21 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
     forbidden = _ANSWERING if role == ASSISTANT else (*_CALLING, *_ANSWERING[1:])
     if (wrong := next((key for key in forbidden if message.get(key)), None)) is not None:
         raise unexpected(where, f"key of a message of the role {role}", wrong, ("role", "content"))
-    calls, extra = combine_calls(_calls(message, where), read.calls, where), _extra(message)
+    calls = combine_calls(_calls(message, where), read.calls, where)
+    extra = {key: entry for key, entry in message.items() if key not in MESSAGE.read and entry is not None}
     if message.get("blocks") is not None and calls:  # the wire of ORS writes calls flat
         extra["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
         ]
-    turn = SaidTurn(role, _with_refusal(message, read), calls, extra)
+    # A refusal is the content of a message without other content.
+    refusal = message.get("refusal")
+    content = refusal if isinstance(refusal, str) and not read.content else read.content
+    turn = SaidTurn(role, content, calls, extra)
     yield from answers_and_turn(read.answers, turn, where)
 
 
 def answers_and_turn(answers: Sequence[ToolAnswer], turn: SaidTurn, where: str) -> Iterator[Event]:
-    """Return the results that stand in a message's content, then its turn, unless it had only results.
+    """Return the results in a message's content, then its turn, unless it had only results.
 
     Raises:
         TranscriptError: A role other than the assistant's makes calls.
@@ -117,16 +121,16 @@ def read_role(role: object, where: str) -> str:
 def combine_calls(
     apart: tuple[WrittenCall, ...], inside: tuple[WrittenCall, ...], where: str
 ) -> tuple[WrittenCall, ...]:
-    """Return the calls of a message that may stand both beside its content and in it.
+    """Return the calls of a message that may be both next to its content and in it.
 
     Raises:
-        TranscriptError: They stand in both and are not the same.
+        TranscriptError: They are in both and differ.
     """
     if not apart or not inside:
         return apart or inside
     if [_written(call) for call in apart] != [_written(call) for call in inside]:
         raise TranscriptError(
-            f"{where}: expected the calls of the content ({_names(inside)}) to be those beside it "
+            f"{where}: expected the calls of the content ({_names(inside)}) to be those next to it "
             f"({_names(apart)}), with the same arguments"
         )
     return apart
@@ -184,12 +188,3 @@ def read_error(error: object, where: str) -> str | None:
     body = as_object(vars(error) if hasattr(error, "__dataclass_fields__") else error, f"{where}: error")
     _ERROR.check(body, f"{where}: error")
     return as_text(body.get("message") or body.get("type"), f"{where}: error")
-
-
-def _with_refusal(message: Mapping[str, Any], read: ReadContent) -> Any:
-    refusal = message.get("refusal")
-    return refusal if isinstance(refusal, str) and not read.content else read.content
-
-
-def _extra(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: entry for key, entry in message.items() if key not in MESSAGE.read and entry is not None}

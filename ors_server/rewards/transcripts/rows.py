@@ -38,7 +38,7 @@ _REQUEST = (
     "max_completion_tokens stop stop_sequences seed n response_format metadata user thinking "
     "reasoning_effort chat_template_kwargs images videos audios id"
 )
-"""Parameters of a request, and columns beside a conversation, that say nothing of the episode."""
+"""Parameters of a request, and columns next to a conversation, that say nothing of the episode."""
 _RESPONSE = (
     "id object created created_at model status error incomplete_details parallel_tool_calls temperature "
     "tool_choice tools top_p background completed_at conversation max_output_tokens max_tool_calls "
@@ -156,7 +156,7 @@ def _only_output(row: Row) -> ReadRow:
 def _input(row: Row) -> ReadRow:
     if isinstance(row["input"], str):
         raise TranscriptError(
-            f"row: expected output beside input, or the items of a conversation in input, got "
+            f"row: expected output next to input, or the items of a conversation in input, got "
             f"{show(row['input'])} alone"
         )
     return ReadRow(read_conversation(row["input"], system=row.get("instructions")))

@@ -57,7 +57,7 @@ SHAPES = (
     Shape("steps", is_step_row, read_step_row),
     Shape("chat", lambda message: "role" in message, read_role_message),
 )
-"""In the order in which they are tried."""
+"""The shapes in the order in which they are tried."""
 
 
 def read_conversation(messages: object, prompt: object = None, system: object = None) -> ReadTranscript:
@@ -66,8 +66,7 @@ def read_conversation(messages: object, prompt: object = None, system: object = 
     Args:
         messages: A list of messages, as mappings or as instances of a provider's classes; or a text, which is
             what the assistant answered.
-        prompt: What came before and is not the agent's doing: a text or messages. Its calls are no calls of
-            the agent.
+        prompt: What precedes the agent's part: a text or messages. Its calls are not the agent's.
         system: A separate system prompt: a text, or parts.
 
     Raises:

@@ -55,6 +55,7 @@ def read_text_calls(text: str, where: str) -> TextCalls:
     mark = _MARK.search(text)
     if mark is None:
         return TextCalls(text, _bare_calls(text))
+    # Calls in the reasoning may be drafts.
     if text.rfind(_END_OF_REASONING) > mark.start():
         raise _refusal(where, mark[0], "it is in the reasoning, so nothing says whether the call was made")
     if len(text) > MAX_CHARACTERS:
@@ -68,17 +69,19 @@ def read_text_calls(text: str, where: str) -> TextCalls:
         except (ValueError, TranscriptError, RecursionError) as error:
             raise _refusal(where, form.begins, str(error)) from None
         calls += read
+    # A mark that is left belongs to a form that is not read: skipping it would lose a call.
     if (mark := _MARK.search(text)) is not None:
         raise _refusal(where, mark[0], "it does not begin a call in a form that is read")
     return TextCalls(text.strip(), tuple(calls))
 
 
 def read_text_answers(text: str, where: str) -> tuple[str, ...]:
-    """Return the results that Qwen's template writes into the user's text; empty if the text has none.
+    """Return the results that Qwen's template writes into the user's text; empty if the text has no results.
 
     Raises:
-        TranscriptError: The text has a result beside other text, or in another form.
+        TranscriptError: The text has a result next to other text, or in another form.
     """
+    # Other models' marks of results are refused below, rather than read as text of the user.
     if "<tool_response" not in text and "[TOOL_RESULTS]" not in text and "<｜tool▁output" not in text:
         return ()
     answers = tuple(answer.strip("\n") for answer in _RESPONSE.findall(text))
@@ -100,12 +103,13 @@ def _bare_calls(text: str) -> tuple[WrittenCall, ...]:
     bare = text.strip()
     if len(bare) > MAX_CHARACTERS or bare[:1] not in {"{", "["} or bare[-1:] not in {"}", "]"}:
         return ()
+    # Cheap checks first: most texts are not JSON of calls.
     if '"name"' not in bare or not ('"arguments"' in bare or '"parameters"' in bare):
         return ()
     try:
         value = parse_json(bare)
         return tuple(map(_call, cast("list[object]", value) if isinstance(value, list) else [value]))
-    except (ValueError, TranscriptError):  # an answer in JSON that is no call
+    except (ValueError, TranscriptError):  # an answer in JSON that is not a call
         return ()
 
 
@@ -117,6 +121,7 @@ def _call(value: object) -> WrittenCall:
     _CALL.check(body, "the call")
     name = as_name(body.get("name"), "the call's name")
     arguments = body.get("arguments", body.get("parameters", {}))
+    # Some models write the arguments as JSON text in the JSON.
     if isinstance(arguments, str):
         arguments = parse_json(arguments)
     if not isinstance(arguments, Mapping):
@@ -144,6 +149,7 @@ def _hermes(text: str) -> tuple[str, list[WrittenCall]]:
     rest = [before]
     for number, block in enumerate(blocks, 1):
         body, end, after = block.partition("</tool_call>")
+        # A sampler may stop at the end mark and drop it; only the last call can lack it.
         if not end and number < len(blocks):
             raise TranscriptError("the call has no end")
         calls.append(_call(parse_json(body.strip())))
@@ -195,6 +201,8 @@ def _mistral(text: str) -> tuple[str, list[WrittenCall]]:
     rest = [before]
     for block in blocks:
         bare = block.strip().removesuffix("</s>")
+        # A list or an object is JSON; anything else is a name with its arguments behind `[ARGS]` or at the
+        # first brace.
         if bare.startswith(("[", "{")) and not bare.startswith("[ARGS]"):
             value, end = _json_at(bare, 0)
             listed = parse_json(value)

@@ -1,6 +1,6 @@
 """What every shape of a conversation is read into: turns with calls, and results of calls. Pure data.
 
-A key, a role or a type that no table lists is refused, never skipped: whatever it holds may be a call, and an
+A key, a role or a type that no table lists is refused, never skipped: its content may be a call, and an
 episode without its calls would be graded as one in which the agent did nothing.
 """
 
@@ -51,7 +51,7 @@ class WrittenCall:
 
     name: str
     arguments: Any
-    """An object, or text: JSON of one, or whatever the agent wrote instead."""
+    """An object, or text: JSON of one, or the text that the agent wrote instead."""
     id: str | None = None
 
 
@@ -137,7 +137,7 @@ def as_list(value: object, where: str, limit: int = MAX_PARTS) -> Sequence[Any]:
     """Return a list; also of an array that a table's column has.
 
     Raises:
-        TranscriptError: It is no list, or longer than the limit.
+        TranscriptError: It is not a list, or longer than the limit.
     """
     listed: Any = value
     if not isinstance(listed, Sequence) and callable(getattr(listed, "tolist", None)):
@@ -154,7 +154,7 @@ def as_text(value: object, where: str) -> str:
     """Return a text.
 
     Raises:
-        TranscriptError: It is none.
+        TranscriptError: It has another type.
     """
     if isinstance(value, str):
         return value
@@ -165,7 +165,7 @@ def as_name(value: object, where: str) -> str:
     """Return the name of a tool; an empty one is what the agent wrote, and the name of no tool.
 
     Raises:
-        TranscriptError: It is none.
+        TranscriptError: It has another type.
     """
     if isinstance(value, str):
         return value
@@ -173,7 +173,7 @@ def as_name(value: object, where: str) -> str:
 
 
 def as_id(value: object, where: str) -> str | None:
-    """Return the id of a call, `None` where there is none.
+    """Return the id of a call, `None` without an id.
 
     Raises:
         TranscriptError: It is neither text nor a number.

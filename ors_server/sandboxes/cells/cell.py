@@ -1,5 +1,14 @@
 """A cell: one session's isolated processes and files, without the shell protocol.
 
+Invariants:
+
+- At most one launch is alive. `launch` follows only on `kill`, and files outlive both.
+- `init` is above 0 only while the first process inside is known; before that, an end goes to `_first`.
+- `aclose` comes in any state, also in the middle of `start_fresh`: what is made after `_is_closed` was set is
+  removed by its maker.
+- Descriptors of the work dir and the files stay open until the end: the server reaches the files by
+  descriptor, so an agent cannot redirect it by renaming a folder.
+
 Here is what all backends share: folder, owner, control files, cgroups, launch and end. A backend's own file
 starts the first process, the copying programs and the fresh programs, and kills what it started. Shell, files
 and snapshots are shared code on top of it.
@@ -52,7 +61,7 @@ class FreshFolders:
     files: Path | None = None
     """The folder of its files."""
     temporary: Path | None = None
-    """Its writable folder, if it has no file system of its own."""
+    """Its writable folder, if it does not have its own file system."""
     group: Cgroup | None = None
     """Its own cgroup, so that no other program's processes or memory count against it."""
 
@@ -125,6 +134,7 @@ class Cell(ABC):
         self._data.mkdir()
         (self.control / "init").write_text(init_script(self.layout, self.counted_limits(), self.enforced()))
         (self.control / "rc").write_text(rc_script(self.layout))
+        # With a slash at the end, as the shell's protocol writes every directory.
         (self.control / "cwd").write_text(self.layout.work + "/")
 
     @abstractmethod
@@ -145,7 +155,7 @@ class Cell(ABC):
 
     @abstractmethod
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
-        """Run a program in its own isolation over the session's files, beside its processes.
+        """Run a program in its own isolation over the session's files, apart from the session's processes.
 
         It starts in the folder that holds `work`, `home`, `tmp` and `state`. Standard error is a pipe.
         """
@@ -196,6 +206,8 @@ class Cell(ABC):
         finally:
             os.close(slave)
         try:
+            # A pidfd, because a number may be reused once the process is reaped, and this one is waited for
+            # and killed much later.
             self._first_fd = os.pidfd_open(self._first.pid)
         except OSError as error:
             self._first.kill()
@@ -210,6 +222,7 @@ class Cell(ABC):
             SandboxError: A process could not be killed.
         """
         first = self._first
+        # Nothing runs, but a second `kill` is not an error: `aclose` and a failed start both call it.
         if first is None:
             return
         await self.end_processes()
@@ -251,6 +264,7 @@ class Cell(ABC):
     async def aclose(self) -> None:
         """Kill every process and remove every file; a second call does nothing."""
         self._is_closed = True
+        # Fresh programs first: each one's `on_end` still uses the cell's folders and cgroups.
         for process in list(self._fresh):
             await process.end_with_sandbox()
         await self.kill()
@@ -261,6 +275,7 @@ class Cell(ABC):
                 await group.remove()
         self._cgroup = None
         self._fresh_groups, self._free_groups = [], []
+        # A second call finds the folder gone; releasing its uid twice would give it to two sessions.
         if self._folder.path.exists():
             self._state.close_session(self._folder)
 
@@ -293,9 +308,9 @@ class Cell(ABC):
             SandboxStartError: Nothing could be started.
         """
         self._fresh_number += 1
-        place = await self.make_folders(request, self._fresh_number)
+        folders = await self.make_folders(request, self._fresh_number)
         if self._is_closed:
-            self.remove_folders(place)
+            self.remove_folders(folders)
         self._require_open()
         self._open_folders()
 
@@ -303,21 +318,22 @@ class Cell(ABC):
             self._fresh.discard(process)
             kill_rest()
             self._free_groups += [] if group is None else [group]
-            self.remove_folders(place)
+            self.remove_folders(folders)
 
         def kill_rest() -> None:
             if group is not None and group.alive():
                 group.kill()
 
         limits = self.limits
-        kept = (limits.keep_head_bytes, limits.keep_tail_bytes)
+        keep_bytes = (limits.keep_head_bytes, limits.keep_tail_bytes)
         try:
             group = self._take_group()
-            place = replace(place, group=group)
-            options = GuardianOptions(self.fresh_ending, kept, kill_rest, on_end)
-            process = HostedProcess(partial(self.spawn_fresh, request, place), options)
+            folders = replace(folders, group=group)
+            options = GuardianOptions(self.fresh_ending, keep_bytes, kill_rest, on_end)
+            # From here on `on_end` removes the folders; until then this function does.
+            process = HostedProcess(partial(self.spawn_fresh, request, folders), options)
         except BaseException:
-            self.remove_folders(place)
+            self.remove_folders(folders)
             raise
         self._fresh.add(process)
         return process
@@ -330,11 +346,11 @@ class Cell(ABC):
             if not group.alive():
                 self._free_groups.remove(group)
                 return group
-        made = self.make_group(f"-fresh-{len(self._fresh_groups) + 1}")
-        if made is None:
+        new_group = self.make_group(f"-fresh-{len(self._fresh_groups) + 1}")
+        if new_group is None:
             raise SandboxStartError("no control group can be made for a fresh program")
-        self._fresh_groups.append(made)
-        return made
+        self._fresh_groups.append(new_group)
+        return new_group
 
     # What backends share
 
@@ -359,7 +375,7 @@ class Cell(ABC):
         self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
 
     def _open_folders(self) -> None:
-        """Make the session's folders accessible to their owner again, whatever mode an agent has set.
+        """Make the session's folders accessible to their owner again if an agent has changed their mode.
 
         A process that starts in a folder must be allowed to enter it.
         """

@@ -48,6 +48,7 @@ def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup
         ours = _groups(own)
     except OSError:
         return Hierarchies(0)
+    # Version 2 or version 1, never both: on a hybrid host a controller belongs to exactly one of them.
     unified = _unified(mounts, ours.get("", "/"))
     if unified is not None:
         return Hierarchies(2, dict.fromkeys((*_CONTROLLERS, "freezer"), unified))
@@ -117,9 +118,9 @@ class ProcessCounters:
 
 def counters_of(pid: int, mounts: Path = _MOUNTS) -> ProcessCounters:
     """Return the counters of the cgroup that a process of this host's pid namespace is in."""
-    found = _groups(Path(f"/proc/{pid}/cgroup"))
-    own = found["pids"] if "pids" in found else found.get("", "/")
-    return ProcessCounters(mounts / ("pids" if "pids" in found else "") / own.lstrip("/"))
+    own_groups = _groups(Path(f"/proc/{pid}/cgroup"))
+    own = own_groups["pids"] if "pids" in own_groups else own_groups.get("", "/")
+    return ProcessCounters(mounts / ("pids" if "pids" in own_groups else "") / own.lstrip("/"))
 
 
 def _groups(file: Path) -> dict[str, str]:
@@ -166,8 +167,8 @@ class Cgroup(ProcessCounters):
     def processes(self) -> list[int]:
         """Return the pids inside."""
         for folder in self.folders.values():
-            if found := members(folder):
-                return found
+            if pids := members(folder):
+                return pids
         return []
 
     def freeze(self) -> bool:

@@ -1,7 +1,7 @@
 """Copies of a sandbox's files: to an archive on the server's disk, from it, or into another sandbox.
 
-The copying programs run beside the session's processes in their own isolation: no program of the host reads
-an agent's files. Only a fork of a small tree is copied by the server, file by file (`tree_copy`).
+The copying programs run in their own isolation, apart from the session's processes: no program of the host
+reads an agent's files. Only a fork of a small tree is copied by the server, file by file (`tree_copy`).
 """
 
 import contextlib
@@ -84,7 +84,7 @@ async def unpack(cell: Cell, snapshot: HostedSnapshot) -> None:
 
 
 async def copy_between(source: Cell, target: Cell) -> None:
-    """Copy one cell's files into another that has none yet, without a disk between them.
+    """Copy one cell's files into another, which is still empty, without a disk between them.
 
     A small tree is copied by the server itself, which is faster than starting two programs.
 
@@ -142,7 +142,7 @@ async def run_together(*jobs: Callable[[], Awaitable[object]]) -> None:
     """
     failures: list[SandboxError | OSError] = []
 
-    async def one(job: Callable[[], Awaitable[object]]) -> None:
+    async def run_job(job: Callable[[], Awaitable[object]]) -> None:
         try:
             await job()
         except (SandboxError, OSError) as error:
@@ -151,7 +151,7 @@ async def run_together(*jobs: Callable[[], Awaitable[object]]) -> None:
 
     async with anyio.create_task_group() as group:
         for job in jobs:
-            group.start_soon(one, job)
+            group.start_soon(run_job, job)
     if failures:
         raise failures[0]
 
@@ -171,6 +171,8 @@ async def _run(
 ) -> None:
     """Run a copying program and wait; one that prints more than a pipe holds is killed at the time limit."""
     process = cell.start_beside(argv, stdin=stdin, stdout=stdout)
+    # The server's copy of a pipe's end is closed once the program has its own: otherwise the extracting
+    # program would never see the end of the archive.
     close()
     held = os.pidfd_open(process.pid)
     try:
@@ -183,6 +185,7 @@ async def _run(
             process.wait()
         printed = b""
         if process.stderr is not None:
+            # A process that outlived the program may hold the pipe; only what is there already is read.
             os.set_blocking(process.stderr.fileno(), False)
             with contextlib.suppress(OSError):
                 printed = process.stderr.read() or b""

@@ -2,7 +2,16 @@
 
 The program that isolates it writes JSON lines to a status pipe, as bubblewrap does (bwrap(1),
 `--json-status-fd`): `{"child-pid": n}` once there is a process, `{"exit-code": n}` when it ran and ended,
-`{"failure": true}` when it never ran and standard error says why. No line is never read as a status.
+`{"failure": true}` when it never ran and standard error says why. A missing line is never read as a status.
+
+Invariants:
+
+- A status is the program's own only if the guardian reported it: the guardian's exit code alone could as well
+  be that of an isolation that failed to start.
+- There are three ends: the program ended (`_is_over`), the caller closed it (`_is_closed`), its sandbox was
+  closed under it (`_is_orphaned`).
+- Descriptors are -1 as soon as they are closed, so no later callback reads a number that was reused.
+- `on_end` is called exactly once, when every descriptor is closed.
 """
 
 import contextlib
@@ -68,8 +77,8 @@ def start_with(
 ) -> "subprocess.Popen[bytes]":
     """Start a program that reads its instructions from the descriptor with which `command` is called.
 
-    It inherits no other descriptor than that, its streams and those that are passed. As the leader of a
-    session of its own it gets no signal that is sent to the server's process group.
+    It inherits no other descriptor than that, its streams and those that are passed. As a session leader it
+    gets no signal that is sent to the server's process group.
 
     Raises:
         SandboxStartError: It could not be started.
@@ -99,14 +108,6 @@ def start_with(
 Spawn = Callable[[ProcessStreams], "subprocess.Popen[bytes]"]
 
 
-def _nothing(_process: "HostedProcess") -> None:
-    pass
-
-
-def _no_more() -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class GuardianOptions:
     """The ending of a program, and the work afterwards."""
@@ -115,9 +116,9 @@ class GuardianOptions:
     """The signal on which its guardian ends everything it started; SIGKILL follows if that takes too long."""
     keep_bytes: tuple[int, int] = (16_384, 16_384)
     """Bytes of the head and of the tail of standard error that are kept."""
-    kill_rest: Callable[[], None] = _no_more
+    kill_rest: Callable[[], None] = lambda: None
     """Kills everything that it started, if more is known of that than its children."""
-    on_end: "Callable[[HostedProcess], None]" = _nothing
+    on_end: "Callable[[HostedProcess], None]" = lambda _: None
     """Called once, when it is closed."""
 
 
@@ -163,6 +164,7 @@ class HostedProcess(FreshProcess):
     async def send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
+            # In every round: another task may close the input while this one waits for the pipe.
             if self._stdin < 0:
                 raise FreshEndedError("its standard input is closed")
             try:
@@ -181,10 +183,10 @@ class HostedProcess(FreshProcess):
             self._stdin = -1
 
     @override
-    async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
+    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
         while self._stdout >= 0:
             try:
-                return os.read(self._stdout, most)
+                return os.read(self._stdout, max_bytes)
             except BlockingIOError:
                 with contextlib.suppress(anyio.ClosedResourceError):
                     await anyio.wait_readable(self._stdout)
@@ -194,6 +196,7 @@ class HostedProcess(FreshProcess):
     async def wait(self) -> int:
         while not self._is_over:
             await self._changed.wait()
+        # Its end and the end of its standard error are seen in either order.
         with anyio.move_on_after(_LAST_WORDS_LIMIT):
             while self._stderr >= 0:
                 await self._changed.wait()
@@ -216,13 +219,15 @@ class HostedProcess(FreshProcess):
         await self.aclose()
 
     def _exit_status(self) -> int:
-        """Return the status, or raise the error that came instead."""
+        """Return the status, or raise the error that prevented one."""
         if self._is_orphaned:
             raise SandboxClosedError("the sandbox was closed while a program ran in it")
         reported = self._reported()
+        # A child that could not become the program still exits, and its guardian reports that exit code, too.
         if "exit-code" in reported and "failure" not in reported:
             return int(reported["exit-code"])
         if self._is_closed:
+            # No status was reported, because the caller closed it first.
             return _KILLED
         printed = self._capture.output().kept
         if printed.startswith(_EXEC_REFUSED):
@@ -241,6 +246,7 @@ class HostedProcess(FreshProcess):
 
     async def _end(self) -> None:
         """Kill it, and wait until everything it started is dead."""
+        # Some guardians have to end their program themselves, such as one that removes a container.
         if self._guardian.poll() is None and self._options.ending is not signal.SIGKILL:
             self._guardian.send_signal(self._options.ending)
             await ended(self._guardian_fd, _ENDING_LIMIT)
@@ -255,6 +261,7 @@ class HostedProcess(FreshProcess):
 
     def _close_everything(self) -> None:
         self._poller.close()
+        # A task that waits in `send` or `receive` must wake up before the number can be reused.
         for descriptor in (self._stdin, self._stdout):
             if descriptor >= 0:
                 anyio.notify_closing(descriptor)
@@ -284,6 +291,7 @@ class HostedProcess(FreshProcess):
         if not self._read_status():
             self._poller.unwatch(self._status)
         if self._child < 0 and "child-pid" in (reported := self._reported()):
+            # Held as a pidfd: the program's process may be reaped before the end is waited for.
             with contextlib.suppress(OSError):  # it has ended already
                 self._child = os.pidfd_open(int(reported["child-pid"]))
                 self._child_pid = int(reported["child-pid"])
@@ -310,21 +318,23 @@ def _start(spawn: Spawn) -> "tuple[subprocess.Popen[bytes], int, ProcessStreams]
     opened: list[int] = []
     ours: list[int] = []
     try:
+        # Standard input, output, error and status, each as (read end, write end).
         for _ in range(4):
             opened.extend(os.pipe())
-        theirs = ProcessStreams(opened[0], opened[3], opened[5], opened[7])
+        child_ends = ProcessStreams(opened[0], opened[3], opened[5], opened[7])
         ours = [opened[1], opened[2], opened[4], opened[6]]
         for descriptor in ours:
             os.set_blocking(descriptor, False)
-        guardian = spawn(theirs)
+        guardian = spawn(child_ends)
         lower_priority(guardian.pid)
         try:
             held = os.pidfd_open(guardian.pid)
+        # Without a pidfd, its end could not be watched.
         except OSError:
             guardian.kill()
             guardian.wait()
             raise
-        opened = [theirs.stdin, theirs.stdout, theirs.stderr, theirs.status]
+        opened = [child_ends.stdin, child_ends.stdout, child_ends.stderr, child_ends.status]
         return guardian, held, ProcessStreams(*ours)
     except OSError as error:
         raise SandboxStartError(f"a fresh program cannot be started: {error}") from error

@@ -53,41 +53,42 @@ class HiddenPaths:
     def below(self, folder: Path) -> list[Path]:
         """Return the existing hidden paths at or below a resolved folder."""
         places = (*self.places, *self.further)
-        return [place for place in places if place.is_relative_to(folder) and place.exists()]
+        return [path for path in places if path.is_relative_to(folder) and path.exists()]
 
     def covers(self, path: Path) -> bool:
         """Return whether a resolved path is hidden, or is in a hidden folder."""
-        return any(path.is_relative_to(place) for place in (*self.places, *self.further))
+        return any(path.is_relative_to(hidden_path) for hidden_path in (*self.places, *self.further))
 
 
-def source_places(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
+def source_paths(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
     """Return the paths of a module's source and of its compiled files."""
     if package_folders:
         return [Path(folder).resolve() for folder in package_folders]
-    found = Path(file).resolve()
+    source = Path(file).resolve()
     try:
-        compiled = Path(cache_from_source(str(found)))
+        compiled = Path(cache_from_source(str(source)))
     except NotImplementedError:
-        return [found]
-    return [found, *sorted(compiled.parent.glob(f"{found.stem}.*"))]
+        return [source]
+    return [source, *sorted(compiled.parent.glob(f"{source.stem}.*"))]
 
 
 async def find_visible(sandbox: Sandbox, hidden: HiddenPaths) -> str | None:
-    """Return a hidden file that can be read inside a sandbox; None if there is none."""
-    files = [str(file) for place in hidden.places for file in islice(_files_of(place), _SAMPLES)]
+    """Return a hidden file that can be read inside a sandbox; None if all are hidden."""
+    files = [str(file) for hidden_path in hidden.places for file in islice(_files_of(hidden_path), _SAMPLES)]
     names = json.dumps([list(hidden.modules), files])
     run = await sandbox.run_fresh(["python3", "-I", "-c", _LOOK, names], time_limit=_LOOK_LIMIT)
     if run.exit_code == 0:
         return run.stdout.text.strip() or None
+    # An image without Python has no import system to ask: the shell tries the known paths only.
     script = 'for f; do [ -n "$(head -c 1 "$f" 2>/dev/null | tr "\\0" x)" ] && echo "$f" && break; done'
     run = await sandbox.run_fresh(["/bin/sh", "-c", script, "sh", *files], time_limit=_LOOK_LIMIT)
     return run.stdout.text.strip() or None
 
 
-def _files_of(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-    for folder, _, names in os.walk(place):
+def _files_of(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    for folder, _, names in os.walk(path):
         yield from (Path(folder) / name for name in names)
 
 

@@ -108,6 +108,8 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "sysfs": (139, None),
 }
 
+# With ENOSYS, callers fall back to calls that can be filtered. The flags of clone3 are behind a pointer,
+# which a filter cannot read, and io_uring carries out calls that no filter sees.
 MISSING: dict[str, tuple[int | None, int | None]] = {
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
@@ -175,6 +177,7 @@ class _Assembler:
     def judge(self, number: int, argument: int, body: "_Assembler") -> None:
         """Run a body on one argument's low word if the call is this one; a body always ends in an answer."""
         block = _Assembler()
+        # The low word: the kernel ignores the upper half of these arguments.
         block.load(_AT_ARGUMENTS + 8 * argument)
         block.code += body.code
         self.emit(_JUMP_EQUAL, number, otherwise=len(block.code))

@@ -62,8 +62,8 @@ def memory_folder(base: Path) -> Path | None:
 def _own(base: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=mode, parents=True)
-    found = base.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    status = base.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise SandboxUnavailableError(
             f"{base} must be a folder of uid {os.geteuid()} that no other user may write"
         )
@@ -98,8 +98,8 @@ class ServerState:
         """Create the folder; on failure nothing is left.
 
         Args:
-            base: The folder's parent; by default this user's. Uids come from one register for the host
-                whatever the base, so no two servers use the same.
+            base: The folder's parent; by default this user's. The host has one register of uids for
+                all bases, so no two servers use the same.
 
         Raises:
             SandboxUnavailableError: The parent belongs to another user, or no uids are left.
@@ -117,6 +117,7 @@ class ServerState:
         self._numbers = count(1)
         self.uids: UidPool | None = None
         """The server's uids for sessions; None without root."""
+        # Before the lock file exists, `clean_up` leaves the folder alone; see there.
         self.folder.mkdir(mode=0o711)
         lock = try_lock(self.folder / LOCK_FILE)
         if lock is None:
@@ -134,6 +135,7 @@ class ServerState:
         base = memory_folder(self.base)
         if base is not None:
             self._memory = base / self.folder.name
+        # Before anything exists that only this record finds again if the server dies here.
         os.write(self._lock, self._record())
         self._memory.mkdir(mode=0o711, exist_ok=True)
         self.static.mkdir(mode=0o755)
@@ -159,6 +161,7 @@ class ServerState:
         name = f"s{next(self._numbers)}"
         session = SessionFolder(name, self.folder / name, owner, self._memory / name / "control")
         try:
+            # One folder, unless the control files are kept in memory. Only the session's group may pass.
             for folder in dict.fromkeys((session.path, session.control.parent)):
                 folder.mkdir(mode=0o710)
                 if owner is not None:
@@ -209,6 +212,8 @@ def _remove_below(parent: int, name: str, device: int) -> None:
     try:
         while True:
             folders = _unlink_plain(top, device)
+            # `sum`, not `any`: every folder of this level is lifted before the next pass. A pass that removes
+            # none would not remove one later either.
             if not sum(_lift(top, folder, device, lifted) for folder in folders):
                 return
     finally:
@@ -220,16 +225,16 @@ def _unlink_plain(folder: int, device: int) -> list[str]:
     folders: list[str] = []
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
                 os.unlink(name, dir_fd=folder)
-            elif found.st_dev == device:
+            elif status.st_dev == device:
                 folders.append(name)
     return folders
 
 
 def _lift(top: int, name: str, device: int, lifted: "count[int]") -> bool:
-    """Move a folder's own folders up beside it and remove it; returns whether it is gone."""
+    """Move a folder's own folders up to its level and remove it; returns whether it is gone."""
     with contextlib.suppress(OSError):
         folder = _open_folder(top, name)
         try:

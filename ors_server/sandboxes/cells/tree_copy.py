@@ -76,52 +76,54 @@ def _copy_folder(copy: _Copy, parent: int, name: str, into: int, path: str) -> N
     """Copy a folder's entries into an existing one; set its own mode and times last."""
     folder = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     try:
-        made = os.open(name, _FOLDER_FLAGS, dir_fd=into)
+        copied_folder = os.open(name, _FOLDER_FLAGS, dir_fd=into)
         try:
             for entry in os.listdir(folder):  # noqa: PTH208  (by descriptor)
-                _copy_entry(copy, folder, entry, made, f"{path}/{entry}")
-            _set_attributes(copy, os.fstat(folder), made)
+                _copy_entry(copy, folder, entry, copied_folder, f"{path}/{entry}")
+            _set_attributes(copy, os.fstat(folder), copied_folder)
         finally:
-            os.close(made)
+            os.close(copied_folder)
     finally:
         os.close(folder)
 
 
-def _copy_entry(copy: _Copy, folder: int, name: str, made: int, path: str) -> None:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+def _copy_entry(copy: _Copy, folder: int, name: str, target: int, path: str) -> None:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-        os.unlink(name, dir_fd=made)
-    first = copy.linked.get(found.st_ino)
+        os.unlink(name, dir_fd=target)
+    # A file with several names is copied once, and its other names are linked to the copy.
+    first = copy.linked.get(status.st_ino)
     if first is not None:
         with contextlib.suppress(OSError):  # too long a path, or a limit on links: copy it again
-            os.link(first, name, src_dir_fd=copy.root, dst_dir_fd=made, follow_symlinks=False)
+            os.link(first, name, src_dir_fd=copy.root, dst_dir_fd=target, follow_symlinks=False)
             return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=made)
-        _copy_folder(copy, folder, name, made, path)
-    elif stat.S_ISREG(found.st_mode):
-        _copy_file(copy, folder, name, made)
-        if found.st_nlink > 1:
-            copy.linked[found.st_ino] = path
-    elif stat.S_ISLNK(found.st_mode):
-        os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=made)
-        _set_attributes_by_name(copy, found, name, made)
-    elif stat.S_ISFIFO(found.st_mode):
-        os.mkfifo(name, stat.S_IMODE(found.st_mode), dir_fd=made)
-        _set_attributes_by_name(copy, found, name, made)
+            os.mkdir(name, 0o700, dir_fd=target)
+        _copy_folder(copy, folder, name, target, path)
+    elif stat.S_ISREG(status.st_mode):
+        _copy_file(copy, folder, name, target)
+        if status.st_nlink > 1:
+            copy.linked[status.st_ino] = path
+    elif stat.S_ISLNK(status.st_mode):
+        os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=target)
+        _set_attributes_by_name(copy, status, name, target)
+    elif stat.S_ISFIFO(status.st_mode):
+        os.mkfifo(name, stat.S_IMODE(status.st_mode), dir_fd=target)
+        _set_attributes_by_name(copy, status, name, target)
 
 
-def _copy_file(copy: _Copy, folder: int, name: str, made: int) -> None:
+def _copy_file(copy: _Copy, folder: int, name: str, target_folder: int) -> None:
     source = os.open(name, _FILE_FLAGS, dir_fd=folder)
     try:
-        found = os.fstat(source)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(source)
+        # Checked on the open descriptor: the name may have been replaced since it was looked up.
+        if not stat.S_ISREG(status.st_mode):
             return
-        target = os.open(name, _NEW_FLAGS, 0o600, dir_fd=made)
+        target = os.open(name, _NEW_FLAGS, 0o600, dir_fd=target_folder)
         try:
-            _copy_data(source, target, found.st_size)
-            _set_attributes(copy, found, target)
+            _copy_data(source, target, status.st_size)
+            _set_attributes(copy, status, target)
         finally:
             os.close(target)
     finally:
@@ -145,16 +147,16 @@ def _copy_data(source: int, target: int, size: int) -> None:
     os.ftruncate(target, size)
 
 
-def _set_attributes(copy: _Copy, found: os.stat_result, made: int) -> None:
+def _set_attributes(copy: _Copy, status: os.stat_result, target: int) -> None:
     """Give a copy owner, mode and times of the original; the owner first, which takes set-uid bits away."""
     if copy.owner is not None:
-        os.fchown(made, copy.owner, copy.owner)
-    os.fchmod(made, stat.S_IMODE(found.st_mode))
-    os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+        os.fchown(target, copy.owner, copy.owner)
+    os.fchmod(target, stat.S_IMODE(status.st_mode))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _set_attributes_by_name(copy: _Copy, found: os.stat_result, name: str, made: int) -> None:
+def _set_attributes_by_name(copy: _Copy, status: os.stat_result, name: str, target: int) -> None:
     """Give what is not opened its owner and times."""
     if copy.owner is not None:
-        os.chown(name, copy.owner, copy.owner, dir_fd=made, follow_symlinks=False)
-    os.utime(name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=made, follow_symlinks=False)
+        os.chown(name, copy.owner, copy.owner, dir_fd=target, follow_symlinks=False)
+    os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=target, follow_symlinks=False)

@@ -82,6 +82,7 @@ class UidPool:
 
     def release(self, uid: int) -> None:
         """Make a uid available again; its processes must be dead."""
+        # At the end of the queue, so that a uid rests as long as possible before another session has it.
         self._free.append(uid)
 
     def close(self) -> None:

@@ -44,14 +44,15 @@ class WorkDir:
     owner: int | None = None
     """Uid and gid of created files; None leaves the server's."""
 
-    def read(self, path: str, most: int | None = None) -> bytes:
+    def read(self, path: str, max_bytes: int | None = None) -> bytes:
         """Return a file's content; one longer than `most` bytes is refused."""
-        cap = min(most if most is not None else self.limits.read_bytes, self.limits.read_bytes)
+        cap = min(max_bytes if max_bytes is not None else self.limits.read_bytes, self.limits.read_bytes)
         with self._opened(path, os.O_RDONLY) as descriptor:
             _require_plain(path, descriptor)
             if os.fstat(descriptor).st_size > cap:
                 raise SandboxFileTooLargeError(path, f"larger than {cap} bytes")
             content = bytearray()
+            # The file may grow after the check: one byte above the limit is read to notice.
             while piece := os.read(descriptor, min(_PIECE, cap + 1 - len(content))):
                 content += piece
                 if len(content) > cap:
@@ -66,6 +67,8 @@ class WorkDir:
         created = True
         with _translated(path):
             try:
+                # First as a new file, to know whether the owner must be set; an old file keeps its owner and
+                # mode.
                 opened = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644)
             except FileExistsError:
                 created = False
@@ -94,11 +97,11 @@ class WorkDir:
 
     def entries(self, path: str, depth: int) -> list[Entry]:
         """List a folder, `depth` levels deep, from 1."""
-        found: list[Entry] = []
+        rows: list[Entry] = []
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
             prefix = posixpath.normpath(self._relative(path))
-            self._list(descriptor, "" if prefix == "." else prefix, depth, found)
-        return sorted(found)
+            self._list(descriptor, "" if prefix == "." else prefix, depth, rows)
+        return sorted(rows)
 
     def _list(self, folder: int, prefix: str, depth: int, entries: list[Entry]) -> None:
         """List level by level: a tree may be deeper than any stack, and longer than any path."""
@@ -135,11 +138,12 @@ class WorkDir:
         return below
 
     def _make_folders(self, path: str) -> None:
+        # One level at a time, each by `openat2`: `os.makedirs` would follow the agent's links.
         above = posixpath.dirname(self._relative(path))
-        made = ""
+        folder_path = ""
         for part in [part for part in above.split("/") if part not in {"", "."}]:
-            parent = made or "."
-            made = f"{made}/{part}" if made else part
+            parent = folder_path or "."
+            folder_path = f"{folder_path}/{part}" if folder_path else part
             with self._opened(parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
                 self._make_folder(path, folder, part)
 
@@ -171,17 +175,17 @@ class WorkDir:
 
     def _relative(self, path: str) -> str:
         if "\0" in path or not path:
-            raise SandboxPathError(path, "not a path", is_no_place=True)
+            raise SandboxPathError(path, "not a path", is_never_valid=True)
         try:
             path.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            raise SandboxPathError(path, "not a path", is_no_place=True) from None
+            raise SandboxPathError(path, "not a path", is_never_valid=True) from None
         if not path.startswith("/"):
             return path
         if path == self.seen_as or path.startswith(self.seen_as + "/"):
             return path[len(self.seen_as) :].lstrip("/") or "."
         reason = f"outside the work dir; use a path relative to {self.seen_as}"
-        raise SandboxPathError(path, reason, is_no_place=True)
+        raise SandboxPathError(path, reason, is_never_valid=True)
 
 
 def _require_plain(path: str, descriptor: int) -> None:
@@ -191,14 +195,14 @@ def _require_plain(path: str, descriptor: int) -> None:
 
 def _entry(row: os.DirEntry[str], path: str) -> Entry:
     try:
-        found = row.stat(follow_symlinks=False)
+        status = row.stat(follow_symlinks=False)
     except OSError:
         return Entry(path, EntryKind.OTHER, 0)
-    if stat.S_ISREG(found.st_mode):
-        return Entry(path, EntryKind.FILE, found.st_size)
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
+        return Entry(path, EntryKind.FILE, status.st_size)
+    if stat.S_ISDIR(status.st_mode):
         return Entry(path, EntryKind.FOLDER, 0)
-    return Entry(path, EntryKind.LINK if stat.S_ISLNK(found.st_mode) else EntryKind.OTHER, 0)
+    return Entry(path, EntryKind.LINK if stat.S_ISLNK(status.st_mode) else EntryKind.OTHER, 0)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ class DockerBackend(HostedBackend):
             self._engine = None
 
     async def _connect(self) -> None:
-        """Reach the engine, and clean up after dead servers; once."""
+        """Connect to the engine, and clean up after dead servers; once."""
         async with self._connecting:
             if self._engine is not None:
                 return
@@ -107,7 +107,7 @@ class DockerBackend(HostedBackend):
 
 
 def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
-    """Report what containers isolate; `has_uids` if each session has a uid of its own."""
+    """Report what containers isolate; `has_uids` if each session has its own uid."""
     own_uid = ", own uid" if has_uids else ""
     held = {
         IsolatedResource.FILES: f"mount namespace of a container (image {facts.image})",
@@ -116,7 +116,7 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
         IsolatedResource.NETWORK: "network namespace, seccomp",
         IsolatedResource.DISK: "tmpfs quota",
     }
-    gaps = ["Whoever may use the engine's socket rules this host, and the server may."]
+    gaps = ["Access to the engine's socket is as good as root on this host, and the server has it."]
     limited = {
         IsolatedResource.MEMORY: facts.memory,
         IsolatedResource.PIDS: facts.pids,
@@ -132,14 +132,14 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
     if not has_uids:
         gaps.append("Sessions share the server's uid: its quotas of inotify instances and processes.")
     gaps += [
-        "What the kernel tells of the host under /sys and in /proc/meminfo and the like can be read.",
+        "The kernel's figures about the host under /sys, in /proc/meminfo and similar files can be read.",
         "The kernel is shared: a hole in it is a way out.",
     ]
     return IsolationReport("docker", Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
 
 
 def sweep_containers(engine: Engine, base: Path) -> list[str]:
-    """Remove the containers of dead servers; touches nothing whose owner lives or is a stranger."""
+    """Remove the containers of dead servers; leaves those of live servers and of other programs alone."""
     removed: list[str] = []
     for container, labels in engine.labelled(containers.PLACE_LABEL, place_of(base)).items():
         if _is_dead(base / f"{FOLDER_PREFIX}{labels.get(containers.SERVER_LABEL, '')}"):

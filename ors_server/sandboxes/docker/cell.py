@@ -1,4 +1,14 @@
-"""One session's containers, and how they begin and end; what the backend `docker` makes for each of them."""
+"""One session's containers, and how they begin and end; the cell of the backend `docker`.
+
+Invariants:
+
+- docker-py blocks, so starting happens in a launcher process (`docker_launcher`), and the few calls that are
+  made here run in a thread.
+- The launcher removes what it made unless it receives the byte `+` on the pipe `go`; it is sent only after
+  the first process was checked and its files are held. A server that dies in between leaves nothing.
+- The holder's container ends with the pipe `leash`, whose only writer is this server.
+- No pid of the engine is signalled before `_is_ours` has seen the session's control file through it.
+"""
 
 import json
 import os
@@ -64,7 +74,7 @@ class DockerCell(Cell):
 
     @override
     def prepare(self) -> None:
-        """Write what the containers are shown beside the control folder, too."""
+        """Write the files that the containers are shown in addition to the control folder."""
         super().prepare()
         folder = self._folder.path
         (self.control / "start").write_text(containers.START_SCRIPT)
@@ -73,6 +83,7 @@ class DockerCell(Cell):
         os.mkfifo(folder / "leash", 0o600)
         if self.owner is not None:
             os.chown(folder / "leash", self.owner, self.owner)
+        # For reading, too: opening only for writing would wait for the holder, which does not run yet.
         self._leash = os.open(folder / "leash", os.O_RDWR | os.O_CLOEXEC)
 
     @property
@@ -126,7 +137,7 @@ class DockerCell(Cell):
 
     @override
     async def finish_launch(self) -> None:
-        """Take hold of the container's first process and files, and shut its terminal's door."""
+        """Take hold of the container's first process and files, and close its terminal to later opens."""
         try:
             report = await self._wait_for_report()
             self._take_hold(int(report["init"]))
@@ -145,6 +156,7 @@ class DockerCell(Cell):
         """Return the launcher's reports; the shell may answer before the engine reports that it started."""
         received = b""
         with anyio.move_on_after(_REPORT_LIMIT):
+            # The first launch reports twice: the holder of the files, then the container of the shell.
             while "init" not in (report := _parse_reports(received)):
                 await anyio.wait_readable(self._reports)
                 piece = os.read(self._reports, _STATUS_BYTES)
@@ -234,6 +246,8 @@ class DockerCell(Cell):
             if self._leash >= 0:
                 os.close(self._leash)
                 self._leash = -1
+                # The holder ends with the pipe's last writer; this removes everything else with the session's
+                # label.
                 await anyio.to_thread.run_sync(self._remove_all)
 
     def _remove_all(self) -> None:
@@ -257,6 +271,7 @@ class DockerCell(Cell):
         try:
             process = await super().start_fresh(request)
         finally:
+            # The launcher closes its end once the container runs, and readability of ours is that end.
             begun, self._begun = self._begun, -1
         try:
             await anyio.wait_readable(begun)
@@ -298,6 +313,7 @@ class DockerCell(Cell):
             lambda fd: [sys.executable, "-P", docker_launcher.__file__, str(fd), str(ends.status)],
             ends,
             *passed,
+            # The launcher has to find docker-py where this process finds it, and needs nothing else.
             environment={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             leads_session=False,
         )
@@ -305,8 +321,8 @@ class DockerCell(Cell):
 
 def place_of(base: Path) -> str:
     """Return an identity of a base folder that no other one on this host has."""
-    found = base.stat()
-    return f"{found.st_dev}-{found.st_ino}"
+    status = base.stat()
+    return f"{status.st_dev}-{status.st_ino}"
 
 
 def _parse_reports(received: bytes) -> dict[str, Any]:

@@ -24,12 +24,12 @@ Mount: TypeAlias = dict[str, Any]
 
 FRESH_DIR = "/grader"
 DATA = "{data}"
-"""Stands for the volume's folder on the host, which is known once the engine has made it."""
+"""Placeholder for the volume's path on the host, which is known after its creation."""
 SERVER_LABEL = "ors.server"
 """The id of the server that owns the container."""
 SESSION_LABEL = "ors.session"
 PLACE_LABEL = "ors.place"
-"""The base folder of its server; other base folders have server ids of their own."""
+"""The base folder of its server; server ids are unique only below one base folder."""
 _TERMINAL = "/run/ors-terminal"
 _VOLUME = "/data"
 _LEASH = "/run/ors-leash"
@@ -48,7 +48,8 @@ _HOLD = (
     f"cd {_VOLUME} && umask 077 && mkdir work home tmp && chmod 1777 tmp && mkdir state && exec cat {_LEASH}"
 )
 
-# As process 1 a program would not die of its own signals (pid_namespaces(7)), so this shell is it instead.
+# Process 1 ignores signals that it has no handler for (pid_namespaces(7)), so this shell takes that place
+# and the program can die of a signal.
 # The image's own variables and what the engine adds are left behind.
 _RUN = """\
 {ulimits}
@@ -159,7 +160,7 @@ def copier(setting: ContainerSetting, argv: list[str], *, reads: bool) -> Config
 
 
 def _program(setting: ContainerSetting, mounts: list[Mount]) -> Config:
-    """Return a container that is talked to through its three streams, and asked for its status."""
+    """Return a container that is used through its three streams, and then reports its status."""
     config = _config(setting, mounts)
     return config | {
         "OpenStdin": True,

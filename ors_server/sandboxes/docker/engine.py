@@ -68,7 +68,7 @@ class Engine:
         """
         try:
             info: dict[str, Any] = self._client.info()
-            found: dict[str, Any] = self._client.inspect_image(image)
+            image_info: dict[str, Any] = self._client.inspect_image(image)
         except self._docker.errors.ImageNotFound:
             raise SandboxUnavailableError(
                 f"the engine at {self.host} has no image {image!r}; pull or import it there first"
@@ -82,7 +82,7 @@ class Engine:
             version=str(info.get("ServerVersion", "")),
             api=str(self._client.api_version),
             image=image,
-            path=_path_of(found),
+            path=_path_of(image_info),
             memory=bool(info.get("MemoryLimit")),
             pids=bool(info.get("PidsLimit", True)),  # engines before 20.10 do not report it
             cpu=bool(info.get("CpuCfsQuota")),
@@ -119,7 +119,9 @@ class Engine:
                 door.connect(path)
             return self._docker.APIClient(base_url=self.host, version="auto", timeout=_ANSWER_LIMIT)
         except self._docker.errors.DockerException as error:
-            raise SandboxUnavailableError(f"what listens at {path} is no Docker engine: {error}") from error
+            raise SandboxUnavailableError(
+                f"the program that listens at {path} is not a Docker engine: {error}"
+            ) from error
         except OSError as error:
             raise SandboxUnavailableError(why_unreachable(path, error)) from error
 
@@ -131,7 +133,7 @@ class Engine:
             if gone and status in _GONE:
                 return None
             raise SandboxError(f"the Docker engine refused: {_explanation(error)}") from error
-        except OSError as error:  # what the HTTP library raises is one, too
+        except OSError as error:  # also the errors of the HTTP library
             raise SandboxError(f"the Docker engine does not answer: {error}") from error
 
 

@@ -1,10 +1,10 @@
-"""The program that starts containers, in a process of its own: docker-py blocks, and the server must not.
+"""The program that starts containers, as a separate process: docker-py blocks, and the server must not.
 
 It reads its orders as JSON from the descriptor that its first argument names, and reports what happens, one
 JSON object per line, on the descriptor that its second argument names. For a session's container it ends
 once the server reports that the shell has answered; until then it keeps the terminal open. For a program it
-stays, carries the three streams, and reports the status. Whatever ends it early, even the end of the
-server, it removes the containers that it made.
+stays, carries the three streams, and reports the status. If it ends early for any reason, even the end of
+the server, it removes the containers that it made.
 """
 
 import ctypes
@@ -113,6 +113,7 @@ class Launcher:
     def _is_handed_over(self, pid: int) -> bool:
         """Wait until the server reports that the shell has answered; return whether it did."""
         poll = select.poll()
+        # Also the container's own end is waited for: no byte would ever come for a shell that died at once.
         go = int(self._orders["go"])
         poll.register(go, select.POLLIN)
         poll.register(os.pidfd_open(pid), select.POLLIN)
@@ -144,7 +145,7 @@ def _write(descriptor: int, piece: bytes) -> None:
         while view:
             view = view[os.write(descriptor, view) :]
     except BrokenPipeError:
-        return  # the reader has closed its end; the program goes on
+        return  # the reader has closed its end; the program keeps running
 
 
 def main() -> int:
@@ -170,6 +171,7 @@ def main() -> int:
         os.write(2, f"{getattr(error, 'explanation', None) or error}\n".encode(errors="replace"))
         return 1
     finally:
+        # A second SIGTERM must not interrupt the removal.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         launcher.clean_up()
 

@@ -23,7 +23,7 @@ from ors_server.sandboxes.cells.seccomp import (
 Rule: TypeAlias = dict[str, Any]
 
 FOR_BUBBLEWRAP = ("mount", "pivot_root", "sethostname", "setns", "umount2", "unshare")
-"""Calls of bubblewrap, beside `clone` with namespace flags, that Docker's own profile refuses."""
+"""Calls of bubblewrap that Docker's own profile refuses, except `clone` with namespace flags."""
 
 # asm/unistd_64.h up to Linux 6.10, without what `seccomp.py` lists and what no kernel implements
 _ALLOWED = """\

@@ -96,6 +96,8 @@ class BubblewrapCell(Cell):
             if not self._namespaces:
                 self._namespaces = [
                     os.open(f"/proc/{first.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+                    # Without root, the mount namespace can only be entered by way of its owning user
+                    # namespace.
                     for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
                 ]
                 self.hold(f"/proc/{first.pid}/root{self._data}")
@@ -120,8 +122,9 @@ class BubblewrapCell(Cell):
         if self.init:
             send_signal(self.init, signal.SIGKILL, self.is_inside)
         elif self._first is not None:
-            await kill_with_children(self._first.pid)  # the launch never came far enough
+            await kill_with_children(self._first.pid)  # bubblewrap had not reported its child yet
         if self._cgroup is not None:
+            # A frozen process does not act on SIGKILL until it is thawed (version 1 of cgroups).
             self._cgroup.thaw()
             self._cgroup.kill()
         self._pid_namespace = None
@@ -176,14 +179,14 @@ class BubblewrapCell(Cell):
 
     def _enter(self, limits: str) -> list[str]:
         """Return the command that creates or enters the session's outer namespaces, and drops root."""
-        return self._enter_again(limits) if self._namespaces else self._make_namespaces()
-
-    def _enter_again(self, limits: str) -> list[str]:
+        if not self._namespaces:
+            return self._make_namespaces()
         ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
         enter = ["sh", "-c", limits + _ENTER, "sh", "nsenter", f"--mount={ours}/{self._namespaces[-1]}"]
         if self.owner is None:
             return [*enter, f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials", "--"]
-        return [*enter, f"--setuid={self.owner}", f"--setgid={self.owner}", "--"]  # and no further groups
+        # --setgid also drops the supplementary groups (nsenter(1)).
+        return [*enter, f"--setuid={self.owner}", f"--setgid={self.owner}", "--"]
 
     def _make_namespaces(self) -> list[str]:
         limits, owner = self.limits, self.owner
@@ -199,6 +202,7 @@ class BubblewrapCell(Cell):
     def _isolation(self) -> list[str]:
         """Return bubblewrap's command, and the options that show the system."""
         static = self._state.static
+        # /dev is remounted read-only last: bubblewrap binds the dead terminals over it first.
         dead = str(static / "no-terminal")
         return [
             *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -277,7 +281,7 @@ class BubblewrapBackend(HostedBackend):
 def kill_leftovers(folder: Path) -> None:
     """Kill this user's bubblewraps of a dead server.
 
-    A bubblewrap whose parent died before it sent the signal to go on waits for ever.
+    A bubblewrap whose parent died before it sent the signal to continue waits forever.
     """
     shown = str(folder / "static" / "etc").encode()
 
@@ -309,8 +313,12 @@ def _masks(state: ServerState) -> list[str]:
     """Return the options that cover the hidden paths below the system's folders with nothing."""
     argv: list[str] = []
     for shown in {Path("/usr"), *(Path("/") / name for name in _SYSTEM_FOLDERS)}:
-        for place in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
-            argv += ["--ro-bind", str(state.static / ("empty" if place.is_dir() else "nothing")), str(place)]
+        for hidden_path in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
+            argv += [
+                "--ro-bind",
+                str(state.static / ("empty" if hidden_path.is_dir() else "nothing")),
+                str(hidden_path),
+            ]
     return argv
 
 

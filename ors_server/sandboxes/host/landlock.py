@@ -111,7 +111,7 @@ class LandlockCell(Cell):
         orders = self._orders(["/bin/sh", f"{self.layout.control}/init"], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = self._cgroup.entrances if self._cgroup is not None else []
-        # A session's first process leads a terminal session of its own.
+        # The shell needs a controlling terminal, which only the leader of a new terminal session can take.
         process = self._spawn(orders, ProcessStreams(slave, slave, slave), lead=["setsid", "-c"])
         self.init = process.pid
         return process
@@ -130,18 +130,24 @@ class LandlockCell(Cell):
                 return False
         if self._cgroup is not None:
             return pid in self._cgroup.processes()
+        # A process may start another one without the mark, or be adopted by the host's first process: either
+        # sign is enough.
         return has_mark(pid, f"{MARK}={self._mark}") or self.init in ancestors(pid)
 
     @override
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
         if self.owner is not None:
+            # Fresh programs have the same uid, and outlive the session's processes.
             fresh = {pid for process in self._fresh for pid in descendants(process.pid)}
             return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
         if self._cgroup is not None:
             return self._cgroup.processes()
-        found = descendants(self.init) if self.init else []
-        return [*found, *(pid for pid in marked_processes(f"{MARK}={self._mark}") if pid not in found)]
+        below_init = descendants(self.init) if self.init else []
+        return [
+            *below_init,
+            *(pid for pid in marked_processes(f"{MARK}={self._mark}") if pid not in below_init),
+        ]
 
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
@@ -159,6 +165,7 @@ class LandlockCell(Cell):
         The init is killed last and reaps the others first: a dead process counts against the limits of its
         uid and its cgroup until it is reaped, and the host's first process may do that late.
         """
+        # The init's script looks for this file before it starts another shell.
         stop = self.control / "stop"
         stop.touch()
         await self._kill_all(but=self.init)
@@ -166,7 +173,11 @@ class LandlockCell(Cell):
         await ended(self._first_fd, _REAP_LIMIT)
         await self._kill_all(but=None)
         stop.unlink()
-        await self._renew_cgroup()
+        # The next launch gets a new cgroup: processes that are not reaped count in the old one.
+        if self._cgroup is not None:
+            await self._cgroup.remove()
+            self._launches += 1
+            self._cgroup = self.make_group(f"-{self._launches}")
 
     async def _kill_all(self, but: int | None) -> None:
         for _ in range(_SWEEPS):
@@ -175,6 +186,7 @@ class LandlockCell(Cell):
             left = [pid for pid in self.processes() if pid != but and not is_zombie(pid)]
             if not left:
                 return
+            # All are stopped before the first is killed, so that none forks while the others die.
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in left:
                     send_signal(pid, number, self.is_inside)
@@ -182,13 +194,6 @@ class LandlockCell(Cell):
                 send_signal(but, signal.SIGSTOP, self.is_inside)
             await anyio.sleep(_SWEEP_PAUSE)
         raise SandboxError("processes of a sandbox cannot be killed")
-
-    async def _renew_cgroup(self) -> None:
-        """Start the next launch in a new cgroup: processes that are not reaped count in the old one."""
-        if self._cgroup is not None:
-            await self._cgroup.remove()
-            self._launches += 1
-            self._cgroup = self.make_group(f"-{self._launches}")
 
     # Fresh programs
 
@@ -223,6 +228,7 @@ class LandlockCell(Cell):
         orders["environment"] = {**request.variables(str(folders.temporary)), MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
+            # Not the session's own rules: a fresh program must not write into the work dir, nor see the home.
             shown = [path for path in (self.layout.work, folders.files) if path is not None]
             orders["paths"] = rules(self._system, read=shown, write=[folders.temporary])
         return self._spawn(orders, ends, lead=[])

@@ -62,7 +62,7 @@ class _FilterProgram(ctypes.Structure):
 
 
 def abi() -> int:
-    """Return the kernel's Landlock version; 0 if there is none."""
+    """Return the kernel's Landlock version; 0 if it does not support Landlock."""
     got = _libc.syscall(
         ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)
     )
@@ -93,6 +93,7 @@ def _restrict(paths: dict[str, list[str]]) -> None:
     version = abi()
     handled = _since(_FILE_RIGHTS, version)
     rules = struct.pack("<QQQ", handled, _since(_NETWORK_RIGHTS, version), _since(_SCOPES, version))
+    # Each of these ABI versions added a field to the structure; its size says which are there.
     size = 24 if version >= 6 else 16 if version >= 4 else 8  # noqa: PLR2004 # the ABI that added a field
     ruleset = _check(
         _libc.syscall(
@@ -116,6 +117,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
+    # A rule on a file with a right that only folders have is refused (EINVAL).
     if not os.path.isdir(path):  # noqa: PTH112 # a start-up path without imports
         rights &= _ON_A_FILE
     attribute = struct.pack("<Qi", rights, beneath)
@@ -133,8 +135,9 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 
 def _filter(code: bytes) -> None:
-    kept = ctypes.create_string_buffer(code, len(code))
-    program = _FilterProgram(len(code) // 8, ctypes.addressof(kept))
+    # Bound to a name until the call returns: the structure holds only its address.
+    instructions = ctypes.create_string_buffer(code, len(code))
+    program = _FilterProgram(len(code) // 8, ctypes.addressof(instructions))
     result = _libc.prctl(
         ctypes.c_int(_SET_SECCOMP),
         ctypes.c_ulong(_SECCOMP_MODE_FILTER),
@@ -161,9 +164,9 @@ def _become(uid: int, *, sees_all: bool) -> None:
         _prctl(_SET_KEEPCAPS, 1)
     os.setresuid(uid, uid, uid)
     if sees_all:
-        kept = 1 << _DAC_OVERRIDE | 1 << _FOWNER
+        capabilities = 1 << _DAC_OVERRIDE | 1 << _FOWNER
         header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
-        sets = struct.pack("<6I", kept, kept, kept, 0, 0, 0)
+        sets = struct.pack("<6I", capabilities, capabilities, capabilities, 0, 0, 0)
         _check(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(sets)), "capset")
         for capability in (_DAC_OVERRIDE, _FOWNER):
             _prctl(_CAP_AMBIENT, _CAP_AMBIENT_RAISE, capability)
@@ -179,6 +182,7 @@ def confine(orders: dict[str, Any]) -> None:
         _become(orders["uid"], sees_all=orders["sees_all"])
     os.umask(0o022)
     os.chdir(orders["folder"])
+    # After the change of the uid, which clears this setting (prctl(2), PR_SET_PDEATHSIG).
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_SET_CHILD_SUBREAPER, 1)
     _prctl(_SET_NO_NEW_PRIVS, 1)
@@ -222,10 +226,12 @@ def guard(orders: dict[str, Any], status: int) -> None:
     os.set_inheritable(status, False)  # noqa: FBT003 # its only signature
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
     _prctl(_SET_CHILD_SUBREAPER, 1)
+    # Blocked before the fork, so that `sigwait` cannot miss a child that ends at once.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     child = os.fork()
     if not child:
         _be_child(orders, status)
+    # Otherwise the guardian would keep the program's pipes open, and their reader would wait for an end.
     for stream in range(3):
         os.close(stream)
     os.write(status, b'{"child-pid": %d}\n' % child)

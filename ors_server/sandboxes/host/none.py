@@ -40,5 +40,5 @@ class NoneBackend(HostedBackend):
     @override
     def describe(self) -> IsolationReport:
         """Return a report that claims nothing."""
-        gaps = ("Nothing is isolated: commands reach whatever the server reaches.",)
+        gaps = ("Nothing is isolated: commands can do everything that the server can.",)
         return IsolationReport(self.name, Strength.NONE, MappingProxyType({}), gaps, loopback=True)

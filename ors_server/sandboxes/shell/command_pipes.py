@@ -33,6 +33,8 @@ class PipeReader:
         self.is_clear = False
         """Whether no process held a writing end at the last read."""
         self.on_data: Callable[[], None] | None = None
+        # Opened before any writer exists: a non-blocking open for reading does not wait (fifo(7)), and the
+        # shell's open for writing finds a reader.
         os.mkfifo(path, 0o600)
         if owner is not None:
             os.chown(path, owner, owner)
@@ -102,6 +104,8 @@ class PipeReader:
         try:
             piece = os.read(self._descriptor, _READ_BYTES)
         except OSError as error:
+            # EAGAIN means "empty, but a process may still write"; an empty read means "no writer is left".
+            # The difference decides whether the next command may use the same pipe.
             if error.errno != errno.EAGAIN:
                 self.close()
             else:
@@ -167,13 +171,14 @@ class CommandStreams:
 class BackgroundOutput:
     """Output of background jobs after their command ended: the last bytes; all are counted."""
 
-    def __init__(self, keep: int, most_pipes: int = 64) -> None:
+    # The limit on pipes bounds the descriptors that one session's forgotten background jobs can hold.
+    def __init__(self, keep: int, max_pipes: int = 64) -> None:
         self._capture = OutputCapture(0, keep)
         self._readers: list[PipeReader] = []
-        self._most_pipes = most_pipes
+        self._max_pipes = max_pipes
 
     def keep_reading(self, streams: CommandStreams) -> CommandStreams | None:
-        """Go on reading pipes that a process still holds; the oldest are closed if there are too many.
+        """Keep reading pipes that a process still holds; the oldest are closed if there are too many.
 
         Returns:
             The same pipes if no process holds them, for the next command; what is written into them in
@@ -186,11 +191,12 @@ class BackgroundOutput:
             return streams
         self._readers = [reader for reader in self._readers if reader.is_open]
         for reader in streams.both:
+            # A pipe that was never opened stays without a writer: nothing would ever close it.
             if reader.is_open and reader.was_opened and not reader.is_clear:
                 self._readers.append(reader)
             else:
                 reader.close()
-        while len(self._readers) > self._most_pipes:
+        while len(self._readers) > self._max_pipes:
             self._readers.pop(0).close()
         return None
 

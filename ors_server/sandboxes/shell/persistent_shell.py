@@ -1,13 +1,17 @@
 """The persistent shell: one bash on a private terminal, controlled by numbered commands, over any cell.
 
-A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
-cannot block a call. Every wait is bounded.
+Invariants:
 
-A small control file that the server rewrites for every command, and the shell reads.
-
-Distinguishes a session that is stuck at its process limit from one that only reached it briefly.
-
-The private terminal between the server and a session's shell; it carries control and no output.
+- A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
+  cannot block a call.
+- Every typed line has a new sequence number, and only the mark with the current number ends a command: a late
+  mark of an earlier line only updates the working directory.
+- The terminal carries control and no output. Commands travel in a file and print to named pipes, so what they
+  contain or print is not read as control.
+- Every wait is bounded, and an end that does not work is followed by a harder one: ^C, SIGKILL to the
+  foreground job, the shell's own end, a new sandbox over the same files.
+- A new shell that no caller requested is reported exactly once, by the first result after it
+  (`_has_unreported_restart`).
 """
 
 import contextlib
@@ -98,6 +102,8 @@ class ProcessLimitMonitor:
         full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
         now = self._clock.monotonic()
         if not rose and not full:
+            # A fork bomb drops below the limit between two checks. Only a command that was never refused a
+            # process is cleared by one good check.
             if denials == self._at_begin:
                 self._since = None
             return False
@@ -110,13 +116,15 @@ class ProcessLimitMonitor:
         before = self._cell.denials()
         if before == self._at_begin:
             return False
+        # The command itself may have been refused once and be over; only further refusals blame the
+        # background.
         await self._clock.sleep(_GRACE)
         after = self._cell.denials()
         self._at_begin = self._denials = after
         return after > before
 
     def reset(self) -> None:
-        """Start counting anew, after every process was killed."""
+        """Restart the count, after every process was killed."""
         self._denials = self._at_begin = self._cell.denials()
         self._since = None
 
@@ -137,7 +145,7 @@ class ShellTerminal:
 
     @property
     def other_output(self) -> str:
-        """Recent output of the shell beside its marks."""
+        """Recent output of the shell other than its marks."""
         return self._reader.other_output
 
     def open(self) -> int:
@@ -160,7 +168,7 @@ class ShellTerminal:
         self.type(_INTERRUPT)
 
     def foreground_group(self) -> int:
-        """Return the foreground process group on the host; 0 if there is none."""
+        """Return the foreground process group on the host; 0 if the terminal does not have one."""
         try:
             packed = fcntl.ioctl(self._master, termios.TIOCGPGRP, b"\0\0\0\0")
         except OSError:
@@ -178,6 +186,7 @@ class ShellTerminal:
         try:
             piece = os.read(self._master, _READ_BYTES)
         except OSError as error:
+            # Any other error is the end: a terminal without processes gives EIO (Linux), not an empty read.
             if error.errno in {errno.EAGAIN, errno.EINTR}:
                 return
             piece = b""
@@ -249,9 +258,10 @@ class Shell:
 
     async def start(self) -> None:
         """Launch the cell and wait for the shell; `SandboxStartError` if no shell answered in time."""
-        self._launch()
+        self._is_up = self._is_gone = False
+        self._cell.launch(self._terminal.open())
         limit = self._cell.start_limit
-        if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
+        if not await self._wait_until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
             printed = self._terminal.other_output.strip()[-500:]
             await self._cell.kill()
             raise SandboxStartError(f"no shell answered within {limit:g} s; the sandbox printed: {printed!r}")
@@ -275,9 +285,13 @@ class Shell:
         end = _CommandEnd()
         await self._ensure_running()
         await self._attempt(data, time_limit, end)
+        # Such as after `ulimit -n 0`: the redirections of the typed line failed, so no process opened the
+        # pipes. The command never ran, and running it again in another shell cannot repeat an effect.
         if self._never_began():
             self._drop_streams()
-            end.note("The shell could not open its pipes under limits of its own making; it was replaced.")
+            end.note(
+                "The shell could not open its pipes under limits that it had set itself; it was replaced."
+            )
             if not await self._signal_shell(signal.SIGKILL):
                 await self._relaunch()
             end.restarted = True
@@ -285,7 +299,7 @@ class Shell:
         duration = self._clock.monotonic() - began
         if (end.restarted or self._has_unreported_restart) and not self._is_up:
             # Only the new shell knows whether it has the old one's state.
-            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         return self._result(end, duration)
 
     def close(self) -> None:
@@ -324,6 +338,7 @@ class Shell:
         self._sequence += 1
         self._finish = self._exit = None
         self._command.write(data)
+        # Pipes are reused when no process holds them, which saves creating two files for every command.
         streams, self._free = self._free, None
         if streams is None:
             streams = CommandStreams.make(self._poller, self._pipes, self._sequence, self._cell.owner)
@@ -335,8 +350,9 @@ class Shell:
         deadline = self._clock.monotonic() + time_limit
         self._process_limit.begin()
         while True:
+            # Woken at least twice a second: a session that is stuck at its process limit prints nothing.
             left = deadline - self._clock.monotonic()
-            if await self._until(self._is_over, min(_LOOK_INTERVAL, left)):
+            if await self._wait_until(self._is_over, min(_LOOK_INTERVAL, left)):
                 return None if self._has_ended() else Killed.OUTPUT_LIMIT
             if self._process_limit.is_stuck():
                 return Killed.PROCESS_LIMIT
@@ -347,12 +363,14 @@ class Shell:
         end.restarted = True
         if self._exit is None:
             end.killed = Killed.SHELL_DIED
-            end.note("The sandbox's first process died; the sandbox was started anew over the same files.")
+            end.note("The sandbox's first process died; the sandbox was restarted over the same files.")
         else:
             end.note("The shell ended and was started again.")
 
     def _never_began(self) -> bool:
         streams, finish = self._streams, self._finish
+        # A failed redirection has a status above 0; checking that first saves the reads for all other
+        # commands.
         if streams is None or finish is None or finish.status == 0:
             return False
         streams.stdout.finish()
@@ -396,6 +414,8 @@ class Shell:
             return
         for attempt in (self._interrupt, self._kill_foreground):
             if await attempt():
+                # An end without the command's own mark means that the shell itself went, and the init started
+                # another.
                 end.restarted = end.restarted or self._finish is None
                 return
         end.restarted = True
@@ -403,12 +423,12 @@ class Shell:
             if await self._signal_shell(number):
                 end.note("The shell did not let go of the command and was replaced.")
                 return
-        end.note("The sandbox was started anew over the same files; background jobs are gone.")
+        end.note("The sandbox was restarted over the same files; background jobs are gone.")
         await self._relaunch()
 
     async def _interrupt(self) -> bool:
         self._terminal.interrupt()
-        return await self._until(self._has_ended, _INTERRUPT_LIMIT) and await self._resynchronise()
+        return await self._wait_until(self._has_ended, _INTERRUPT_LIMIT) and await self._resynchronise()
 
     async def _kill_foreground(self) -> bool:
         """Kill the foreground job repeatedly, because a loop starts the next one at once."""
@@ -416,10 +436,11 @@ class Shell:
         deadline = self._clock.monotonic() + _ATTEMPT_LIMIT
         while self._clock.monotonic() < deadline:
             group = self._terminal.foreground_group()
+            # At its prompt the shell itself is in the foreground; it must survive this attempt.
             if group and group != shell:
                 self._cell.signal_group(group, signal.SIGKILL)
             self._terminal.interrupt()
-            if await self._until(self._has_ended, _KILL_INTERVAL):
+            if await self._wait_until(self._has_ended, _KILL_INTERVAL):
                 return await self._resynchronise()
         return False
 
@@ -428,21 +449,22 @@ class Shell:
         shell = self._cell.shell(self._pid)
         if shell is None or not self._cell.signal_group(shell, number):
             return False
-        if not await self._until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
+        if not await self._wait_until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
             return False
-        return await self._until(lambda: self._is_up, _ATTEMPT_LIMIT)
+        return await self._wait_until(lambda: self._is_up, _ATTEMPT_LIMIT)
 
     async def _resynchronise(self) -> bool:
-        """After a ^C: make sure that no second one is left to hit the next command."""
+        """Drain pending interrupts, so that none reaches the next command."""
         if self._finish is None:
-            return await self._until(lambda: self._is_up, self._cell.start_limit)
+            return await self._wait_until(lambda: self._is_up, self._cell.start_limit)
+        # The marks of these lines replace the command's own mark, which holds its status.
         finish = self._finish
         try:
             for _ in range(_SYNC_TRIES):
                 self._sequence += 1
                 self._finish = None
                 self._terminal.type(sync_line(self._sequence))
-                if await self._until(self._has_ended, _INTERRUPT_LIMIT):
+                if await self._wait_until(self._has_ended, _INTERRUPT_LIMIT):
                     return True
             return False
         finally:
@@ -452,7 +474,7 @@ class Shell:
 
     async def _ensure_running(self) -> None:
         if not self._is_gone:
-            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         if self._is_gone or not self._is_up:
             self._has_unreported_restart = True
             await self._relaunch()
@@ -475,11 +497,6 @@ class Shell:
     async def _end(self) -> None:
         await self._cell.kill()
         self._terminal.close()
-
-    def _launch(self) -> None:
-        self._is_up = self._is_gone = False
-        slave = self._terminal.open()
-        self._cell.launch(slave)
 
     def _on_mark(self, mark: Mark) -> None:
         if isinstance(mark, ExitMark):
@@ -508,8 +525,8 @@ class Shell:
     def _set_cwd(self, cwd: str) -> None:
         if cwd != self.cwd:
             self.cwd = cwd
-            kept = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
-            self._cwd.write(kept.encode(errors="surrogateescape"))
+            terminated = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
+            self._cwd.write(terminated.encode(errors="surrogateescape"))
 
     def _has_ended(self) -> bool:
         return self._finish is not None or self._exit is not None or self._is_gone
@@ -525,18 +542,19 @@ class Shell:
             self._streams.close()
             self._streams = None
 
-    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
-        if is_so():
+    async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        if condition():
             return True
         with anyio.move_on_after(max(0.0, seconds)):
-            while not is_so():
+            while not condition():
+                # No wait between the check and the new event, so no change is missed.
                 self._changed = anyio.Event()
                 await self._changed.wait()
             return True
-        return is_so()
+        return condition()
 
 
-def _encode(command: str, most: int) -> bytes:
+def _encode(command: str, max_bytes: int) -> bytes:
     if "\0" in command:
         raise SandboxCommandError("a command must not hold a NUL character")
     try:
@@ -545,6 +563,6 @@ def _encode(command: str, most: int) -> bytes:
         raise SandboxCommandError(
             "a command must be valid Unicode text; this one holds a lone surrogate"
         ) from None
-    if len(data) > most:
-        raise SandboxCommandError(f"a command may have {most} bytes; this one has {len(data)}")
+    if len(data) > max_bytes:
+        raise SandboxCommandError(f"the command is {len(data)} bytes long; the limit is {max_bytes}")
     return data

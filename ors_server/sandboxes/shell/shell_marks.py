@@ -72,7 +72,7 @@ class MarkParser:
 
     _pending: bytes = field(default=b"", init=False)
     other_output: str = field(default="", init=False)
-    """The last few kilobytes that the shell printed beside its marks."""
+    """The last few kilobytes that the shell printed other than its marks."""
 
     def feed(self, piece: bytes) -> list[Mark]:
         """Take the next bytes and return the marks that they complete, in order."""
@@ -88,11 +88,13 @@ class MarkParser:
                 marks.append(mark)
             data = data[end + 1 :]
         if data.find(_OPEN) < 0:
-            kept = _overlap(data)
-            self._keep_other(data[: len(data) - kept])
-            data = data[len(data) - kept :]
+            # A mark may be cut anywhere, even within its opening bytes.
+            pending_length = _overlap(data)
+            self._keep_other(data[: len(data) - pending_length])
+            data = data[len(data) - pending_length :]
         else:
             data = data[data.find(_OPEN) :]
+        # An opening without an end would otherwise grow with everything that follows.
         self._pending = data if len(data) <= _LONGEST_MARK else b""
         return marks
 

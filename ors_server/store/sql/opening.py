@@ -7,6 +7,8 @@ from secrets import token_bytes
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from ors_server.model.errors import SettingsError
+from ors_server.model.host_slot import HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
@@ -37,14 +39,21 @@ class OpenedDatabase:
     """As of `EpisodeStore`."""
 
 
-def open_to_write(database: Database) -> OpenedDatabase:
-    """Open a database that has this server's schema; blocks; `StoreError` if it cannot be used."""
+def open_to_write(database: Database, slot: HostSlot) -> OpenedDatabase:
+    """Open a database that has this server's schema; blocks.
+
+    Raises:
+        SettingsError: If another server writes a record that the first host of several needs for them alone.
+        StoreError: If it cannot be used.
+    """
     engine = database.writing_engine()
     claim = database.make_claim(engine)
     try:
         with engine.connect() as connection, claim.alone(connection) as is_alone:
-            left_open = _left_open(connection) if is_alone else ()
-            if not is_alone:
+            if slot.is_first_start:
+                _refuse_others(is_alone=is_alone)
+            left_open = _left_open(connection, slot) if is_alone or not slot.is_alone else ()
+            if not is_alone and slot.is_alone:
                 log.info("store_is_shared", hint="what a killed server left open in it is not taken up")
             return OpenedDatabase(database, engine, claim, left_open, _secret(database, connection))
     except BaseException as error:
@@ -55,7 +64,15 @@ def open_to_write(database: Database) -> OpenedDatabase:
         raise
 
 
-def _left_open(connection: Connection) -> list[OpenEpisode]:
+def _refuse_others(*, is_alone: bool) -> None:
+    if not is_alone:
+        raise SettingsError(
+            "another server has the record open, and a server with --workers needs it for its hosts alone: "
+            "stop the other one, or name another --store"
+        )
+
+
+def _left_open(connection: Connection, slot: HostSlot) -> list[OpenEpisode]:
     query = (
         select(episodes.c.session_id, episodes.c.episode_id, standings.c.touched_at)
         .join(standings, standings.c.episode == episodes.c.key)
@@ -66,6 +83,7 @@ def _left_open(connection: Connection) -> list[OpenEpisode]:
     return [
         OpenEpisode(row.session_id, row.episode_id, from_microseconds(max(row.touched_at, alive_at)))
         for row in connection.execute(query)
+        if slot.has(row.session_id)
     ]
 
 

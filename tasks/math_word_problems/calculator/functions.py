@@ -25,7 +25,7 @@ class Function:
     """Takes the arguments and the position of the call. Raises `CalculatorError` where it is not defined."""
     takes: str = "1 argument"
     """The number of arguments in words."""
-    most: int = 1
+    max_arguments: int = 1
     """The largest number of arguments; the smallest is 1, which the grammar already demands."""
 
 
@@ -39,7 +39,7 @@ def apply(name: str, arguments: Sequence[Value], position: int) -> Value:
     if function is None:
         message = f"there is no function {name!r}; there are {', '.join(FUNCTIONS)}"
         raise CalculatorError(message, position)
-    if len(arguments) > function.most:
+    if len(arguments) > function.max_arguments:
         message = (
             f"{name} takes {function.takes}, not {len(arguments)}; "
             "a comma separates arguments, so write 1234 for 1,234"

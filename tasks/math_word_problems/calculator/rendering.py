@@ -28,7 +28,7 @@ def render(value: Value) -> str:
 
 
 def decimal(number: Fraction) -> str:
-    """The number as an exact decimal; empty if it has none with at most thirty decimal places."""
+    """The number as an exact decimal; empty if that needs more than thirty decimal places."""
     places = _places(number.denominator)
     if places is None:
         return ""

@@ -53,17 +53,17 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _pieces(text: str) -> Iterator[Token]:
-    place = 0
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
             continue
-        match = _PIECE.match(text, place)
+        match = _PIECE.match(text, position)
         if match is None:
-            raise CalculatorError(_refusal(text[place]), place + 1)
+            raise CalculatorError(_refusal(text[position]), position + 1)
         piece = match.group()
-        yield Token(_kind(match), _SAME.get(piece, piece), place + 1)
-        place = match.end()
+        yield Token(_kind(match), _SAME.get(piece, piece), position + 1)
+        position = match.end()
 
 
 def _kind(match: re.Match[str]) -> Kind:

@@ -58,7 +58,7 @@ def consecutive_numbers(draw: Draw) -> Problem:
     count, first = draw.between(3, 7), draw.between(8, 120)
     kind, step = draw.pick((("whole", 1), ("even", 2), ("odd", 2)))
     start = first if kind == "whole" else 2 * first + (kind == "odd")
-    total = sum(start + step * place for place in range(count))
+    total = sum(start + step * position for position in range(count))
     question = (
         f"The sum of {count} consecutive {kind} numbers is {total}. What is the largest of these numbers?"
     )
@@ -80,7 +80,7 @@ def ages_and_sum(draw: Draw) -> Problem:
 def coins_of_two_kinds(draw: Draw) -> Problem:
     """Asks for the number of one coin from the count and the worth of all."""
     owner = person(draw)
-    (one, worth), (other, other_worth) = draw.pick(
+    (coin, worth), (other, other_worth) = draw.pick(
         (
             (("quarters", 25), ("dimes", 10)),
             (("quarters", 25), ("nickels", 5)),
@@ -89,11 +89,11 @@ def coins_of_two_kinds(draw: Draw) -> Problem:
     )
     count, other_count = draw.between(4, 35), draw.between(4, 35)
     question = (
-        f"{owner.name} has {count + other_count} coins, all of them {one} ({worth} cents each) and {other} "
+        f"{owner.name} has {count + other_count} coins, all of them {coin} ({worth} cents each) and {other} "
         f"({other_worth} cents each). Together they are worth "
-        f"{money(count * worth + other_count * other_worth)}. How many {one} does {owner.name} have?"
+        f"{money(count * worth + other_count * other_worth)}. How many {coin} does {owner.name} have?"
     )
-    return problem(question, count, one)
+    return problem(question, count, coin)
 
 
 def tickets_sold(draw: Draw) -> Problem:
@@ -143,14 +143,14 @@ def ages_then_and_now(draw: Draw) -> Problem:
 def two_orders(draw: Draw) -> Problem:
     """Asks for p from a p + b q and c p + d q."""
     first, second = people(draw, 2)
-    one, other = draw.pick_some(CHEAP_GOODS, 2)
+    pen, other = draw.pick_some(CHEAP_GOODS, 2)
     price, other_price = draw.between(120, 800, 5), draw.between(120, 800, 5)
     a, b, c, d = (draw.between(2, 6) for _ in range(4))
     require(a * d != b * c)
     question = (
-        f"{first.name} buys {one.count(a)} and {other.count(b)} for {money(a * price + b * other_price)}. In "
-        f"the same shop {second.name} buys {one.count(c)} and {other.count(d)} for "
-        f"{money(c * price + d * other_price)}. How many dollars does one {one.singular} cost?"
+        f"{first.name} buys {pen.count(a)} and {other.count(b)} for {money(a * price + b * other_price)}. In "
+        f"the same shop {second.name} buys {pen.count(c)} and {other.count(d)} for "
+        f"{money(c * price + d * other_price)}. How many dollars does one {pen.singular} cost?"
     )
     return problem(question, dollars(price), "$")
 

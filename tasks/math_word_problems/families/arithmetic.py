@@ -27,21 +27,21 @@ def gave_and_bought(draw: Draw) -> Problem:
     """Asks for a - b + c."""
     owner, friend = people(draw, 2)
     item = draw.pick(KEEPSAKES)
-    start, given, bought = draw.between(40, 160), draw.between(8, 35), draw.between(3, 30)
+    start, gave, bought = draw.between(40, 160), draw.between(8, 35), draw.between(3, 30)
     question = (
-        f"{owner.name} has {item.count(start)}. {cap(owner.he)} gives {given} of them to {friend.name} and "
+        f"{owner.name} has {item.count(start)}. {cap(owner.he)} gives {gave} of them to {friend.name} and "
         f"then buys {bought} more. How many {item.plural} does {owner.name} have now?"
     )
-    return problem(question, start - given + bought, item.plural)
+    return problem(question, start - gave + bought, item.plural)
 
 
 def seats_taken(draw: Draw) -> Problem:
     """Asks for rows * seats - empty."""
-    place, day = draw.pick(SEATED_PLACES), draw.pick(DAYS)
+    hall, day = draw.pick(SEATED_PLACES), draw.pick(DAYS)
     rows, seats = draw.between(12, 40), draw.between(14, 36)
     empty = draw.between(11, 120)
     question = (
-        f"A {place} has {rows} rows with {seats} seats in each row. On {day} evening, {empty} seats stay "
+        f"A {hall} has {rows} rows with {seats} seats in each row. On {day} evening, {empty} seats stay "
         "empty. How many seats are taken?"
     )
     return problem(question, rows * seats - empty, "seats")
@@ -66,12 +66,12 @@ def packs_handed_out(draw: Draw) -> Problem:
     teacher = person(draw)
     item = draw.pick(SUPPLIES)
     packs, size = draw.between(5, 14), draw.between(10, 24)
-    pupils, each = draw.between(15, 30), draw.between(2, 6)
-    left = packs * size - pupils * each
+    pupils, share = draw.between(15, 30), draw.between(2, 6)
+    left = packs * size - pupils * share
     require(left > 0)
     question = (
         f"{teacher.name}, a teacher, buys {packs} packs of {item.plural} with {size} {item.plural} in "
-        f"each pack. {cap(teacher.he)} hands out {each} {item.plural} to each of {teacher.his} {pupils} "
+        f"each pack. {cap(teacher.he)} hands out {share} {item.plural} to each of {teacher.his} {pupils} "
         f"pupils. How many {item.plural} are left?"
     )
     return problem(question, left, item.plural)
@@ -109,16 +109,16 @@ def pooled_and_divided(draw: Draw) -> Problem:
     """Asks for (a + b - eaten) / baskets."""
     first, second = people(draw, 2)
     item = draw.pick(FRUIT)
-    baskets, each = draw.between(3, 12), draw.between(8, 25)
+    baskets, basket_size = draw.between(3, 12), draw.between(8, 25)
     eaten = draw.between(2, 9)
-    total = baskets * each + eaten
+    total = baskets * basket_size + eaten
     own = draw.between(total // 4, 3 * total // 4)
     question = (
         f"{first.name} picks {item.count(own)} and {second.name} picks {total - own}. They put the "
         f"{item.plural} together, eat {eaten} of them, and divide the rest equally among {baskets} baskets. "
         f"How many {item.plural} go into each basket?"
     )
-    return problem(question, each, item.plural)
+    return problem(question, basket_size, item.plural)
 
 
 def reading_catch_up(draw: Draw) -> Problem:
@@ -169,27 +169,27 @@ def working_backwards(draw: Draw) -> Problem:
     """Asks for 2 * (left + lost - found)."""
     owner, friend = people(draw, 2)
     item = draw.pick(KEEPSAKES)
-    lost, found = draw.between(11, 25), draw.between(2, 10)
+    lost, new = draw.between(11, 25), draw.between(2, 10)
     left = draw.between(15, 80)
     question = (
         f"{owner.name} gives half of {owner.his} {item.plural} to {friend.name}. Later {owner.he} sells "
-        f"{lost} of the {item.plural} that {owner.he} kept, and then buys {found} new ones. Now {owner.name} "
+        f"{lost} of the {item.plural} that {owner.he} kept, and then buys {new} new ones. Now {owner.name} "
         f"has {item.count(left)}. How many {item.plural} did {owner.he} have at the beginning?"
     )
-    return problem(question, 2 * (left + lost - found), item.plural)
+    return problem(question, 2 * (left + lost - new), item.plural)
 
 
 def orchard_harvest(draw: Draw) -> Problem:
     """Asks for (rows * trees * yield - bad) / crate size."""
     farmer = person(draw)
     item = draw.pick(FRUIT[:6])
-    rows, trees, each = draw.between(5, 12), draw.between(6, 15), draw.between(30, 80, 5)
-    harvest = rows * trees * each
+    rows, trees, yield_per_tree = draw.between(5, 12), draw.between(6, 15), draw.between(30, 80, 5)
+    harvest = rows * trees * yield_per_tree
     size = draw.pick((20, 24, 25, 30, 36, 40))
     crates = (harvest - draw.between(20, 200)) // size
     bad = harvest - crates * size
     question = (
-        f"{farmer.name}'s orchard has {rows} rows of {trees} trees, and each tree bears {each} "
+        f"{farmer.name}'s orchard has {rows} rows of {trees} trees, and each tree bears {yield_per_tree} "
         f"{item.plural}. {cap(farmer.he)} throws away {bad} bad {item.plural} and packs the rest into crates "
         f"of {size}, with none left over. How many crates are filled?"
     )

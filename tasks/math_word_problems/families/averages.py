@@ -88,11 +88,11 @@ def score_needed(draw: Draw) -> Problem:
 def two_classes(draw: Draw) -> Problem:
     """Asks for (n a + m b) / (n + m)."""
     first, second = draw.between(16, 32, 2), draw.between(16, 32, 2)
-    one, other = draw.between(58, 92), draw.between(58, 92)
-    mean = Fraction(first * one + second * other, first + second)
-    require(one != other and terminates(mean) and first != second)
+    score, other = draw.between(58, 92), draw.between(58, 92)
+    mean = Fraction(first * score + second * other, first + second)
+    require(score != other and terminates(mean) and first != second)
     question = (
-        f"A class of {first} pupils has an average of {one} points on a test. Another class of {second} "
+        f"A class of {first} pupils has an average of {score} points on a test. Another class of {second} "
         f"pupils has an average of {other} points. What is the average of all the pupils of the two classes "
         "together?"
     )
@@ -105,10 +105,10 @@ def missing_day(draw: Draw) -> Problem:
     amounts = [draw.between(low, high) for _ in range(5)]
     require(sum(amounts) % 5 == 0)
     hidden = draw.between(0, 4)
-    known = [str(amount) for day, amount in enumerate(amounts) if day != hidden]
+    shown = [str(amount) for day, amount in enumerate(amounts) if day != hidden]
     question = (
         f"From Monday to Friday {someone.name} {verb} {sum(amounts) // 5} {unit} a day on average. On the 4 "
-        f"days other than {DAYS[hidden]} the amounts are {listing(known)} {unit}. How many {unit} is it on "
+        f"days other than {DAYS[hidden]} the amounts are {listing(shown)} {unit}. How many {unit} is it on "
         f"{DAYS[hidden]}?"
     )
     return problem(question, amounts[hidden], unit)
@@ -116,13 +116,13 @@ def missing_day(draw: Draw) -> Problem:
 
 def month_average(draw: Draw) -> Problem:
     """Asks for the mean per day over two stretches of days."""
-    place = draw.pick(("bakery", "kiosk", "cafe", "flower stall", "bookstall"))
+    shop = draw.pick(("bakery", "kiosk", "cafe", "flower stall", "bookstall"))
     days, more = draw.between(5, 15), draw.between(5, 15)
     first, second = draw.between(40, 160), draw.between(40, 160)
     mean = Fraction(days * first + more * second, days + more)
     require(terminates(mean) and first != second)
     question = (
-        f"For {days} days a {place} has {first} customers a day on average, and for the following {more} "
+        f"For {days} days a {shop} has {first} customers a day on average, and for the following {more} "
         f"days it has {second} customers a day on average. What is the average number of customers a day "
         f"over all {days + more} days?"
     )

@@ -177,12 +177,12 @@ def signals_coincide(draw: Draw) -> Problem:
     thing, verb = draw.pick(
         (("lighthouses", "flash"), ("bells", "ring"), ("sprinklers", "start"), ("cuckoo clocks", "call"))
     )
-    one, other = draw.pick_some((8, 10, 12, 14, 15, 16, 18, 20, 24, 25), 2)
+    gap, other = draw.pick_some((8, 10, 12, 14, 15, 16, 18, 20, 24, 25), 2)
     hours = draw.between(4, 12)
-    both = hours * HOUR // lcm(one, other)
-    require(lcm(one, other) > max(one, other) and both > 1)
+    both = hours * HOUR // lcm(gap, other)
+    require(lcm(gap, other) > max(gap, other) and both > 1)
     question = (
-        f"Two {thing} {verb} at the same moment. After that, one of them does so every {one} minutes and the "
+        f"Two {thing} {verb} at the same moment. After that, one of them does so every {gap} minutes and the "
         f"other every {other} minutes. How many more times do they {verb} at the same moment in the next "
         f"{hours} hours? A time exactly {hours} hours later counts."
     )

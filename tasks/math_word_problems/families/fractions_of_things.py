@@ -39,13 +39,13 @@ def cake_left(draw: Draw) -> Problem:
     """Asks for 1 - p - q."""
     first, second = people(draw, 2)
     dish = draw.pick(("a pizza", "a cake", "a pie", "a lasagna", "a loaf of bread"))
-    one, other = proper(draw), proper(draw)
-    require(one + other < 1)
+    eaten, other = proper(draw), proper(draw)
+    require(eaten + other < 1)
     question = (
-        f"{first.name} eats {one} of {dish} and {second.name} eats {other} of it. "
+        f"{first.name} eats {eaten} of {dish} and {second.name} eats {other} of it. "
         f"What fraction of it is left? Give the exact value as a fraction."
     )
-    return problem(question, 1 - one - other)
+    return problem(question, 1 - eaten - other)
 
 
 def recipe_scaled(draw: Draw) -> Problem:
@@ -81,14 +81,14 @@ def page_of_book(draw: Draw) -> Problem:
 def gifts_in_turn(draw: Draw) -> Problem:
     """Asks for n (1 - p) (1 - q)."""
     owner, second, third = people(draw, 3)
-    item, one, other = draw.pick(KEEPSAKES), proper(draw, 6), proper(draw, 6)
-    start = one.denominator * other.denominator * draw.between(3, 9)
+    item, share, other = draw.pick(KEEPSAKES), proper(draw, 6), proper(draw, 6)
+    start = share.denominator * other.denominator * draw.between(3, 9)
     question = (
-        f"{owner.name} has {item.count(start)}. {cap(owner.he)} gives {one} of them to {second.name}, and "
+        f"{owner.name} has {item.count(start)}. {cap(owner.he)} gives {share} of them to {second.name}, and "
         f"then {other} of the {item.plural} that remain to {third.name}. How many {item.plural} does "
         f"{owner.name} keep?"
     )
-    return problem(question, start * (1 - one) * (1 - other), item.plural)
+    return problem(question, start * (1 - share) * (1 - other), item.plural)
 
 
 def ribbon_pieces(draw: Draw) -> Problem:
@@ -132,11 +132,11 @@ def two_lengths(draw: Draw) -> Problem:
 
 def book_in_three_days(draw: Draw) -> Problem:
     """Asks for left / ((1 - p) (1 - q))."""
-    reader, one, other = person(draw), proper(draw, 6), proper(draw, 6)
-    pages = one.denominator * other.denominator * draw.between(8, 20)
-    left = pages * (1 - one) * (1 - other)
+    reader, part, other = person(draw), proper(draw, 6), proper(draw, 6)
+    pages = part.denominator * other.denominator * draw.between(8, 20)
+    left = pages * (1 - part) * (1 - other)
     question = (
-        f"{reader.name} reads {one} of a book on Friday and {other} of the rest of the book on Saturday. On "
+        f"{reader.name} reads {part} of a book on Friday and {other} of the rest of the book on Saturday. On "
         f"Sunday {reader.he} reads the last {left} pages. How many pages does the book have?"
     )
     return problem(question, pages, "pages")
@@ -147,13 +147,13 @@ def farm_animals(draw: Draw) -> Problem:
     first, second, third = draw.pick_some(
         ("sheep", "goats", "cows", "chickens", "ducks", "horses", "rabbits"), 3
     )
-    one, other = proper(draw), proper(draw)
+    share, other = proper(draw), proper(draw)
     question = (
-        f"On a farm, {one} of the animals are {first}. Of the other animals, {other} are {second}, and all "
+        f"On a farm, {share} of the animals are {first}. Of the other animals, {other} are {second}, and all "
         f"the rest are {third}. What fraction of all the animals are {third}? Give the exact value as a "
         "fraction."
     )
-    return problem(question, (1 - one) * (1 - other))
+    return problem(question, (1 - share) * (1 - other))
 
 
 def garden_beds(draw: Draw) -> Problem:
@@ -162,18 +162,18 @@ def garden_beds(draw: Draw) -> Problem:
     first, second, third = draw.pick_some(
         ("carrots", "potatoes", "beans", "onions", "lettuce", "pumpkins"), 3
     )
-    one, other = proper(draw), proper(draw)
-    require(one + other < 1)
-    unit = lcm(one.denominator, other.denominator)
+    cut, other = proper(draw), proper(draw)
+    require(cut + other < 1)
+    unit = lcm(cut.denominator, other.denominator)
     area = unit * draw.between(2, 9)
-    rest = area * (1 - one - other)
+    rest = area * (1 - cut - other)
     question = (
-        f"{gardener.name} plants {one} of a garden with {first} and {other} of the garden with {second}. The "
+        f"{gardener.name} plants {cut} of a garden with {first} and {other} of the garden with {second}. The "
         f"remaining {rest} square meters are planted with {third}. How many square meters are planted with "
         f"{first}?"
     )
     require(rest > 1)
-    return problem(question, area * one, "square meters")
+    return problem(question, area * cut, "square meters")
 
 
 def shared_leftover(draw: Draw) -> Problem:

@@ -26,11 +26,11 @@ def whole_for(draw: Draw, percent: int, low: int, high: int) -> int:
 
 def of_visitors(draw: Draw) -> Problem:
     """Asks for p% of n."""
-    place, kind = draw.pick(VISITED_PLACES), draw.pick(("children", "students", "tourists", "members"))
+    site, kind = draw.pick(VISITED_PLACES), draw.pick(("children", "students", "tourists", "members"))
     percent = draw.between(5, 95, 5)
     visitors = whole_for(draw, percent, 120, 900)
     question = (
-        f"On one day {with_article(place)} has {visitors} visitors, and {percent}% of them are {kind}. How "
+        f"On one day {with_article(site)} has {visitors} visitors, and {percent}% of them are {kind}. How "
         f"many {kind} is that?"
     )
     return problem(question, Fraction(visitors * percent, WHOLE), kind)

@@ -119,27 +119,27 @@ def two_stores(draw: Draw) -> Problem:
     goods = draw.pick(COSTLY_GOODS)
     first, second = draw.between(80, 400, 5), draw.between(80, 400, 5)
     first_cut, second_cut = draw.pick_some((5, 10, 15, 20, 25, 30, 35, 40), 2)
-    one, other = first * (WHOLE - first_cut), second * (WHOLE - second_cut)
-    require(0 < abs(one - other) < 40 * WHOLE)
+    first_price, other = first * (WHOLE - first_cut), second * (WHOLE - second_cut)
+    require(0 < abs(first_price - other) < 40 * WHOLE)
     question = (
         f"One store sells {goods.one} for {money(first * WHOLE)} with {first_cut}% off. Another store sells "
         f"the same {goods.singular} for {money(second * WHOLE)} with {second_cut}% off. How many dollars "
         "cheaper is the cheaper of the two offers?"
     )
-    return problem(question, dollars(abs(one - other)), "$")
+    return problem(question, dollars(abs(first_price - other)), "$")
 
 
 def basket_with_coupon(draw: Draw) -> Problem:
     """Asks for (n p + m q) (1 - d%) - coupon."""
     buyer = person(draw)
-    one, other = draw.pick_some(CHEAP_GOODS, 2)
+    good, other = draw.pick_some(CHEAP_GOODS, 2)
     first_price, second_price = draw.between(150, 900, 10), draw.between(150, 900, 10)
     first, second = draw.between(2, 8), draw.between(2, 8)
     cut, coupon = draw.between(10, 30, 10), draw.between(2, 6)
     total = Fraction((first * first_price + second * second_price) * (WHOLE - cut), WHOLE) - coupon * WHOLE
     require(total > 5 * WHOLE)
     question = (
-        f"{buyer.name} buys {one.count(first)} at {money(first_price)} each and {other.count(second)} at "
+        f"{buyer.name} buys {good.count(first)} at {money(first_price)} each and {other.count(second)} at "
         f"{money(second_price)} each. The store takes {cut}% off the total, and then {buyer.name} uses a "
         f"coupon worth {money(coupon * WHOLE)}. How many dollars does {buyer.he} pay?"
     )

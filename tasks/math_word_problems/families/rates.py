@@ -50,12 +50,12 @@ def price_by_weight(draw: Draw) -> Problem:
         draw.pick(("cheese", "rice", "grapes", "almonds", "coffee", "salmon", "flour")),
     )
     weight, wanted = draw.pick_some((2, 3, 4, 5, 6, 8, 9), 2)
-    each = draw.between(120, 950, 10)
+    price = draw.between(120, 950, 10)
     question = (
-        f"{weight} kilograms of {food} cost {money(weight * each)}. How many dollars does {buyer.name} pay "
+        f"{weight} kilograms of {food} cost {money(weight * price)}. How many dollars does {buyer.name} pay "
         f"for {wanted} kilograms at the same price per kilogram?"
     )
-    return problem(question, dollars(wanted * each), "$")
+    return problem(question, dollars(wanted * price), "$")
 
 
 def machine_output(draw: Draw) -> Problem:
@@ -172,12 +172,12 @@ def working_together(draw: Draw) -> Problem:
     job = draw.pick(
         ("paint a room", "clean a warehouse", "type a long report", "dig a trench", "assemble the shelves")
     )
-    one, other = draw.pick_some(range(2, 16), 2)
+    hours, other = draw.pick_some(range(2, 16), 2)
     question = (
-        f"{first.name} needs {one} hours to {job} alone, and {second.name} needs {other} hours. "
+        f"{first.name} needs {hours} hours to {job} alone, and {second.name} needs {other} hours. "
         f"How many hours do they need if they work together, each at the usual pace? {EXACT}"
     )
-    return problem(question, Fraction(one * other, one + other), "hours")
+    return problem(question, Fraction(hours * other, hours + other), "hours")
 
 
 def there_and_back(draw: Draw) -> Problem:

@@ -27,13 +27,13 @@ def coprime_pair(draw: Draw, largest: int = 9) -> tuple[int, int]:
 def shared_money(draw: Draw) -> Problem:
     """Asks for t a / (a + b)."""
     first, second = people(draw, 2)
-    one, other = coprime_pair(draw)
+    own, other = coprime_pair(draw)
     part = draw.between(4, 30)
     question = (
-        f"{first.name} and {second.name} earn {money((one + other) * part * CENTS)} together and share it in "
-        f"the ratio {one}:{other}, in this order. How many dollars does {first.name} get?"
+        f"{first.name} and {second.name} earn {money((own + other) * part * CENTS)} together and share it in "
+        f"the ratio {own}:{other}, in this order. How many dollars does {first.name} get?"
     )
-    return problem(question, one * part, "$")
+    return problem(question, own * part, "$")
 
 
 def rice_and_water(draw: Draw) -> Problem:
@@ -64,7 +64,7 @@ def map_scale(draw: Draw) -> Problem:
 
 def boys_and_girls(draw: Draw) -> Problem:
     """Asks for n b / (a + b)."""
-    one, other = coprime_pair(draw, 8)
+    own, other = coprime_pair(draw, 8)
     part = draw.between(3, 14)
     kinds = draw.pick(
         (
@@ -74,8 +74,8 @@ def boys_and_girls(draw: Draw) -> Problem:
         )
     )
     question = (
-        f"There are {(one + other) * part} {kinds[0]} and {kinds[1]} {kinds[2]}. The ratio of {kinds[0]} to "
-        f"{kinds[1]} is {one}:{other}. How many {kinds[1]} are there?"
+        f"There are {(own + other) * part} {kinds[0]} and {kinds[1]} {kinds[2]}. The ratio of {kinds[0]} to "
+        f"{kinds[1]} is {own}:{other}. How many {kinds[1]} are there?"
     )
     return problem(question, other * part, kinds[1])
 
@@ -84,30 +84,30 @@ def from_difference(draw: Draw) -> Problem:
     """Asks for d (a + b) / (b - a)."""
     owner = person(draw)
     item, (first, second) = draw.pick(KEEPSAKES[:8]), draw.pick_some(COLORS, 2)
-    one, other = coprime_pair(draw)
-    require(one < other)
+    own, other = coprime_pair(draw)
+    require(own < other)
     part = draw.between(3, 20)
     question = (
         f"{owner.name} has only {first} and {second} {item.plural}. The ratio of {first} to {second} "
-        f"{item.plural} is {one}:{other}. There are {(other - one) * part} more {second} {item.plural} than "
+        f"{item.plural} is {own}:{other}. There are {(other - own) * part} more {second} {item.plural} than "
         f"{first} ones. How many {item.plural} does {owner.name} have in all?"
     )
-    require((other - one) * part > 1)
-    return problem(question, (one + other) * part, item.plural)
+    require((other - own) * part > 1)
+    return problem(question, (own + other) * part, item.plural)
 
 
 def three_shares(draw: Draw) -> Problem:
     """Asks for t max(a, b, c) / (a + b + c)."""
     first, second, third = people(draw, 3)
-    one, two, three = draw.pick_some(range(1, 10), 3)
-    require(gcd(one, two, three) == 1)
+    own, two, three = draw.pick_some(range(1, 10), 3)
+    require(gcd(own, two, three) == 1)
     part = draw.between(6, 40)
     question = (
         f"{first.name}, {second.name}, and {third.name} divide a prize of "
-        f"{money((one + two + three) * part * CENTS)} in the ratio {one}:{two}:{three}. How many dollars is "
+        f"{money((own + two + three) * part * CENTS)} in the ratio {own}:{two}:{three}. How many dollars is "
         "the largest share?"
     )
-    return problem(question, max(one, two, three) * part, "$")
+    return problem(question, max(own, two, three) * part, "$")
 
 
 def paint_mix(draw: Draw) -> Problem:
@@ -121,14 +121,14 @@ def paint_mix(draw: Draw) -> Problem:
             ("pink", "red", "white"),
         )
     )
-    one, other = coprime_pair(draw, 7)
-    total = Fraction((one + other) * draw.between(3, 25), 2)
+    own, other = coprime_pair(draw, 7)
+    total = Fraction((own + other) * draw.between(3, 25), 2)
     question = (
         f"{painter.name} makes {mix[0]} paint by mixing {mix[1]} and {mix[2]} paint in the ratio "
-        f"{one}:{other}. How many liters of {mix[2]} paint does {painter.he} need for {decimal(total)} "
+        f"{own}:{other}. How many liters of {mix[2]} paint does {painter.he} need for {decimal(total)} "
         f"liters of {mix[0]} paint?"
     )
-    return problem(question, total * other / (one + other), "liters")
+    return problem(question, total * other / (own + other), "liters")
 
 
 def prices_in_proportion(draw: Draw) -> Problem:
@@ -136,12 +136,12 @@ def prices_in_proportion(draw: Draw) -> Problem:
     buyer = person(draw)
     fruit = draw.pick(FRUIT)
     count, wanted = draw.pick_some((4, 5, 6, 8, 10, 12, 15, 18, 20), 2)
-    each = draw.between(15, 95, 5)
+    price = draw.between(15, 95, 5)
     question = (
-        f"{fruit.count(count)} cost {money(count * each)}. At the same price for each {fruit.singular}, how "
+        f"{fruit.count(count)} cost {money(count * price)}. At the same price for each {fruit.singular}, how "
         f"many dollars does {buyer.name} pay for {fruit.count(wanted)}?"
     )
-    return problem(question, Fraction(wanted * each, CENTS), "$")
+    return problem(question, Fraction(wanted * price, CENTS), "$")
 
 
 def ratio_after_joining(draw: Draw) -> Problem:
@@ -164,14 +164,14 @@ def chained_ratios(draw: Draw) -> Problem:
     """Asks for t c / (a + b + c) with a:b and b:c given apart."""
     first, second, third = people(draw, 3)
     item = draw.pick(KEEPSAKES)
-    (one, two), (three, four) = coprime_pair(draw, 6), coprime_pair(draw, 6)
+    (own, two), (three, four) = coprime_pair(draw, 6), coprime_pair(draw, 6)
     require(two != three)
     middle = lcm(two, three)
-    shares = (one * middle // two, middle, four * middle // three)
+    shares = (own * middle // two, middle, four * middle // three)
     part = draw.between(2, 7)
     question = (
         f"{first.name}, {second.name}, and {third.name} have {sum(shares) * part} {item.plural} altogether. "
-        f"The ratio of {first.name}'s {item.plural} to {second.name}'s is {one}:{two}, and the ratio of "
+        f"The ratio of {first.name}'s {item.plural} to {second.name}'s is {own}:{two}, and the ratio of "
         f"{second.name}'s {item.plural} to {third.name}'s is {three}:{four}. How many {item.plural} does "
         f"{third.name} have?"
     )
@@ -180,12 +180,12 @@ def chained_ratios(draw: Draw) -> Problem:
 
 def alloy(draw: Draw) -> Problem:
     """Asks for the amount of one metal in a blend of two alloys."""
-    (one, two), (three, four) = coprime_pair(draw, 5), coprime_pair(draw, 5)
-    first, second = (one + two) * draw.between(2, 12), (three + four) * draw.between(2, 12)
+    (own, two), (three, four) = coprime_pair(draw, 5), coprime_pair(draw, 5)
+    first, second = (own + two) * draw.between(2, 12), (three + four) * draw.between(2, 12)
     metals = draw.pick((("copper", "zinc"), ("copper", "tin"), ("silver", "copper"), ("iron", "nickel")))
-    copper = Fraction(first * one, one + two) + Fraction(second * three, three + four)
+    copper = Fraction(first * own, own + two) + Fraction(second * three, three + four)
     question = (
-        f"One alloy contains {metals[0]} and {metals[1]} in the ratio {one}:{two}. Another contains the same "
+        f"One alloy contains {metals[0]} and {metals[1]} in the ratio {own}:{two}. Another contains the same "
         f"two metals in the ratio {three}:{four}. {first} kilograms of the first alloy are melted together "
         f"with {second} kilograms of the second. How many kilograms of {metals[0]} does the result contain?"
     )

@@ -75,11 +75,11 @@ def missing_to_full(draw: Draw) -> Problem:
 
 def equal_bags(draw: Draw) -> Problem:
     """Asks for gcd(a, b)."""
-    packer, (one, other) = person(draw), draw.pick_some(SUPPLIES, 2)
+    packer, (supply, other) = person(draw), draw.pick_some(SUPPLIES, 2)
     bags, first, second = draw.between(4, 24), draw.between(2, 15), draw.between(2, 15)
     require(gcd(first, second) == 1)
     question = (
-        f"{packer.name} has {one.count(bags * first)} and {other.count(bags * second)}. {cap(packer.he)} "
+        f"{packer.name} has {supply.count(bags * first)} and {other.count(bags * second)}. {cap(packer.he)} "
         "makes gift bags that all have the same content and uses up everything. What is the largest number "
         "of gift bags possible?"
     )
@@ -89,14 +89,14 @@ def equal_bags(draw: Draw) -> Problem:
 def together_again(draw: Draw) -> Problem:
     """Asks for lcm(a, b)."""
     first, second = people(draw, 2)
-    place = draw.pick(("library", "gym", "swimming pool", "market", "museum"))
-    one, other = draw.pick_some(range(3, 22), 2)
-    require_within(lcm(one, other), max(one, other) + 1, 250)
+    site = draw.pick(("library", "gym", "swimming pool", "market", "museum"))
+    days, other = draw.pick_some(range(3, 22), 2)
+    require_within(lcm(days, other), max(days, other) + 1, 250)
     question = (
-        f"{first.name} goes to the {place} every {one} days and {second.name} every {other} days. Today both "
+        f"{first.name} goes to the {site} every {days} days and {second.name} every {other} days. Today both "
         "are there. After how many days are both there on the same day for the next time?"
     )
-    return problem(question, lcm(one, other), "days")
+    return problem(question, lcm(days, other), "days")
 
 
 def two_ways_to_pack(draw: Draw) -> Problem:
@@ -118,30 +118,30 @@ def cut_boards(draw: Draw) -> Problem:
     """Asks for the boards to buy when each gives a whole number of pieces."""
     builder, thing = person(draw), draw.pick(("shelves", "rungs", "slats", "fence pickets"))
     length, piece = draw.pick((180, 200, 240, 250, 300, 360, 400)), draw.between(35, 85)
-    each = length // piece
-    count = draw.between(3 * each + 1, 11 * each)
-    require(each > 1 and length % piece > 0 and count % each > 0)
+    per_board = length // piece
+    count = draw.between(3 * per_board + 1, 11 * per_board)
+    require(per_board > 1 and length % piece > 0 and count % per_board > 0)
     question = (
         f"{builder.name} needs {count} {thing}, each {piece} centimeters long and cut in one piece from "
         f"boards that are {length} centimeters long. How many boards must {builder.he} buy?"
     )
-    return problem(question, -(-count // each), "boards")
+    return problem(question, -(-count // per_board), "boards")
 
 
 def smallest_with_remainders(draw: Draw) -> Problem:
     """Asks for the smallest number with two given remainders."""
     owner, item = person(draw), draw.pick(KEEPSAKES)
-    one, other = draw.pick_some(range(4, 13), 2)
-    require(gcd(one, other) == 1)
-    rest, other_rest = draw.between(1, one - 1), draw.between(1, other - 1)
+    row, other = draw.pick_some(range(4, 13), 2)
+    require(gcd(row, other) == 1)
+    rest, other_rest = draw.between(1, row - 1), draw.between(1, other - 1)
     total = next(
-        number for number in range(1, one * other) if number % one == rest and number % other == other_rest
+        number for number in range(1, row * other) if number % row == rest and number % other == other_rest
     )
-    require(total > 2 * max(one, other))
+    require(total > 2 * max(row, other))
     question = (
-        f"When {owner.name} puts {owner.his} {item.plural} into rows of {one}, {remain(rest)}. With rows of "
+        f"When {owner.name} puts {owner.his} {item.plural} into rows of {row}, {remain(rest)}. With rows of "
         f"{other}, {remain(other_rest)}. What is the smallest number of {item.plural} that {owner.he} can "
-        f"have, if {owner.he} has more than {2 * max(one, other)}?"
+        f"have, if {owner.he} has more than {2 * max(row, other)}?"
     )
     return problem(question, total, item.plural)
 
@@ -154,15 +154,15 @@ def remain(rest: int) -> str:
 def between_with_remainder(draw: Draw) -> Problem:
     """Asks for the the number in a range with the same remainder for two divisors."""
     group = draw.pick(("children", "dancers", "soldiers", "gymnasts", "musicians"))
-    one, other, rest = draw.between(5, 12), draw.between(5, 12), draw.between(1, 4)
-    multiple = lcm(one, other)
-    require(one != other)
+    row, other, rest = draw.between(5, 12), draw.between(5, 12), draw.between(1, 4)
+    multiple = lcm(row, other)
+    require(row != other)
     require_within(multiple, 30, 130)
     times = draw.between(1, 4)
     low = times * multiple - draw.between(4, multiple // 2)
     high = times * multiple + draw.between(10, max(10, multiple // 2))
     question = (
-        f"More than {low} and fewer than {high} {group} take part in a parade. In rows of {one}, "
+        f"More than {low} and fewer than {high} {group} take part in a parade. In rows of {row}, "
         f"{remain(rest)}, and in rows of {other}, {remain(rest)} too. How many {group} take part?"
     )
     return problem(question, times * multiple + rest, group)
@@ -183,8 +183,8 @@ def largest_tile(draw: Draw) -> Problem:
 
 def three_signals(draw: Draw) -> Problem:
     """Asks for the least common multiple of three periods."""
-    one, two, three = draw.pick_some((10, 12, 15, 18, 20, 24, 30, 36, 40, 45), 3)
-    multiple = lcm(one, two, three)
+    pause, two, three = draw.pick_some((10, 12, 15, 18, 20, 24, 30, 36, 40, 45), 3)
+    multiple = lcm(pause, two, three)
     require_within(multiple, 100, 720)
     thing = draw.pick(("buses", "ferries", "alarm clocks", "fountains", "trams"))
     verb = {
@@ -195,7 +195,7 @@ def three_signals(draw: Draw) -> Problem:
         "trams": "leave",
     }[thing]
     question = (
-        f"Three {thing} {verb} at the same moment. From then on the first one does so every {one} minutes, "
+        f"Three {thing} {verb} at the same moment. From then on the first one does so every {pause} minutes, "
         f"the second one every {two} minutes, and the third one every {three} minutes. After how many "
         f"minutes do all three {verb} at the same moment for the next time?"
     )
@@ -207,11 +207,11 @@ def pages_of_stamps(draw: Draw) -> Problem:
     owner, friend = people(draw, 2)
     item = draw.pick(KEEPSAKES[1:4])
     pages, size, last = draw.between(8, 30), draw.between(9, 20), draw.between(2, 8)
-    given, bought = draw.between(11, 60), draw.between(5, 40)
-    total = pages * size + last - bought + given
+    gave, bought = draw.between(11, 60), draw.between(5, 40)
+    total = pages * size + last - bought + gave
     require(last < size)
     question = (
-        f"{owner.name} has {item.count(total)}, gives {given} of them to {friend.name}, and then buys "
+        f"{owner.name} has {item.count(total)}, gives {gave} of them to {friend.name}, and then buys "
         f"{bought} more. {cap(owner.he)} puts {owner.his} {item.plural} into an album, {size} to a page, and "
         f"starts a new page only when the one before is full. How many {item.plural} are on the last page?"
     )

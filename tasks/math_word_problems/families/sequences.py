@@ -35,13 +35,13 @@ def next_number(draw: Draw) -> Problem:
     kind = draw.below(3)
     step, growth = draw.between(3, 17), draw.between(2, 4)
     if kind == 0:
-        terms = [first + step * place for place in range(5)]
+        terms = [first + step * position for position in range(5)]
         rule = "adds the same number each time"
     elif kind == 1:
-        terms = [first * growth**place for place in range(5)]
+        terms = [first * growth**position for position in range(5)]
         rule = "multiplies by the same number each time"
     else:
-        terms = [first + step * 6 - step * place for place in range(5)]
+        terms = [first + step * 6 - step * position for position in range(5)]
         rule = "subtracts the same number each time"
     question = (
         f"{writer.name} writes the numbers {', '.join(str(term) for term in terms[:4])}, and so on. To get "
@@ -65,14 +65,14 @@ def folding_population(draw: Draw) -> Problem:
 
 def seats_in_rows(draw: Draw) -> Problem:
     """Asks for n (2 a + (n - 1) d) / 2."""
-    place, rows, first, more = (
+    hall, rows, first, more = (
         draw.pick(SEATED_PLACES),
         draw.between(9, 24),
         draw.between(12, 30),
         draw.between(2, 5),
     )
     question = (
-        f"A {place} has {rows} rows of seats. The first row has {first} seats, and each following row has "
+        f"A {hall} has {rows} rows of seats. The first row has {first} seats, and each following row has "
         f"{more} more seats than the row in front of it. How many seats are there in all?"
     )
     return problem(question, Fraction(rows * (2 * first + (rows - 1) * more), 2), "seats")
@@ -172,11 +172,11 @@ def terms_apart(draw: Draw) -> Problem:
 def spreading_news(draw: Draw) -> Problem:
     """Asks for 1 + k + k^2 + ... + k^n."""
     teller = person(draw)
-    each, rounds = draw.between(2, 5), draw.between(3, 5)
-    total = sum(each**step for step in range(rounds + 1))
+    fan, rounds = draw.between(2, 5), draw.between(3, 5)
+    total = sum(fan**step for step in range(rounds + 1))
     question = (
-        f"{teller.name} knows a secret. On the first day {teller.he} tells it to {each} people. On every "
-        f"following day each person who heard it on the day before tells it to {each} new people, and no one "
+        f"{teller.name} knows a secret. On the first day {teller.he} tells it to {fan} people. On every "
+        f"following day each person who heard it on the day before tells it to {fan} new people, and no one "
         f"else tells it. How many people know the secret after {rounds} days, with {teller.name}?"
     )
     return problem(question, total, "people")

@@ -51,13 +51,13 @@ def coins_in_jar(draw: Draw) -> Problem:
 
 def two_goods(draw: Draw) -> Problem:
     """Asks for money - n p - m q."""
-    buyer, (one, other) = person(draw), draw.pick_some(CHEAP_GOODS, 2)
+    buyer, (good, other) = person(draw), draw.pick_some(CHEAP_GOODS, 2)
     first, second = draw.between(2, 6), draw.between(2, 6)
     price, other_price = draw.between(110, 890, 5), draw.between(110, 890, 5)
     spent = first * price + second * other_price
     purse = (spent // CENTS + draw.between(3, 30)) * CENTS
     question = (
-        f"{buyer.name} has {money(purse)} and buys {one.count(first)} at {money(price)} each and "
+        f"{buyer.name} has {money(purse)} and buys {good.count(first)} at {money(price)} each and "
         f"{other.count(second)} at {money(other_price)} each. How many dollars does {buyer.he} have left?"
     )
     return problem(question, dollars(purse - spent), "$")
@@ -82,9 +82,9 @@ def outing_shared(draw: Draw) -> Problem:
     rent, ticket = draw.between(4100, 19900, 50), draw.between(650, 2900, 25)
     share = Fraction(rent, friends) + ticket
     require(not is_half_way(share))
-    place = draw.pick(("lake", "beach", "national park", "theme park", "mountains"))
+    goal = draw.pick(("lake", "beach", "national park", "theme park", "mountains"))
     question = (
-        f"{friends} friends rent a van for {money(rent)} to drive to the {place} and share the rent equally. "
+        f"{friends} friends rent a van for {money(rent)} to drive to the {goal} and share the rent equally. "
         f"In addition each of them pays {money(ticket)} for a ticket. How many dollars does each of them pay "
         "in all? Round to the nearest cent."
     )
@@ -118,12 +118,12 @@ def allowance(draw: Draw) -> Problem:
             ("cleans", "windows"),
         )
     )
-    count, each, gift = draw.between(4, 16), draw.between(350, 1500, 25), draw.between(10, 40, 5)
+    count, wage, gift = draw.between(4, 16), draw.between(350, 1500, 25), draw.between(10, 40, 5)
     spent = draw.between(1095, 3995, 100)
-    left = count * each + gift * CENTS - spent
+    left = count * wage + gift * CENTS - spent
     require(left > CENTS)
     question = (
-        f"{worker.name} {job} {count} {unit} at {money(each)} each and gets {money(gift * CENTS)} as a "
+        f"{worker.name} {job} {count} {unit} at {money(wage)} each and gets {money(gift * CENTS)} as a "
         f"birthday present. Then {worker.he} spends {money(spent)}. How many dollars does {worker.he} have "
         "left of this money?"
     )

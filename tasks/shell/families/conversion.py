@@ -51,21 +51,21 @@ def csv_to_json(draw: Draw, choices: Choices) -> Exercise:
         for number in draw.pick_some(range(100, 999), draw.between(12, 20))
     ]
     team = rows[0]["team"]
-    kept = [row for row in rows if only == 0 or row["team"] == team]
+    selected = [row for row in rows if only == 0 or row["team"] == team]
     items: list[dict[str, Any]] = [
         {**row, "id": int(row["id"]), "hours": int(row["hours"]), "note": row["note"] or None}
         if typed
         else {**row}
-        for row in kept
+        for row in selected
     ]
     value: Any = items
     if structure == 1:
         value = {
             row["id"]: {key: item[key] for key in item if key != "id"}
-            for row, item in zip(kept, items, strict=True)
+            for row, item in zip(selected, items, strict=True)
         }
     elif structure:
-        value = _by_team(kept, adds=typed == 1)
+        value = _by_team(selected, adds=typed == 1)
     shape = (
         "an array with one object for each row, in the order of the rows, whose keys are the columns",
         (
@@ -144,24 +144,30 @@ def json_to_csv(draw: Draw, choices: Choices) -> Exercise:
         }
         for number in draw.pick_some(range(1000, 9999), draw.between(8, 12))
     ]
-    chosen = sorted(orders, key=lambda one: int(one["order"])) if order else orders
+    chosen = sorted(orders, key=lambda entry: int(entry["order"])) if order else orders
     rows: list[list[Any]] = (
         [["order", "name", "city", "coupon", "articles"]]
         + [
             [
-                one["order"],
-                one["customer"]["name"],
-                one["customer"]["city"],
-                one.get("coupon", blank),
-                sum(i["count"] for i in one["items"]),
+                entry["order"],
+                entry["customer"]["name"],
+                entry["customer"]["city"],
+                entry.get("coupon", blank),
+                sum(i["count"] for i in entry["items"]),
             ]
-            for one in chosen
+            for entry in chosen
         ],
         [["order", "city", "article", "count", "coupon"]]
         + [
-            [one["order"], one["customer"]["city"], item["article"], item["count"], one.get("coupon", blank)]
-            for one in chosen
-            for item in one["items"]
+            [
+                entry["order"],
+                entry["customer"]["city"],
+                item["article"],
+                item["count"],
+                entry.get("coupon", blank),
+            ]
+            for entry in chosen
+            for item in entry["items"]
         ],
     )[layout]
     ask = (
@@ -211,7 +217,7 @@ _ACCENTED = (
 
 def encodings(draw: Draw, choices: Choices) -> Exercise:
     """Bring texts to UTF-8 and one kind of line end."""
-    source, mixed, place = choices
+    source, mixed, target = choices
     name, python, iconv = (
         ("ISO 8859-1 (Latin-1)", "latin-1", "ISO-8859-1"),
         ("UTF-16 with a byte order mark", "utf-16", "UTF-16"),
@@ -229,7 +235,7 @@ def encodings(draw: Draw, choices: Choices) -> Exercise:
         mark = "\ufeff" if python == "utf-16" else ""
         codec = "utf-16-le" if python == "utf-16" else python
         before[f"old/{word}.txt"] = File((mark + "".join(line + end for line in lines)).encode(codec))
-        after[f"{('old', 'new')[place]}/{word}.txt"] = lines_file(lines)
+        after[f"{('old', 'new')[target]}/{word}.txt"] = lines_file(lines)
     ask = (
         f"The files in the folder old are texts in {name}; their lines end in "
         + (
@@ -240,19 +246,19 @@ def encodings(draw: Draw, choices: Choices) -> Exercise:
         + (
             "Convert them in place",
             "Write them, converted, to a new folder new under the same names and leave old as it is",
-        )[place]
+        )[target]
         + ": UTF-8 without a byte order mark, lines that end in a newline alone."
     )
     strip = " | sed '1s/^\\xEF\\xBB\\xBF//'" if source > 1 else ""
     gold = (
-        ("", "mkdir new; ")[place]
+        ("", "mkdir new; ")[target]
         + f"for f in old/*; do iconv -f {iconv} -t UTF-8 \"$f\"{strip} | tr -d '\\r' > .t; "
-        + ('cat .t > "$f"; ', 'cat .t > "new/${f##*/}"; ')[place]
+        + ('cat .t > "$f"; ', 'cat .t > "new/${f##*/}"; ')[target]
         + "done; rm .t"
     )
     if source > 1:
         gold = f"export LC_ALL=C; {gold}"
-    return Exercise(ask, before, changed(before, after), gold, whole=("old", "new")[: place + 1])
+    return Exercise(ask, before, changed(before, after), gold, whole=("old", "new")[: target + 1])
 
 
 def attachments(draw: Draw, choices: Choices) -> Exercise:

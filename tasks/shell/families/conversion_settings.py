@@ -94,7 +94,7 @@ def _ini_to_json(draw: Draw, stack: _Stack, typed: int) -> Exercise:
         "json.dump(out, open('settings.json', 'w'))",
     )
     plain = {
-        name: {key: _ini(value) for key, value in found.items()} for name, found in stack.combined.items()
+        name: {key: _ini(value) for key, value in section.items()} for name, section in stack.combined.items()
     }
     after = changed(before, {"settings.json": Json((plain, stack.combined)[typed])})
     return Exercise(ask, before, after, gold)
@@ -106,8 +106,12 @@ def _json_to_ini(_: Draw, stack: _Stack, spaced: int) -> Exercise:
         before["local.json"] = text_file(json.dumps(stack.local, indent=2) + "\n")
     equals = ("=", " = ")[spaced]
     rows: list[str] = []
-    for section, found in sorted(stack.combined.items()):
-        rows += [f"[{section}]", *(f"{key}{equals}{_ini(value)}" for key, value in sorted(found.items())), ""]
+    for section, entries in sorted(stack.combined.items()):
+        rows += [
+            f"[{section}]",
+            *(f"{key}{equals}{_ini(value)}" for key, value in sorted(entries.items())),
+            "",
+        ]
     ask = (
         f"{stack.told('.json')}: sections with keys and values.{stack.rule('.json')} Write them to "
         "settings.ini: for each section, sorted by name, a line with its name in brackets, then a line "
@@ -134,9 +138,9 @@ def _ini(value: Any) -> str:
 
 def _ini_text(draw: Draw, content: Sections) -> str:
     lines: list[str] = []
-    for section, found in content.items():
+    for section, entries in content.items():
         lines += [f"[{section}]", f"{draw.pick('#;')} {sentence(draw, 2, 4)} = {draw.between(1, 9)}"]
-        lines += [f"{key}{draw.pick((' = ', '=', ' =  '))}{_ini(value)}" for key, value in found.items()]
+        lines += [f"{key}{draw.pick((' = ', '=', ' =  '))}{_ini(value)}" for key, value in entries.items()]
         lines.append("")
     return "".join(f"{line}\n" for line in lines)
 

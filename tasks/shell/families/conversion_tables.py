@@ -163,11 +163,11 @@ def _widened(draw: Draw, grid: _Grid, total: int) -> Exercise:
         "    out.append([h] + row" + (")", " + [str(sum(int(c or 0) for c in row))])")[total],
         "open('wide.tsv', 'w').writelines('\\t'.join(r) + '\\n' for r in out)",
     )
-    given = [
+    table = [
         ["host", "month", "value"],
         *([*pair, str(grid.values[pair])] for pair in draw.shuffled(grid.values)),
     ]
-    before: Tree = {"long.tsv": _tabbed(given)}
+    before: Tree = {"long.tsv": _tabbed(table)}
     return Exercise(ask, before, changed(before, {"wide.tsv": _tabbed(rows)}), gold)
 
 
@@ -180,7 +180,7 @@ def _lengthened(draw: Draw, grid: _Grid, numbered: int) -> Exercise:
         if (host, month) in grid.values
     ]
     if numbered:
-        rows = [[*row, str(place) if place else "number"] for place, row in enumerate(rows)]
+        rows = [[*row, str(number) if number else "number"] for number, row in enumerate(rows)]
     ask = (
         f"wide.tsv is a table with tabs between the columns host and {', '.join(grid.months)} (named in its "
         "first line). Write it to long.tsv, with tabs as well: the first line is host, month, value, then "
@@ -216,7 +216,7 @@ _FIELDS = ("name", "owner", "city", "port", "tier")
 def records(draw: Draw, choices: Choices) -> Exercise:
     """Turn records of several lines into a table or JSON."""
     target, separator, comments = choices
-    found: list[dict[str, str]] = []
+    full_records: list[dict[str, str]] = []
     for host in draw.pick_some(HOSTS, draw.between(8, 11)):
         full = {
             "name": host,
@@ -226,9 +226,11 @@ def records(draw: Draw, choices: Choices) -> Exercise:
             "tier": draw.pick(("gold", "silver", "bronze, old")),
         }
         left_out = draw.pick(("owner", "tier", "city", ""))
-        found.append({key: full[key] for key in ("name", *draw.shuffled(_FIELDS[1:])) if key != left_out})
+        full_records.append(
+            {key: full[key] for key in ("name", *draw.shuffled(_FIELDS[1:])) if key != left_out}
+        )
     lines: list[str] = []
-    for record in found:
+    for record in full_records:
         lines += [f"{key}: {value}" for key, value in record.items()]
         if comments and draw.chance(50):
             lines.insert(len(lines) - 1, f"# port: {draw.between(1, 99)}")
@@ -243,7 +245,7 @@ def records(draw: Draw, choices: Choices) -> Exercise:
         f"open('servers.txt').read().rstrip().split('{_BETWEEN[separator]}')]"
     )
     before: Tree = {"servers.txt": lines_file(lines[:-1])}
-    ordered = sorted(found, key=lambda record: record["name"])
+    ordered = sorted(full_records, key=lambda record: record["name"])
     if target == 0:
         rows = [list(_FIELDS), *([record.get(key, "") for key in _FIELDS] for record in ordered)]
         ask += (
@@ -300,7 +302,7 @@ def totals(draw: Draw, choices: Choices) -> Exercise:
         lines.append(json.dumps({name: event[name] for name in draw.shuffled(event)}))
         if broken and draw.chance(12):
             lines.append(lines[-1][: draw.between(5, len(lines[-1]) - 2)])
-    values = {name: (sum(found), max(found), len(found))[figure] for name, found in sums.items()}
+    values = {name: (sum(amounts), max(amounts), len(amounts))[figure] for name, amounts in sums.items()}
     what = ("the sum of units", "the greatest units", "the number of events")[figure]
     ask = (
         "events.jsonl holds one JSON object per line, with the keys user, service, units and tags in any "

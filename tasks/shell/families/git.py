@@ -123,7 +123,7 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     base = {**steps[-1][0], name: _conf(lines.base)}
     start = repository.chain([*steps, (base, subject(draw))])[-1]
     ours: Files = {**base, name: _conf(lines.ours)}
-    files: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.theirs)}
+    files: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.side)}
     files["docs/side.md"] = f"{sentence(draw)}\n".encode()
     tip = repository.commit(ours, subject(draw), [start])
     side = repository.commit(files, subject(draw), [start])
@@ -131,11 +131,11 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     repository.refs |= {MAIN: tip, "refs/heads/side": side}
     merged, marked = lines.merged(rule)
     final: Files = {**files, name: merged}
-    given = Given(ours)
+    before = Given(ours)
     if begun == 1:
         staged = [(path, 0, content) for path, content in files.items() if path != name]
         staged += [(name, 1, base[name]), (name, 2, ours[name]), (name, 3, files[name])]
-        given = Given({**files, name: marked}, staged)
+        before = Given({**files, name: marked}, staged)
         repository.extra |= {"MERGE_HEAD": f"{side}\n".encode(), "ORIG_HEAD": f"{tip}\n".encode()}
         repository.extra |= {"MERGE_MODE": b"", "MERGE_MSG": b"Merge branch 'side'\n"}
     ask = (
@@ -153,7 +153,7 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     state = CommitState(tree=repository.tree(final), parents=(exactly(tip), exactly(side)))
     refs = {MAIN: state} if cleans else {MAIN: state, "refs/heads/side": exactly(side)}
     gold = f"{begin}{solve}; git add -A; git commit -qm merged" + ("", "; git branch -q -d side")[cleans]
-    return Bench(repository).exercise(ask, given, Required(final, refs), gold)
+    return Bench(repository).exercise(ask, before, Required(final, refs), gold)
 
 
 _RESOLUTIONS = (
@@ -180,33 +180,33 @@ class _Lines:
 
     base: dict[str, int]
     ours: dict[str, int]
-    theirs: dict[str, int]
+    side: dict[str, int]
 
     @classmethod
     def drawn(cls, draw: Draw, conflicts: int) -> Self:
         """Draw one with conflicts far apart, and a change of each side that the other did not touch."""
         keys = words(draw, 16)
         base = {key: draw.between(10, 99) for key in keys}
-        ours, theirs = dict(base), dict(base)
+        ours, side = dict(base), dict(base)
         for key in keys[2 : 2 + 5 * conflicts : 5]:
-            ours[key], theirs[key] = draw.pick_some(range(100, 999), 2)
-        theirs[keys[-1]] = 7
+            ours[key], side[key] = draw.pick_some(range(100, 999), 2)
+        side[keys[-1]] = 7
         ours[keys[0]] = 5
-        return cls(base, ours, theirs)
+        return cls(base, ours, side)
 
     def merged(self, rule: int) -> tuple[bytes, bytes]:
         """The file as required, and as git leaves it with its marks."""
         required: list[str] = []
         marked: list[str] = []
         for key, value in self.base.items():
-            one, two = f"{key} = {self.ours[key]}", f"{key} = {self.theirs[key]}"
-            if value in {self.ours[key], self.theirs[key]}:
-                line = one if self.theirs[key] == value else two
+            our_line, side_line = f"{key} = {self.ours[key]}", f"{key} = {self.side[key]}"
+            if value in {self.ours[key], self.side[key]}:
+                line = our_line if self.side[key] == value else side_line
                 required.append(line)
                 marked.append(line)
             else:
-                required += ([one, two], [two], [max(one, two)])[rule]
-                marked += ["<<<<<<< HEAD", one, "=======", two, ">>>>>>> side"]
+                required += ([our_line, side_line], [side_line], [max(our_line, side_line)])[rule]
+                marked += ["<<<<<<< HEAD", our_line, "=======", side_line, ">>>>>>> side"]
         return lines_file(required).content, lines_file(marked).content
 
 

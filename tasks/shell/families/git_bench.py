@@ -20,7 +20,7 @@ ALONE = "Leave no other files in repo than those that belong there."
 
 @dataclass(slots=True)
 class Bench:
-    """A repository in the making and the files beside it."""
+    """A repository in the making and the files next to it."""
 
     repository: Repository
     beside: Tree = field(default_factory=dict[str, "Node"])
@@ -28,17 +28,17 @@ class Bench:
     written: Tree = field(default_factory=dict[str, "Node"])
     """Files outside the repository that are required."""
 
-    def exercise(self, ask: str, given: Given, required: Required, gold: str) -> Exercise:
+    def exercise(self, ask: str, before: Given, required: Required, gold: str) -> Exercise:
         """Finish an exercise."""
         repository = self.repository
-        staged = given.staged if given.staged is not None else given.files
+        staged = before.staged if before.staged is not None else before.files
         index = repository.tree(required.staged if required.staged is not None else required.files)
         state = RepositoryState(FOLDER, required.head, required.refs, index)
         hidden = {path: File(content) for path, content in repository.files(staged).items()}
-        hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in given.raw.items()}
+        hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in before.raw.items()}
         return Exercise(
             f"The folder repo is a git repository. {ask} {ALONE}",
-            {**_placed(given.files), **self.beside},
+            {**_placed(before.files), **self.beside},
             {**_placed(required.files), **self.beside, **self.written},
             f"cd {FOLDER}; {gold}",
             whole=(FOLDER,),

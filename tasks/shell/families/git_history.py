@@ -36,9 +36,9 @@ def revert_change(draw: Draw, choices: Choices) -> Exercise:
     target = f"src/{draw.pick(PRODUCTS)}.py" if new_file else paths[0]
     line = f"debug_{draw.between(100, 999)} = True"
     steps: list[tuple[Files, str]] = [(files, subject(draw))]
-    place = draw.between(2, 4)
+    undone = draw.between(2, 4)
     for number in range(1, 7):
-        if number == place:
+        if number == undone:
             files = {**files, target: files.get(target, b"") + f"{line}\ntrace = 1\n".encode()}
         else:
             files = edited(draw, files, draw.pick((*paths[1:], "README.md", "docs/guide.md")))
@@ -50,7 +50,7 @@ def revert_change(draw: Draw, choices: Choices) -> Exercise:
         del clean[target]
     message = subject(draw)
     which = (
-        f"with the message {steps[place][1]!r}",
+        f"with the message {steps[undone][1]!r}",
         f"that brought the line {line!r} into a file below src",
     )[clue]
     ask = (
@@ -59,7 +59,7 @@ def revert_change(draw: Draw, choices: Choices) -> Exercise:
         + ". All that other commits changed stays, and so do the commits themselves."
     )
     find = (
-        f"git log --format='%H %s' | grep -F {quoted(' ' + steps[place][1])} | cut -d' ' -f1",
+        f"git log --format='%H %s' | grep -F {quoted(' ' + steps[undone][1])} | cut -d' ' -f1",
         f"git log -S {quoted(line)} --format=%H -- src",
     )[clue]
     commit = ("git revert --no-edit", "git revert -n")[told]
@@ -218,9 +218,9 @@ def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
     repository.refs[MAIN] = chain[-1]
     refs = {MAIN: exactly(chain[-1])}
     group = ("topic/", "")[everywhere]
-    for place, word in enumerate(words(draw, draw.between(6, 8))):
+    for number, word in enumerate(words(draw, draw.between(6, 8))):
         ref = f"refs/heads/{group}{word}"
-        if place % 2 == 0:
+        if number % 2 == 0:
             repository.refs[ref] = draw.pick(chain)
             continue
         base = draw.below(len(chain))

@@ -75,19 +75,23 @@ def _every(_: _Request) -> bool:
 
 
 _ASPECTS: tuple[tuple[str, Callable[[_Request], str], str], ...] = (
-    ("status", lambda one: str(one.status), "$9"),
-    ("request method", lambda one: one.method, "substr($6, 2)"),
-    ("page (the path of the request)", lambda one: one.page, "$7"),
+    ("status", lambda request: str(request.status), "$9"),
+    ("request method", lambda request: request.method, "substr($6, 2)"),
+    ("page (the path of the request)", lambda request: request.page, "$7"),
     (
         "hour of the day (00 to 23, of the time as written)",
-        lambda one: stamp(one.time)[11:13],
+        lambda request: stamp(request.time)[11:13],
         "substr($4, 14, 2)",
     ),
 )
 _ONLY: tuple[tuple[str, Callable[[_Request], bool], str], ...] = (
     ("", _every, "1"),
-    (" Look only at requests with a status of 400 or more.", lambda one: one.status >= _ERROR, "$9 >= 400"),
-    (" Look only at GET requests.", lambda one: one.method == "GET", '$6 == "\\"GET"'),
+    (
+        " Look only at requests with a status of 400 or more.",
+        lambda request: request.status >= _ERROR,
+        "$9 >= 400",
+    ),
+    (" Look only at GET requests.", lambda request: request.method == "GET", '$6 == "\\"GET"'),
 )
 
 
@@ -124,15 +128,15 @@ def top_clients(draw: Draw, choices: Choices) -> Exercise:
         ("", _every, "1"),
         (
             f" Look only at requests from {hour:02d}:00:00 to {hour + 7:02d}:59:59 (time of day as written).",
-            lambda one: hour <= int(stamp(one.time)[11:13]) <= hour + 7,
+            lambda request: hour <= int(stamp(request.time)[11:13]) <= hour + 7,
             f"(h = substr($4, 14, 2) + 0) >= {hour} && h <= {hour + 7}",
         ),
     )
     said, test, condition = tests[window]
     totals: Counter[str] = Counter()
-    for one in requests:
-        if test(one):
-            totals[one.client] += (1, one.size)[measure]
+    for request in requests:
+        if test(request):
+            totals[request.client] += (1, request.size)[measure]
     whole = sum(totals.values())
     rows = sorted(totals, key=lambda client: (-totals[client], client))[:top]
     unit = ("requests", "bytes")[measure]
@@ -164,7 +168,7 @@ def merge_errors(draw: Draw, choices: Choices) -> Exercise:
     services = draw.pick_some(SERVICES, 3)
     time = EPOCH + draw.between(0, 300) * _DAY
     entries: dict[str, list[str]] = {service: [] for service in services}
-    found: list[tuple[int, str, str, str]] = []
+    problems: list[tuple[int, str, str, str]] = []
     for _ in range(draw.between(240, 320)):
         time += draw.between(1, 300)
         service, level = (
@@ -174,7 +178,7 @@ def merge_errors(draw: Draw, choices: Choices) -> Exercise:
         text = sentence(draw, 2, 6) + draw.pick(("", "", " ERROR count 0", " after WARN"))
         entries[service].append(f"{stamp(time)} {level} {text}")
         if level in wanted and (scope == 0 or service != services[0]):
-            found.append((time, service, level, text))
+            problems.append((time, service, level, text))
     before: Tree = {}
     for service, lines in entries.items():
         third = len(lines) // 3
@@ -183,7 +187,7 @@ def merge_errors(draw: Draw, choices: Choices) -> Exercise:
         before[f"logs/{service}.log"] = lines_file(lines[2 * third :])
     rows = [
         (f"{stamp(time)} {service}: {text}", f"{service}\t{level}\t{stamp(time)}\t{text}")[layout]
-        for time, service, level, text in found
+        for time, service, level, text in problems
     ]
     ask = (
         "The folder logs holds the logs of three services, rotated: SERVICE.log is the newest part, "
@@ -227,7 +231,9 @@ def latencies(draw: Draw, choices: Choices) -> Exercise:
         lines.append(f"{stamp(time)} path={page} status={status} ms={took} worker={draw.between(1, 8)}")
         if only == 0 or status == 200:  # noqa: PLR2004 - the status OK
             times[page].append(took)
-    worth = {page: sorted(found)[-(-len(found) * percent // 100) - 1] for page, found in times.items()}
+    worth = {
+        page: sorted(durations)[-(-len(durations) * percent // 100) - 1] for page, durations in times.items()
+    }
     rows = sorted(worth) if order == 0 else sorted(worth, key=lambda page: (-worth[page], page))
     ask = (
         f"api.log holds one request per line, such as: {lines[0]}\nCompute for each path the {percent}th "

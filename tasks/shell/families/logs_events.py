@@ -52,8 +52,8 @@ def work_sessions(draw: Draw, choices: Choices) -> Exercise:
             lines.append(f"{time} {person} login")
     least = (1, 600)[unit]
     values = {
-        person: (sum(found), max(found), sum(span >= least for span in found))[figure]
-        for person, found in spans.items()
+        person: (sum(durations), max(durations), sum(span >= least for span in durations))[figure]
+        for person, durations in spans.items()
     }
     what = (
         "the total time of all their sessions",
@@ -116,7 +116,9 @@ def outages(draw: Draw, choices: Choices) -> Exercise:
         ]
     )
     rows = sorted(gaps) if order == 0 else sorted(gaps, key=lambda gap: (gap[1], gap[0]))
-    result = [f"{name} {stamp(one)} {stamp(two)}" + (f" {two - one}", "")[shape] for name, one, two in rows]
+    result = [
+        f"{name} {stamp(start)} {stamp(end)}" + (f" {end - start}", "")[shape] for name, start, end in rows
+    ]
     fields = ("print $2, w[$2], $1, t - s[$2]", "print $2, w[$2], $1")[shape]
     sort = ("sort -k1,2", "sort -k2,2 -k1,1")[order]
     gold = (
@@ -149,7 +151,7 @@ def break_ins(draw: Draw, choices: Choices) -> Exercise:
         if draw.chance(10):
             lines.append(f"{stamp(time)} gate cron[{pid}]: session opened for {person}")
     judge = (_longest_row, _first_success)[rule]
-    found = {address: row for address in sorted(tries) if (row := judge(tries[address], least))}
+    attackers = {address: row for address in sorted(tries) if (row := judge(tries[address], least))}
     said = (
         f"with at least {least} failed passwords in a row (no accepted one of the same address between them)",
         (
@@ -166,7 +168,7 @@ def break_ins(draw: Draw, choices: Choices) -> Exercise:
         f"{said}. Write to suspects.txt one line for each, sorted: the address"
         + (f", one space, and {number}." if output == 0 else ".")
     )
-    result = [f"{address} {row}" if output == 0 else address for address, row in found.items()]
+    result = [f"{address} {row}" if output == 0 else address for address, row in attackers.items()]
     shown = {(0, 0): "print a, w[a]", (1, 0): "print a, w[a], u[a]"}.get((rule, output), "print a")
     mark = (
         (
@@ -219,7 +221,7 @@ def exceptions(draw: Draw, choices: Choices) -> Exercise:
     """Count what programs died of, from traces of several lines."""
     figure, order, chained = choices
     lines: list[str] = []
-    found: dict[str, list[str]] = defaultdict(list)
+    stamps: dict[str, list[str]] = defaultdict(list)
     time = start_time(draw)
     for _ in range(draw.between(70, 100)):
         time += draw.between(1, 400)
@@ -236,9 +238,9 @@ def exceptions(draw: Draw, choices: Choices) -> Exercise:
                     "",
                 ]
             lines += _trace(draw, name)
-            found[name].append(stamp(time))
-    values = {name: (str(len(times)), times[0], times[-1])[figure] for name, times in found.items()}
-    names = sorted(values, key=lambda name: (-len(found[name]), name) if order else (0, name))
+            stamps[name].append(stamp(time))
+    values = {name: (str(len(times)), times[0], times[-1])[figure] for name, times in stamps.items()}
+    names = sorted(values, key=lambda name: (-len(stamps[name]), name) if order else (0, name))
     what = ("the number of them", "the time of the first of them", "the time of the last of them")[figure]
     ask = (
         "app.log holds messages; an ERROR line is followed by a Python traceback whose last line is the "

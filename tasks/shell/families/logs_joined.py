@@ -99,7 +99,7 @@ def one_clock(draw: Draw, choices: Choices) -> Exercise:
     offsets = dict(zip(machines, draw.pick_some(_OFFSETS, 3), strict=True))
     time = start_time(draw)
     lines: dict[str, list[str]] = {machine: [] for machine in machines}
-    found: list[tuple[int, str, str]] = []
+    log_rows: list[tuple[int, str, str]] = []
     for _ in range(draw.between(60, 90)):
         time += draw.between(1, 2000)
         machine, text = draw.pick(machines), sentence(draw, 2, 6)
@@ -109,7 +109,7 @@ def one_clock(draw: Draw, choices: Choices) -> Exercise:
         shown = local[:-1] + zone if spelling == 0 else local[:-1].replace("T", " ")
         lines[machine].append(f"{shown} {level} {text}")
         if only == 0 or level == "error":
-            found.append((time, machine, f"{level} {text}"))
+            log_rows.append((time, machine, f"{level} {text}"))
     told = (
         "with the offset of its zone, such as 2026-01-31T08:09:10+02:00",
         (
@@ -130,7 +130,7 @@ def one_clock(draw: Draw, choices: Choices) -> Exercise:
             f"2026-01-31T06:09:10Z: {row}."
         )
     )
-    rows = [(f"{stamp(t)} {m} {rest}", f"{m},{stamp(t)},{rest}")[layout] for t, m, rest in found]
+    rows = [(f"{stamp(t)} {m} {rest}", f"{m},{stamp(t)},{rest}")[layout] for t, m, rest in log_rows]
     keep = ("", '$3 == "error" ')[only]
     parse = (
         (

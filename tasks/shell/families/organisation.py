@@ -38,12 +38,12 @@ def by_extension(draw: Draw, choices: Choices) -> Exercise:
         extension = draw.pick((*EXTENSIONS, "", "tar.gz"))
         shown = extension.upper() if draw.chance(25) else extension
         name = f"{word}.{shown}" if shown else word
-        place = f"inbox/{draw.pick(WORDS[:4])}" if nested == 1 and draw.chance(60) else "inbox"
+        folder = f"inbox/{draw.pick(WORDS[:4])}" if nested == 1 and draw.chance(60) else "inbox"
         last = extension.rpartition(".")[2]
         node = text_file(f"{word}\n{paragraph(draw, draw.between(1, 3))}")
-        before[f"{place}/{name}"] = node
+        before[f"{folder}/{name}"] = node
         group = next((name for name, members in _GROUPS.items() if last in members), "") if grouping else last
-        target = f"sorted/{group}" if group else ("sorted/other", place)[rest]
+        target = f"sorted/{group}" if group else ("sorted/other", folder)[rest]
         after[f"{target}/{name}"] = node
     table = "; ".join(f"{name}: {', '.join(members)}" for name, members in _GROUPS.items())
     ask = (
@@ -109,7 +109,7 @@ def by_date(draw: Draw, choices: Choices) -> Exercise:
         r"^IMG([0-9]{4})([0-9]{2})[0-9]{2}([a-z]+)$",
     )[spelling]
     places = ((1, 2, 3), (3, 2, 1), (1, 2, 3))[spelling]
-    year, month, word = (f"${{BASH_REMATCH[{place}]}}" for place in places)
+    year, month, word = (f"${{BASH_REMATCH[{group}]}}" for group in places)
     folder = (f"{year}/{month}", f"{year}-{month}", year)[layout]
     gold = (
         f"cd photos; for f in *.jpg; do s=${{f%.jpg}}; [[ $s =~ {pattern} ]] || continue; "
@@ -131,14 +131,14 @@ def number_files(draw: Draw, choices: Choices) -> Exercise:
     keys: tuple[dict[str, int], dict[str, int], dict[str, int]] = (
         {name: node.mtime for name, node in nodes.items()},
         {name: len(node.content) for name, node in nodes.items()},
-        {name: place for place, name in enumerate(sorted(nodes))},
+        {name: position for position, name in enumerate(sorted(nodes))},
     )
     ranked = sorted(nodes, key=lambda name: keys[order][name], reverse=direction == 1)
     prefix, width = (draw.pick(WORDS) + "_", "shot")[prefix_choice], (3, 2)[prefix_choice]
     before: Tree = {f"album/{name}": node for name, node in nodes.items()}
     after: Tree = {
-        f"album/{prefix}{place:0{width}d}.{name.rpartition('.')[2]}": nodes[name]
-        for place, name in enumerate(ranked, 1)
+        f"album/{prefix}{number:0{width}d}.{name.rpartition('.')[2]}": nodes[name]
+        for number, name in enumerate(ranked, 1)
     }
     text = (
         (
@@ -202,7 +202,7 @@ def flatten(draw: Draw, choices: Choices) -> Exercise:
 
 def latest_links(draw: Draw, choices: Choices) -> Exercise:
     """Point a link at the newest release of each program."""
-    scheme, place, stale = choices
+    scheme, target_choice, stale = choices
     before: Tree = {}
     after: Tree = {}
     for service in draw.pick_some(SERVICES, draw.between(4, 6)):
@@ -224,15 +224,17 @@ def latest_links(draw: Draw, choices: Choices) -> Exercise:
                 draw.pick(("gone", f"{service}-missing"))
             )
         path, target = ((f"apps/{service}/current", best), (f"links/{service}", f"../apps/{service}/{best}"))[
-            place
+            target_choice
         ]
         after[path] = Link(target)
     tree: Tree = {path: node for path, node in before.items() if not isinstance(node, Link)}
     where = (
         "In each of them make a symbolic link current",
         "For each of them make a symbolic link with the program's name in a new folder links",
-    )[place]
-    target = ("the release's name alone, such as 1.4.0", "a relative path, such as ../apps/auth/1.4.0")[place]
+    )[target_choice]
+    target = ("the release's name alone, such as 1.4.0", "a relative path, such as ../apps/auth/1.4.0")[
+        target_choice
+    ]
     ask = (
         "Below apps, each program has a folder with its releases, named "
         f"{('by version, such as 1.10.2', 'by number, such as build-12')[scheme]}. {where} that points to "
@@ -241,13 +243,13 @@ def latest_links(draw: Draw, choices: Choices) -> Exercise:
         f"{target.replace('1.4.0', ('1.4.0', 'build-14')[scheme])}."
         + (" First remove the symbolic links that are there: all of them are broken." if stale else "")
     )
-    make = ('ln -s "$v" "apps/$p/current"', 'ln -s "../apps/$p/$v" "links/$p"')[place]
+    make = ('ln -s "$v" "apps/$p/current"', 'ln -s "../apps/$p/$v" "links/$p"')[target_choice]
     gold = (
         ("find apps -type l -delete; " if stale else "")
-        + ("", "mkdir links; ")[place]
+        + ("", "mkdir links; ")[target_choice]
         + f'for d in apps/*/; do p=${{d#apps/}}; p=${{p%/}}; v=$(ls "$d" | sort -V | tail -n 1); {make}; done'
     )
-    return Exercise(ask, before, {**tree, **after}, gold, whole=("apps", "links")[: place + 1])
+    return Exercise(ask, before, {**tree, **after}, gold, whole=("apps", "links")[: target_choice + 1])
 
 
 def skeleton(draw: Draw, choices: Choices) -> Exercise:

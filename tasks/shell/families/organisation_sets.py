@@ -32,8 +32,8 @@ def duplicates(draw: Draw, choices: Choices) -> Exercise:
     texts = [f"{word}\n{paragraph(draw, 3)}" for word in words(draw, 9)]
     folders = ("files", "files/a", "files/b")[: 1 + 2 * nested]
     files: dict[str, File] = {}
-    for place, name in enumerate(words(draw, 22)):
-        text = texts[place] if place < len(texts) else draw.pick(texts)
+    for number, name in enumerate(words(draw, 22)):
+        text = texts[number] if number < len(texts) else draw.pick(texts)
         files[f"{draw.pick(folders)}/{name}{'' if draw.chance(40) else '-copy'}.txt"] = File(text.encode())
     files["files/near.txt"] = File(f"{texts[0]}\n".encode())
     groups: dict[bytes, list[str]] = {}
@@ -83,10 +83,10 @@ def duplicates(draw: Draw, choices: Choices) -> Exercise:
 
 def _relative(link: str, target: str) -> str:
     """The shortest path from a link's folder to a target."""
-    ours, theirs = link.split("/")[:-1], target.split("/")
-    while ours and ours[0] == theirs[0]:
-        del ours[0], theirs[0]
-    return "/".join([".."] * len(ours) + theirs)
+    ours, other = link.split("/")[:-1], target.split("/")
+    while ours and ours[0] == other[0]:
+        del ours[0], other[0]
+    return "/".join([".."] * len(ours) + other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,9 @@ def prune(draw: Draw, choices: Choices) -> Exercise:
     rule, listed = choices
     limit = draw.between(300, 500, 20)
     files: dict[str, File] = {}
-    for place, word in enumerate(words(draw, draw.between(16, 22))):
+    for number, word in enumerate(words(draw, draw.between(16, 22))):
         folder = draw.pick(("cache", "cache/x", "cache/y", "cache/y/z"))
-        size = 0 if place % 4 == 1 else draw.between(100, 900)
+        size = 0 if number % 4 == 1 else draw.between(100, 900)
         mtime = EPOCH - draw.between(1, 700) * _DAY
         suffix = draw.pick((".dat", ".tmp", ".bak", "~"))
         files[f"{folder}/{word}{suffix}"] = File((f"{word} " * size).encode()[:size], mtime=mtime)
@@ -197,9 +197,9 @@ def mirror(draw: Draw, choices: Choices) -> Exercise:
     source: Tree = {f"master/{name}": File(paragraph(draw, 2).encode()) for name in names[:15]}
     copy: Tree = {}
     for name in names[4:20]:
-        known = source.get(f"master/{name}")
+        original = source.get(f"master/{name}")
         copy[f"copy/{name}"] = (
-            known if known is not None and draw.chance(60) else File(paragraph(draw, 2).encode())
+            original if original is not None and draw.chance(60) else File(paragraph(draw, 2).encode())
         )
     before: Tree = {**source, **copy}
     wanted = {

@@ -21,8 +21,7 @@ from ors_server_tasks.shell.vocabulary import words
 def _rwx(mode: int) -> str:
     """A mode as ls writes it, without the kind of file."""
     return "".join(
-        letter if mode >> place & 1 else "-"
-        for letter, place in zip("rwxrwxrwx", range(8, -1, -1), strict=True)
+        letter if mode >> bit & 1 else "-" for letter, bit in zip("rwxrwxrwx", range(8, -1, -1), strict=True)
     )
 
 
@@ -40,9 +39,9 @@ def _symbolic(mode: int) -> str:
 
 def mode_list(draw: Draw, choices: Choices) -> Exercise:
     """Give files the modes of a list."""
-    notation, order, others = choices
+    notation, order, selection = choices
     before = random_tree(draw, "share")
-    chosen = sorted(before) if others == 0 else sorted(draw.pick_some(sorted(before), len(before) // 2))
+    chosen = sorted(before) if selection == 0 else sorted(draw.pick_some(sorted(before), len(before) // 2))
     modes = {
         path: draw.pick(FOLDER_MODES if isinstance(before[path], Folder) else FILE_MODES) for path in chosen
     }
@@ -56,11 +55,11 @@ def mode_list(draw: Draw, choices: Choices) -> Exercise:
     )[notation]
     ask = (
         "modes.txt holds one line for each of "
-        + ("the files and folders", "some files and folders")[others]
+        + ("the files and folders", "some files and folders")[selection]
         + " below the folder share: "
         + ("the mode, one space, the path", "the path, one tab, the mode")[order]
         + f"; the mode is written {spelled}. Give each exactly this mode"
-        + ("." if others == 0 else "; whatever is not listed keeps its mode.")
+        + ("." if selection == 0 else "; whatever is not listed keeps its mode.")
     )
     read = ("while read -r m p", "while IFS='\t' read -r p m")[order]
     convert = (
@@ -82,7 +81,7 @@ def programs(draw: Draw, choices: Choices) -> Exercise:
     before: Tree = {"tools": Folder(0o755), "tools/lib": Folder(0o755)}
     modes: dict[str, int] = {}
     hits: list[str] = []
-    for place, word in enumerate(words(draw, draw.between(12, 16))):
+    for number, word in enumerate(words(draw, draw.between(12, 16))):
         is_program = draw.chance(45)
         head = (
             draw.pick(("#!/bin/sh", "#!/usr/bin/env python3", "#!/bin/bash"))
@@ -94,7 +93,7 @@ def programs(draw: Draw, choices: Choices) -> Exercise:
             if sign == 1
             else draw.pick(("", ".sh", ".txt"))
         )
-        path = f"{('tools', 'tools/lib')[place % 2]}/{word}{suffix}"
+        path = f"{('tools', 'tools/lib')[number % 2]}/{word}{suffix}"
         mode = draw.pick((0o644, 0o755, 0o600, 0o640, 0o664, 0o744))
         before[path] = File(f"{head}\necho {word}\n".encode(), mode)
         modes[path] = mode & ~0o111 | (0o111, mode >> 2 & 0o111)[reach] * is_program
@@ -241,14 +240,14 @@ def copy_modes(draw: Draw, choices: Choices) -> Exercise:
     before: Tree = {**source, **copy}
     if reference == 1:
         before["origin.txt"] = lines_file(listing(original, draw))
-    place = (
+    template = (
         "the folder origin",
         "origin.txt, one line for each with its mode in octal, one space and its path,",
     )[reference]
     ask = (
         f"The files {'and folders ' if folders == 0 else ''}below the folder copy"
         + (" (and copy itself)" if folders == 0 else "")
-        + f" have lost their modes. Give each of them the mode of its namesake in {place} "
+        + f" have lost their modes. Give each of them the mode of its namesake in {template} "
         + (
             "(copy/a/b has that of origin/a/b). "
             if reference == 0

@@ -22,7 +22,7 @@ def mode_of(node: Node) -> int:
     """Return the mode of a file or folder that has one.
 
     Raises:
-        TypeError: It has none.
+        TypeError: It has no mode.
     """
     if isinstance(node, (File, Folder)) and node.mode is not None:
         return node.mode
@@ -52,7 +52,7 @@ def random_tree(
     """Draw a tree with modes; every folder of it is an entry."""
     places = [top, *(f"{top}/{name}" for name in draw.pick_some(SERVICES, 3))]
     places.append(f"{places[-1]}/{draw.pick(HOSTS)}")
-    tree: Tree = {place: Folder(draw.pick(folders)) for place in places}
+    tree: Tree = {folder: Folder(draw.pick(folders)) for folder in places}
     for word in words(draw, draw.between(12, 18)):
         name = f"{word}{draw.pick(('', '.txt', '.sh', '.key'))}"
         tree[f"{draw.pick(places)}/{name}"] = File(f"{word}\n{paragraph(draw, 1)}".encode(), draw.pick(files))
@@ -66,7 +66,7 @@ def listing(tree: Tree, draw: Draw) -> list[str]:
 
 def labels(draw: Draw, choices: Choices) -> Exercise:
     """Set modes by what files say of themselves."""
-    place, default, folders = choices
+    position, default, folders = choices
     levels: dict[str, int] = dict(
         zip(
             draw.pick_some(("public", "internal", "secret", "draft", "final"), 3),
@@ -87,22 +87,22 @@ def labels(draw: Draw, choices: Choices) -> Exercise:
         body = [sentence(draw) for _ in range(3)]
         body[1] += f" label: {draw.pick(tuple(levels))}"
         if label:
-            body.insert((0, len(body))[place], f"label: {label}")
+            body.insert((0, len(body))[position], f"label: {label}")
         mode = draw.pick((0o644, 0o666, 0o600, 0o755))
         before[path] = File("".join(f"{line}\n" for line in body).encode(), mode)
         modes[path] = levels.get(label, 0o400 if default == 1 else mode)
     table = "; ".join(f"{name}: {mode:o}" for name, mode in levels.items())
     ask = (
-        f"Each file below the folder docs may carry a label: its {('first', 'last')[place]} line is then "
+        f"Each file below the folder docs may carry a label: its {('first', 'last')[position]} line is then "
         f"exactly 'label: NAME'. Give the files the modes of their labels ({table}). Files without one of "
-        f"these labels in their {('first', 'last')[place]} line "
+        f"these labels in their {('first', 'last')[position]} line "
         + ("keep their mode. ", "get mode 400. ")[default]
         + ("Folders keep their modes.", "The folders in docs, but not docs itself, get mode 750.")[folders]
     )
     cases = " ".join(f'"label: {name}") chmod {mode:o} "$f";;' for name, mode in levels.items())
     rest = ("", ' *) chmod 400 "$f";;')[default]
     gold = (
-        f"find docs -type f | while IFS= read -r f; do case $({('head', 'tail')[place]} -n 1 "
+        f"find docs -type f | while IFS= read -r f; do case $({('head', 'tail')[position]} -n 1 "
         f'"$f") in {cases}{rest} esac; done'
     ) + ("", "; find docs -mindepth 1 -type d -exec chmod 750 {} +")[folders]
     return Exercise(ask, before, with_modes(before, modes), gold, whole=("docs",))

@@ -35,10 +35,10 @@ from ors_server_tasks.shell.vocabulary import (
 
 def _story(draw: Draw) -> str:
     """Prose of few different words, some capitalised, with punctuation."""
-    known = words(draw, 24)
+    vocabulary = words(draw, 24)
 
     def line() -> str:
-        parts = [draw.pick(known) for _ in range(draw.between(6, 11))]
+        parts = [draw.pick(vocabulary) for _ in range(draw.between(6, 11))]
         styled = [word.capitalize() if draw.chance(20) else word for word in parts]
         return ", ".join((" ".join(styled[:3]), " ".join(styled[3:]))) + draw.pick((".", "!", ".", "?"))
 
@@ -49,8 +49,8 @@ def word_counts(draw: Draw, choices: Choices) -> Exercise:
     """Count the words of a text."""
     folds, selection, layout = choices
     name, story = draw.pick(("story.txt", "speech.txt", "notes.txt")), _story(draw)
-    found = re.findall(r"[A-Za-z]+", story.lower() if folds == 0 else story)
-    counts = Counter(found)
+    matches = re.findall(r"[A-Za-z]+", story.lower() if folds == 0 else story)
+    counts = Counter(matches)
     top, least = draw.between(5, 9), draw.between(15, 19)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     chosen = (
@@ -94,10 +94,14 @@ def word_counts(draw: Draw, choices: Choices) -> Exercise:
 
 
 _SET_RULES: tuple[tuple[str, Callable[[set[str], set[str]], set[str]], str], ...] = (
-    ("stand in both lists", lambda one, two: one & two, "comm -12 .a .b"),
-    ("stand in at least one of the lists", lambda one, two: one | two, "sort -u .a .b"),
-    ("stand in {a} but not in {b}", lambda one, two: one - two, "comm -23 .a .b"),
-    ("stand in exactly one of the lists", lambda one, two: one ^ two, "comm -3 .a .b | tr -d '\\t'"),
+    ("stand in both lists", lambda first, second: first & second, "comm -12 .a .b"),
+    ("stand in at least one of the lists", lambda first, second: first | second, "sort -u .a .b"),
+    ("stand in {a} but not in {b}", lambda first, second: first - second, "comm -23 .a .b"),
+    (
+        "stand in exactly one of the lists",
+        lambda first, second: first ^ second,
+        "comm -3 .a .b | tr -d '\\t'",
+    ),
 )
 
 
@@ -105,7 +109,8 @@ def compare_lists(draw: Draw, choices: Choices) -> Exercise:
     """Take the common or the different entries of two lists."""
     rule, order, style = choices
     pool = [
-        f"{one}-{two}" for one, two in zip(draw.shuffled(WORDS)[:60], draw.shuffled(WORDS)[:60], strict=True)
+        f"{first}-{second}"
+        for first, second in zip(draw.shuffled(WORDS)[:60], draw.shuffled(WORDS)[:60], strict=True)
     ]
     a, b = draw.pick((("monday.txt", "tuesday.txt"), ("old.txt", "new.txt"), ("invited.txt", "came.txt")))
     lists = [draw.shuffled(draw.pick_some(pool, 38) + draw.pick_some(pool, 6)) for _ in range(2)]
@@ -198,10 +203,10 @@ _SECRETS = (
 
 def redact(draw: Draw, choices: Choices) -> Exercise:
     """Hide personal data in several files."""
-    which, style, place = choices
+    which, style, target = choices
     secret = _SECRETS[which]
     replacement, said = secret.replacements[style]
-    folder = ("inbox", "clean")[place]
+    folder = ("inbox", "clean")[target]
     before: Tree = {}
     after: Tree = {}
     for word in words(draw, draw.between(4, 6)):
@@ -214,7 +219,7 @@ def redact(draw: Draw, choices: Choices) -> Exercise:
             "Leave these files as they are; write the changed copies, with the same names, to a new folder "
             "clean."
         ),
-    )[place]
+    )[target]
     ask = (
         f"In every file of the folder inbox, replace each {secret.what} {said}. Change nothing else. {where}"
     )
@@ -222,8 +227,8 @@ def redact(draw: Draw, choices: Choices) -> Exercise:
     gold = (
         f"sed -E -i {rule} inbox/*.txt",
         f'mkdir clean; for f in inbox/*.txt; do sed -E {rule} "$f" > clean/"${{f##*/}}"; done',
-    )[place]
-    return Exercise(ask, before, changed(before, after), gold, whole=("inbox", "clean")[: place + 1])
+    )[target]
+    return Exercise(ask, before, changed(before, after), gold, whole=("inbox", "clean")[: target + 1])
 
 
 def _letter(draw: Draw, secret: _Secret) -> str:
@@ -246,9 +251,9 @@ def columns(draw: Draw, choices: Choices) -> Exercise:
             draw.pick(DEPARTMENTS),
             draw.pick(CITIES),
             draw.between(1995, 2024),
-            draw.between(21, 98) * 1000 + place,
+            draw.between(21, 98) * 1000 + number,
         )
-        for place, name in enumerate(draw.pick_some((f"{u}{n}" for u in USERS for n in (1, 2, 3)), 45))
+        for number, name in enumerate(draw.pick_some((f"{u}{n}" for u in USERS for n in (1, 2, 3)), 45))
     ]
     department, pay = draw.pick(DEPARTMENTS), draw.between(40, 60) * 1000
     year = draw.between(2005, 2015)
@@ -288,14 +293,14 @@ def dedupe(draw: Draw, choices: Choices) -> Exercise:
 
     def keep_first(entries: list[str]) -> list[str]:
         seen: set[str] = set()
-        kept: list[str] = []
+        first_rows: list[str] = []
         for row in entries:
             mark = row.split(" ")[0] if key == 1 else row
             is_exempt = blank == 1 and (not row or row.startswith("#"))
             if is_exempt or mark not in seen:
-                kept.append(row)
+                first_rows.append(row)
             seen.add(mark)
-        return kept
+        return first_rows
 
     result = keep_first(rows) if keeps == 0 else keep_first(rows[::-1])[::-1]
     ask = (

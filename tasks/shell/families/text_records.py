@@ -29,8 +29,8 @@ def join_tables(draw: Draw, choices: Choices) -> Exercise:
     names = {number: f"{draw.pick(FIRST_NAMES)} {draw.pick(LAST_NAMES)}" for number in ids}
     buyers = draw.pick_some(ids, 14) + draw.pick_some(range(10_000, 10_099), 4)
     sales = [
-        (draw.pick(buyers), draw.pick(PRODUCTS), 100 * place + draw.between(1, 99))
-        for place in draw.shuffled(range(1, 31))
+        (draw.pick(buyers), draw.pick(PRODUCTS), 100 * number + draw.between(1, 99))
+        for number in draw.shuffled(range(1, 31))
     ]
     task, sorting, sort = _JOINS[join]
     ask = (
@@ -87,7 +87,8 @@ def _joined(names: dict[int, str], sales: list[tuple[int, str, int]], choices: C
     if join == len(_JOINS) - 1:
         idle = sorted(names.keys() - {buyer for buyer, _, _ in sales})
         return [
-            f"{number};{names[number]}" for number in (idle, sorted(idle, key=lambda one: names[one]))[order]
+            f"{number};{names[number]}"
+            for number in (idle, sorted(idle, key=lambda customer: names[customer]))[order]
         ]
     wanted = sorted((sale for sale in sales if join == 1 or sale[0] in names), key=lambda sale: sale[2])
     if order == 1:
@@ -145,13 +146,13 @@ def _document(draw: Draw, *, has_fences: bool) -> tuple[list[str], list[tuple[in
     lines: list[str] = []
     headings: list[tuple[int, str]] = []
     level = 1
-    for place in range(draw.between(14, 20)):
+    for number in range(draw.between(14, 20)):
         title = " ".join(word.capitalize() for word in words(draw, draw.between(1, 3)))
-        level = 1 if place == 0 else min(4, draw.between(1, level + 1))
+        level = 1 if number == 0 else min(4, draw.between(1, level + 1))
         headings.append((level, title))
         lines += ["#" * level + f" {title}", "", *(sentence(draw) for _ in range(draw.between(1, 4)))]
         lines.append(f"#{draw.pick(USERS)} wrote this")
-        if has_fences and place % 3 == 1:
+        if has_fences and number % 3 == 1:
             lines += ["```", f"# {sentence(draw, 1, 3)}", "make all", "```"]
         lines.append("")
     return lines[:-1], headings
@@ -209,8 +210,8 @@ def rename_symbol(draw: Draw, choices: Choices) -> Exercise:
     folders = ("src", "src/core", "tools", "legacy")
 
     def program() -> str:
-        known = (spare, draw.pick(near)) if draw.chance(30) else (old, spare, old, draw.pick(near))
-        spots = [draw.pick(known) for _ in range(draw.between(10, 18))]
+        choices_here = (spare, draw.pick(near)) if draw.chance(30) else (old, spare, old, draw.pick(near))
+        spots = [draw.pick(choices_here) for _ in range(draw.between(10, 18))]
         rows = [
             draw.pick(
                 ("{0} = {1}({2})", "print({0}, {0}[{2}])", "call({0}); x.{0} = {1}", "if {0}: {0}+={2}")
@@ -220,8 +221,8 @@ def rename_symbol(draw: Draw, choices: Choices) -> Exercise:
         return "".join(f"{row}\n" for row in rows)
 
     paths = [
-        f"{folders[place % 4]}/{word}.{(extension, extension, other)[place % 3]}"
-        for place, word in enumerate(words(draw, 12))
+        f"{folders[number % 4]}/{word}.{(extension, extension, other)[number % 3]}"
+        for number, word in enumerate(words(draw, 12))
     ]
     texts = {path: program() for path in paths}
     after: Tree = {}

@@ -151,7 +151,7 @@ async def test_episodes_of_one_connection_do_not_meet(site, era):
         ("list_tasks", {"environment": 5}, "the argument 'environment' is a string, not 5"),
         ("list_tasks", {"env": "desk"}, "list_tasks has no argument 'env'; its arguments are environment"),
         ("list_environments", {"environment": "desk"}, "it takes none"),
-        ("start_episode", {}, "the argument 'environment' is missing; it is a string"),
+        ("start_episode", {}, "the argument 'environment' is missing; it is a string, one of desk, "),
         ("start_episode", {"environment": "desk", "index": True}, "is an integer, not true"),
         ("start_episode", {"environment": "desk", "index": "one"}, 'is an integer, not "one"'),
         ("start_episode", {"environment": "desk", "index": -1}, "is a number from 0, not -1"),

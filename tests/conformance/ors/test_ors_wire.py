@@ -107,7 +107,7 @@ async def test_a_silent_server_is_given_up():
 
 async def test_a_flood_stops_when_the_server_answers():
     async with says(b"HTTP/1.1 413 Too Large\r\n\r\n") as wire:
-        status = await wire.flood(post("/x", {}, Content_Length="9999999"), most=8 * 1024**2)
+        status = await wire.flood(post("/x", {}, Content_Length="9999999"), max_bytes=8 * 1024**2)
     assert status == 413
 
 

@@ -26,8 +26,8 @@ def test_a_bridge_names_the_package_that_is_not_installed_and_the_command(bridge
     with pytest.raises(InvalidRequestError) as raised:
         bridge("http://127.0.0.1:1")
     assert str(raised.value) == (
-        f"{bridge.__name__} expected {package} from {low} up to, not including, {high}, and it is not "
-        f"installed: {package_hint(f'{package}>={low},<{high}')}"
+        f"{bridge.__name__} expected {package} from {low} up to, not including, {high}, but {package} "
+        f"is not installed: {package_hint(f'{package}>={low},<{high}')}"
     )
 
 
@@ -36,7 +36,7 @@ def test_a_bridge_names_the_wrong_version(bridge, monkeypatch):
     package, low, high, found = BRIDGES[bridge]
     monkeypatch.setattr(bridges, "version", {package: found}.__getitem__)
     with pytest.raises(
-        InvalidRequestError, match=f"came version {found}: .*pip install '{package}>={low},<{high}'"
+        InvalidRequestError, match=f"got version {found}: .*pip install '{package}>={low},<{high}'"
     ):
         bridge("http://127.0.0.1:1")
 
@@ -64,15 +64,15 @@ def test_reads_every_call_of_a_text_in_order():
         ("echo a=1", "and found none"),
         ("<tool_call>", "ends without it"),
         ('<tool_call>{"name": "echo"}', "ends without it"),
-        ("<tool_call></tool_call>", "came ''"),
-        ("<tool_call>echo</tool_call>", "came 'echo'"),
+        ("<tool_call></tool_call>", "got ''"),
+        ("<tool_call>echo</tool_call>", "got 'echo'"),
         ("<tool_call>[1]</tool_call>", "the name as a string"),
         ("<tool_call>null</tool_call>", "the name as a string"),
         (written(name=3), "the name as a string"),
         (written(name="echo", arguments=[1]), "the arguments as an object"),
         (written(name="echo", arguments="{}"), "the arguments as an object"),
         (written(arguments={}), "the name as a string"),
-        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "came '[["),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "got '[["),
         (written(name="echo") + "<tool_call>{", "ends without it"),
     ],
 )

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ors_server.adapters import from_gymnasium
-from ors_server.adapters.gymnasium_games import SOURCE
-from ors_server.adapters.gymnasium_plans import find_plan
+from ors_server.adapters.gymnasium_games import SOURCE, find_plan
 from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.testing import open_environment
 from ors_server.testing.environment_suite import check_environment
@@ -147,7 +146,7 @@ def test_games_that_go_on_by_chance_keep_their_seeds():
             EnvironmentDefinitionError,
             "refuses it with the options {'colour': 1}",
         ),
-        ("MountainCarContinuous-v0", {}, EnvironmentDefinitionError, "expected discrete actions, came Box"),
+        ("MountainCarContinuous-v0", {}, EnvironmentDefinitionError, "expected discrete actions, got Box"),
         ("Taxi-v4", {"train_tasks": 0, "test_tasks": 0}, EnvironmentDefinitionError, "at least one task"),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_source_of_another_version_is_reported(capsys, monkeypatch):
     assert not described["installed"]
     assert main(["import", "gymnasium/Taxi-v4"]) == 1
     assert (
-        f"expected gymnasium==0.1, came version 1.4.0; run {install_hint('gymnasium')}"
+        f"expected gymnasium==0.1, got version 1.4.0; run {install_hint('gymnasium')}"
         in capsys.readouterr().err
     )
     assert main(["list", "--available"]) == 0

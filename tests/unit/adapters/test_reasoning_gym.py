@@ -35,12 +35,20 @@ def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
 
 
 @pytest.mark.parametrize(("dataset", "sizes"), [("jugs", (544, 54)), ("codeio", (989, 98))])
-def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # a program of codeio writes a file where it runs
+def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes):
     environment: Any = from_reasoning_gym(dataset)
     assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
     tasks = [task["index"] for split in ("train", "test") for task in environment.get_task_range(split)]
     assert tasks == workers().call(FunctionPath(f"{MODULE}:list_distinct"), dataset, CONFIG, limits=LIMITS)
+
+
+def test_a_program_of_codeio_that_writes_a_file_writes_none_where_the_server_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fresh = workers.__wrapped__()
+    problem = fresh.call(FunctionPath(f"{MODULE}:make_problem"), "codeio", CONFIG, 448, limits=LIMITS)
+    fresh._close_all()
+    assert "sailor_performance.csv" in problem.question
+    assert not list(tmp_path.iterdir())
 
 
 def test_check_says_where_a_slow_dataset_with_another_seed_repeats_questions():
@@ -157,8 +165,8 @@ def test_a_problem_that_differs_when_it_is_made_again_is_not_graded():
     [
         ({"colour": 3}, r"reasoning_gym/leg_counting: unknown option 'colour'; expected one of max_animals,"),
         ({"min_animals": 0}, r"reasoning_gym/leg_counting: the dataset refuses .*AssertionError"),
-        ({"train_tasks": 0, "test_tasks": 0}, "expected at least one task, came train_tasks=0, test_tasks=0"),
-        ({"train_tasks": -1}, "expected at least one task, came train_tasks=-1"),
+        ({"train_tasks": 0, "test_tasks": 0}, "expected at least one task, got train_tasks=0, test_tasks=0"),
+        ({"train_tasks": -1}, "expected at least one task, got train_tasks=-1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):

@@ -47,7 +47,7 @@ def test_a_waived_failure_fails_no_test(tmp_path):
 
 
 def test_what_is_wrong_with_the_arguments_is_found_before_anything_is_played(tmp_path):
-    with pytest.raises(UnknownHackClassError, match="there is no class 'H99'"):
+    with pytest.raises(UnknownHackClassError, match="unknown class 'H99'"):
         run_audit(Exact, only=["H99"])
     with pytest.raises(WaiverError, match=r"none\.toml"):
         run_audit(Exact, waivers=tmp_path / "none.toml")

@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
+from ors_server.audit.audit_context import BudgetOverError
 from ors_server.audit.auditing import TimeBudget
-from ors_server.audit.study import BudgetOverError
 
 
 async def test_what_takes_longer_than_its_share_is_cancelled():

@@ -35,28 +35,28 @@ def test_waivers_are_read_in_order(written):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('class = "H2"', 'class = "H99"', "waiver 1: there is no class 'H99': expected some of H1, H2"),
-        ('class = "H2"', "class = 2", "expected a class such as 'H2', came 2"),
-        ('class = "H2"\n', "", "expected a class such as 'H2', came nothing"),
-        ('"as published"', '" "', "expected a reason in words, came ' '; write why"),
-        ('reason = "as published"\n', "", "expected a reason in words, came nothing"),
+        ('class = "H2"', 'class = "H99"', "waiver 1: unknown class 'H99': expected some of H1, H2"),
+        ('class = "H2"', "class = 2", "expected a class such as 'H2', got 2"),
+        ('class = "H2"\n', "", "expected a class such as 'H2', got nothing"),
+        ('"as published"', '" "', "expected a reason in words, got ' '; write why"),
+        ('reason = "as published"\n', "", "expected a reason in words, got nothing"),
         (
             "date = 2026-11-22\n",
             "",
-            "expected a date such as 2026-11-22 without quotation marks, came nothing",
+            "expected a date such as 2026-11-22 without quotation marks, got nothing",
         ),
-        ("2026-11-22", '"2026-11-22"', "without quotation marks, came '2026-11-22'"),
+        ("2026-11-22", '"2026-11-22"', "without quotation marks, got '2026-11-22'"),
         ("2026-11-22", "2026-11-22T10:00:00", "expected a date such as"),
         (
             "date",
             "until = 2027-01-01\ndate",
-            "expected the keys class, reason, date, came 'until'; remove it",
+            "expected the keys class, reason, date, got 'until'; remove it",
         ),
-        ("[[waiver]]", "[waiver]", "expected only [[waiver]] tables, came 'waiver' that is no list"),
-        ("[[waiver]]", "[[waivers]]", "expected only [[waiver]] tables, came 'waivers'"),
-        ("[[waiver]]", "[[waiver", "expected TOML, came: "),
-        (ENTRY, ENTRY + ENTRY, "expected one waiver per class, came several for H2; keep one"),
-        (ENTRY, "waiver = [1]", "waiver 1: expected a table, came 1"),
+        ("[[waiver]]", "[waiver]", "expected only [[waiver]] tables, got 'waiver' that is not a list"),
+        ("[[waiver]]", "[[waivers]]", "expected only [[waiver]] tables, got 'waivers'"),
+        ("[[waiver]]", "[[waiver", "expected TOML, got: "),
+        (ENTRY, ENTRY + ENTRY, "expected one waiver per class, got several for H2; keep one"),
+        (ENTRY, "waiver = [1]", "waiver 1: expected a table, got 1"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name_and_the_remedy(written, old, new, complaint):
@@ -68,7 +68,7 @@ def test_a_wrong_file_is_refused_with_its_name_and_the_remedy(written, old, new,
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(WaiverError, match=r"none\.toml: expected a file of waivers, came: No such file"):
+    with pytest.raises(WaiverError, match=r"none\.toml: cannot read the file of waivers: No such file"):
         read_waivers(tmp_path / "none.toml")
 
 

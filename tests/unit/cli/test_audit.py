@@ -137,7 +137,7 @@ def test_waivers_of_another_file_replace_those_beside_the_environment(audited, t
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--only", "H99"), "--only: there is no class 'H99': expected some of H1, H2"),
+        (("--only", "H99"), "--only: unknown class 'H99': expected some of H1, H2"),
         (("--all", "--tasks", "2"), "choose one of them"),
         (("--report", "/nowhere/page.html"), "cannot write /nowhere/page.html: there is no folder /nowhere"),
         (("--waivers", "/nowhere/audit.toml"), "does not exist"),
@@ -155,7 +155,7 @@ def test_a_wrong_file_of_waivers_is_refused_before_anything_is_played(audited, t
     file.write_text(WAIVER.format("H3").replace("as published", ""))
     ran = audited("--waivers", str(file))
     assert (ran.status, ran.out, audited.asked) == (2, "", None)
-    assert f"{file}: waiver 1: expected a reason in words, came ''" in ran.err
+    assert f"{file}: waiver 1: expected a reason in words, got ''" in ran.err
 
 
 def test_an_audit_of_an_environment_finds_the_same_each_time(run):

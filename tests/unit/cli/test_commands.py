@@ -4,12 +4,14 @@ import io
 import json
 import subprocess
 import sys
+from importlib import util
 
 import pytest
 
 from ors_server.cli.play_command import Player, read_line, read_value
 from ors_server.cli.server_requests import open_server
 from ors_server.environments.loading import usable_environments
+from ors_server.installation import package_hint
 from ors_server.model.errors import ClientError
 from ors_server.testing import play as play_episode
 
@@ -226,6 +228,16 @@ def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     tests = subprocess.run(pytest_, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert tests.returncode == 0, tests.stdout
+
+
+def test_the_next_steps_say_how_to_install_what_they_need(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    find_spec = util.find_spec
+    assert package_hint("pytest") not in run("new", "first").out
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "pytest" else find_spec(name))
+    lines = run("new", "second").out.splitlines()
+    assert lines[-2:] == [f"  {package_hint('pytest')}", "  pytest ./second"]
+    assert "pytest" not in run("new", "third", "--declared").out
 
 
 def test_a_new_environment_never_overwrites_another(run, tmp_path):

@@ -14,7 +14,7 @@ from ors_server.cli.data_options import resolve_references
 from ors_server.cli.reloading import Reloader
 from ors_server.cli.serve_command import ServeOptions
 from ors_server.client import Client
-from ors_server.model.settings import Settings
+from ors_server.model.settings import load_settings
 
 FLAGS = ("--prompt", "question", "--answer", "answer", "--reward", "math_equal_reward")
 ROWS = [{"question": f"What is {n} + 1?", "answer": n + 1} for n in range(4)]
@@ -83,9 +83,9 @@ def test_wrong_rows_are_printed_one_by_one_and_left_out_if_that_is_requested(run
     assert ran.status == 1
     lines = ran.err.splitlines()
     assert lines[0].startswith(
-        f"ors-server: {data}, line 5, field 'answer': expected a value, came no such field"
+        f"ors-server: {data}, line 5, field 'answer': expected a value, got no such field"
     )
-    assert lines[1] == f"ors-server: {data}, line 6: expected a JSON object, came 5"
+    assert lines[1] == f"ors-server: {data}, line 6: expected a JSON object, got 5"
     assert "2 of 6 rows are wrong" in lines[2]
     ran = run("list", str(data), *FLAGS, "--skip-bad", "--json")
     assert ran.json[0]["splits"][0]["tasks"] == 4
@@ -113,7 +113,7 @@ def test_options_that_do_not_fit_are_refused(run, data, words, message):
 
 def test_a_data_file_without_options_is_refused_with_an_example(run, data):
     ran = run("check", str(data))
-    assert ran.status == 1
+    assert ran.status == 2
     assert "--prompt question --answer answer --reward math_equal_reward" in ran.err
 
 
@@ -133,7 +133,7 @@ def test_a_new_declared_environment_passes_its_checks(run, tmp_path):
 
 def test_a_change_of_the_data_is_loaded_and_an_error_keeps_the_old_one(data, capsys):
     options = ServeOptions([str(data)], prompt="question", answer="answer", reward="math_equal_reward")
-    app = create_app(resolve_references([str(data)], options), Settings.model_construct())
+    app = create_app(resolve_references([str(data)], options), load_settings(store="memory"))
     reloader = Reloader(app, [str(data)], options)
 
     async def play():
@@ -172,7 +172,7 @@ def test_a_server_reads_changed_data_in_another_process(data, tmp_path, capsys):
     (tmp_path / "rewards.py").write_text(READERS)
     (tmp_path / "environment.toml").write_text(DECLARED)
     options = ServeOptions([str(tmp_path)])
-    app = create_app(resolve_references([str(tmp_path)], options), Settings.model_construct())
+    app = create_app(resolve_references([str(tmp_path)], options), load_settings(store="memory"))
     reloader = Reloader(app, [str(tmp_path)], options)
     (tmp_path / "readers").unlink()
 
@@ -181,7 +181,7 @@ def test_a_server_reads_changed_data_in_another_process(data, tmp_path, capsys):
             data.write_text(json.dumps(ROWS[0]) + "\n5\n")
             assert not await reloader.look()
             refused = capsys.readouterr().err
-            assert "line 2: expected a JSON object, came 5" in refused
+            assert "line 2: expected a JSON object, got 5" in refused
             assert "1 of 2 rows are wrong" in refused
             data.write_text(json.dumps(ROWS[0]) + "\n")
             assert await reloader.look()
@@ -217,7 +217,7 @@ class Hello(Environment):
 def test_a_change_of_a_class_is_loaded(tmp_path, capsys):
     file = tmp_path / "hello.py"
     file.write_text(CLASS.format(version="1"))
-    app = create_app([str(file)], Settings.model_construct())
+    app = create_app([str(file)], load_settings(store="memory"))
     reloader = Reloader(app, [str(file)], ServeOptions([str(file)]))
 
     async def play():

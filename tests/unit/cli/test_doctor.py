@@ -1,9 +1,11 @@
 """`ors-server doctor`: what works here, what is missing, and the command that helps."""
 
 import os
+import re
 import shutil
 import socket
 import sys
+from importlib import util
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,25 @@ def test_extras_and_programs_that_are_missing_come_with_their_command(monkeypatc
     assert all(finding.remedy.startswith("sudo dnf install -y ") for finding in doctor_checks.test_programs())
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "package manager" in install_command("x")
+
+
+def test_one_kind_of_gap_is_said_in_one_way(found, monkeypatch):
+    find_spec = util.find_spec
+    packages = {package for package, _ in EXTRAS.values()}
+    monkeypatch.setattr(
+        doctor_checks, "find_spec", lambda name: None if name in packages else find_spec(name)
+    )
+    monkeypatch.setattr(
+        "ors_server_tasks.scienceworld.game.find_spec",
+        lambda name: None if name == "py4j" else find_spec(name),
+    )
+    monkeypatch.setattr("ors_server_tasks.scienceworld.game.find_java", lambda: "/usr/bin/java")
+    findings = found()
+    gaps = [findings[name] for name in ("scienceworld", "docker", *(f"[{extra}]" for extra in EXTRAS))]
+    for gap in gaps:
+        assert re.fullmatch(r"[^:]+: [\w, ]+ not installed", gap["text"]), gap
+        assert gap["remedy"].startswith(("pip install ", f"{sys.executable} -m pip install ", "uv pip ")), gap
+    assert findings["scienceworld"]["text"] == "an optional environment: py4j not installed"
 
 
 async def test_a_weaker_sandbox_says_what_would_raise_it(monkeypatch):

@@ -188,14 +188,14 @@ def test_what_is_played_here_is_recorded(evaluated, run, tmp_path):
     [
         pytest.param([], "TARGET --agent AGENT", id="nothing"),
         pytest.param([GUESSING], "TARGET --agent AGENT", id="no agent"),
-        pytest.param([GUESSING, "--agent", "oracles"], "there is no agent", id="unknown agent"),
-        pytest.param([GUESSING, "--agent", "oracle", "--split", "x"], "no split", id="unknown split"),
+        pytest.param([GUESSING, "--agent", "oracles"], "unknown agent", id="unknown agent"),
+        pytest.param([GUESSING, "--agent", "oracle", "--split", "x"], "unknown split", id="unknown split"),
         pytest.param([GUESSING, "--agent", "oracle", "--tasks", "a"], "numbers and slices", id="odd tasks"),
         pytest.param([GUESSING, "--agent", "oracle", "--max-cost", "0"], "positive number", id="no budget"),
         pytest.param([GUESSING, "--agent", "oracle", "--policy", "x"], "KEY=VALUE", id="odd policy"),
         pytest.param([GUESSING, "--agent", "oracle", "--policy", "x=y z"], "JSON value", id="policy is text"),
         pytest.param([GUESSING, "--agent", "oracle", "--retry-errored"], "--resume", id="nothing to retry"),
-        pytest.param(["--resume", "/no/such/run"], "no folder of a run", id="no run"),
+        pytest.param(["--resume", "/no/such/run"], "not the folder of a run", id="no run"),
         pytest.param(["--resume", "a", "--output", "b"], "leave --output out", id="two folders"),
         pytest.param(
             ["http://127.0.0.1:9", "--agent", "noop", "--store", "x"], "own record", id="store of a server"

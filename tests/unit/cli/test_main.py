@@ -167,16 +167,16 @@ def test_a_command_line_that_makes_no_sense_has_status_2_and_one_line(run, words
 
 
 @pytest.mark.parametrize("command", ["list", "play", "check", "serve"])
-def test_an_unknown_environment_has_status_1_and_one_line(run, command):
+def test_an_unknown_environment_has_status_2_and_one_line(run, command):
     ran = run(command, "no_such_environment")
-    assert ran.status == 1
+    assert ran.status == 2
     assert re.fullmatch(r"ors-server: there is no environment 'no_such_environment': expected .*\n", ran.err)
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(run):
     for words in (("--debug", "list", "nope"), ("list", "nope", "--debug")):
         ran = run(*words)
-        assert ran.status == 1
+        assert ran.status == 2
         assert "Traceback (most recent call last)" in ran.err
         assert ran.err.splitlines()[-1].startswith("ors-server: there is no environment 'nope'")
 

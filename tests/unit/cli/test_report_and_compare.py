@@ -1,9 +1,12 @@
 """`ors-server report` and `ors-server compare`, over folders of runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from ors_server.evaluation.folder import RunFolder
 from ors_server.evaluation.run_comparison import COMPARISON
+from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.summary import SUMMARY
 from tests.fixtures.made_runs import make_lively, make_outcome
 
@@ -62,6 +65,28 @@ def test_several_folders_are_summed_up_together(run, kept):
     assert set(ran.json["splits"]) == {"test", "train"}
 
 
+def test_runs_of_two_agents_are_compared_and_not_summed_up(run, kept):
+    outcome = make_outcome([[0.0]], run_id="run-b")
+    agents = [{"kind": "openai", "name": "small"}, {"kind": "openai", "name": "small", "temperature": 0.5}]
+    runs = [replace(outcome.runs[0], agent=agent, run_id=f"run-{n}") for n, agent in enumerate(agents)]
+    folders = [kept(RunResults((one,), ())) for one in runs]
+    ran = run("report", kept(make_outcome([[1.0]])), folders[0])
+    assert ran.status == 2
+    assert "is of openai · little-model and run-0 of openai · small" in ran.err
+    assert "ors-server compare FIRST SECOND" in ran.err
+    assert "{" not in ran.err
+    ran = run("report", *folders)
+    assert "openai · small with temperature=None and run-1 of openai · small with temperature=0.5" in ran.err
+
+
+def test_runs_of_two_environments_are_summed_up_by_themselves(run, kept):
+    outcome = make_outcome([[0.0]])
+    other = replace(outcome.runs[0], environment="other", run_id="run-b")
+    ran = run("report", kept(outcome), kept(RunResults((other,), ())))
+    assert ran.status == 2
+    assert "of other: summarise each by itself" in ran.err
+
+
 def test_a_page_is_written_beside_what_is_printed(run, kept, tmp_path):
     page = tmp_path / "page.html"
     ran = run("report", kept(make_lively(4, 2)), "--html", str(page), "--resamples", "100")
@@ -89,14 +114,14 @@ def test_runs_that_are_alike_list_no_tasks(run, kept):
 def test_what_is_no_run_is_a_misuse(run, tmp_path):
     ran = run("report", str(tmp_path))
     assert ran.status == 2
-    assert "is no folder of a run" in ran.err
+    assert "is not the folder of a run" in ran.err
 
 
 def test_runs_that_have_nothing_in_common_are_a_misuse(run, kept):
     first = kept(make_outcome([[1.0]]))
     ran = run("compare", first, kept(make_outcome([[1.0]], run_id="run-b", environment="qa")))
     assert ran.status == 2
-    assert "runs of one environment are compared" in ran.err
+    assert "only runs of one environment can be compared" in ran.err
 
 
 def test_a_confidence_that_is_none_is_a_misuse(run, kept):

@@ -278,7 +278,7 @@ def test_one_reward_is_shown_in_full(run, here):
     assert "takes trajectory" in run("rewards", "LearnedReward").out
 
 
-def test_an_unknown_reward_has_status_1_and_one_line(run):
+def test_an_unknown_reward_has_status_2_and_one_line(run):
     ran = run("rewards", "nope")
-    assert (ran.status, ran.out) == (1, "")
+    assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("ors-server: there is no reward named 'nope'")

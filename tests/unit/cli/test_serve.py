@@ -176,7 +176,18 @@ def test_the_announcement_says_where_a_key_goes():
     lines = "\n".join(lines_of(Announcement("http://127.0.0.1:8080", has_keys=True, environments=[])))
     assert "shell" not in lines
     assert '"headers": {"X-API-Key": "YOUR-KEY"}' in lines
-    assert "OPENREWARD_API_KEY=YOUR-KEY" in lines
+    assert lines.count("OPENREWARD_API_KEY=YOUR-KEY") == 2
+
+
+def test_the_announcement_gives_a_trainer_what_its_client_reads():
+    said = Announcement("http://127.0.0.1:9000", has_keys=True, environments=[])
+    (trainer,) = [line for line in lines_of(said) if line.startswith("  trainer")]
+    variables = dict(word.split("=", 1) for word in trainer.split() if "=" in word)
+    assert variables == {
+        "OPENREWARD_API_URL": "http://127.0.0.1:9000",
+        "OPENREWARD_SESSION_URL": "http://127.0.0.1:9000",
+        "OPENREWARD_API_KEY": "YOUR-KEY",
+    }
 
 
 def test_tasks_that_cannot_be_counted_stay_uncounted(serve, tmp_path):
@@ -239,6 +250,25 @@ def test_stdio_opens_the_lobby_when_no_episode_is_chosen():
     assert "start_episode" in anyio.run(tools_of, stdio(REFENV))
 
 
+def test_the_lobby_of_one_environment_needs_no_name():
+    async def start() -> tuple[dict[str, Any], Any, Any]:
+        async with Client(stdio(f"{REFENV}:RefEnv")) as client:
+            schemas = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+            listed = await client.call_tool("list_tasks", {})
+            return (
+                schemas["start_episode"],
+                listed,
+                await client.call_tool("start_episode", {"split": "test"}),
+            )
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        schema, listed, started = portal.call(start)
+    assert "required" not in schema
+    assert "test (test)" in listed.content[0].text
+    assert not started.is_error
+    assert "session_id: " in started.content[0].text
+
+
 def test_what_an_environment_prints_does_not_disturb_stdio(tmp_path):
     file = tmp_path / "chatty.py"
     file.write_text(
@@ -282,6 +312,26 @@ def test_stdio_refuses_an_episode_that_is_no_place(run):
     ran = run("serve", f"{REFENV}:RefEnv", "--stdio", "--episode", "refenv")
     assert ran.status == 2
     assert "environment/split/index" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("episode", "reason"),
+    [
+        ("refenv/tarin/0", "Invalid split 'tarin'; this environment has extra, test, train"),
+        ("refenf/train/0", "unknown environment 'refenf'; served are refenv"),
+        ("refenv/train/999", "Invalid index 999 in split 'train'"),
+    ],
+)
+def test_stdio_refuses_an_episode_that_does_not_exist_while_the_client_waits(episode, reason):
+    words = stdio(f"{REFENV}:RefEnv", "--episode", episode).args[2:]
+    process = start_command(*words, stdin=subprocess.PIPE)  # which the client keeps open
+    try:
+        assert process.wait(timeout=60) == 2
+        assert reason in process.stderr.read().splitlines()[-1]
+        assert process.stdout.read() == ""
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_an_environment_that_cannot_start_ends_the_server(tmp_path):

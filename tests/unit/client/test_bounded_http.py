@@ -10,6 +10,7 @@ import time
 import httpx2
 import pytest
 
+from ors_server.client import AsyncClient
 from ors_server.client.bounded_http import (
     ACCEPTED_CODINGS,
     MAX_PROBLEM_BYTES,
@@ -18,7 +19,7 @@ from ors_server.client.bounded_http import (
     refuse_foreign_redirect,
 )
 from ors_server.model.json_bounds import MAX_DEPTH, MAX_VALUES, parse_json
-from tests.fixtures.hostile_servers import MIB, HostileServer, Proper, packed
+from tests.fixtures.hostile_servers import MIB, Asked, HostileServer, Proper, packed
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 SMALL = AnswerBounds(max_bytes=MIB, max_stream_bytes=1_000, max_values=100)
@@ -149,6 +150,26 @@ async def test_long_json_is_read_as_short_json_is(count):
     for wrong in (b'"\\ud800"', b"NaN", b"-Infinity", b"1,]", b"'a'", nested(MAX_DEPTH + 10)):
         with pytest.raises(ValueError, match=r"."):
             await parse_json(body[:-1] + b", " + wrong + b"]", 100 * count)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/list_environments", [{}] * 300_000),
+        ("/tools", {"tools": [{}] * 300_000}),
+        ("/splits", [{}] * 300_000),
+        ("/list_environments", {f"{number * 7_919 % 249_989}": 0 for number in range(240_000)}),
+    ],
+)
+async def test_no_answer_of_wrong_values_holds_the_event_loop(path, value):
+    def answer(asked: Asked) -> Proper:
+        return Proper.of(value if asked.path.endswith(path) else ["guessing"])
+
+    with HostileServer(answer, "types", 0, first=10**9).serving() as server:
+        async with AsyncClient(server.url) as client:
+            with measured_slices() as slices, pytest.raises(BrokenAnswerError):
+                await (client.tools() if path == "/tools" else client.splits())
+    assert slices.worst < 2 * yardstick(), slices.where
 
 
 MEMORY = """

@@ -41,7 +41,8 @@ def test_a_known_key_has_its_role_and_id(keyring):
 
 @pytest.mark.parametrize("credential", [None, "", "wrong", KEY[:-1], KEY + "x", "clé"])
 def test_an_unknown_key_is_nobody(keyring, credential):
-    with pytest.raises(UnauthenticatedError):
+    what = "no API key was sent: " if credential is None else "the API key is unknown: "
+    with pytest.raises(UnauthenticatedError, match=f"^{what}send a known API key as X-API-Key"):
         keyring.identify(credential)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from ors_server.cli.main import main
-from ors_server.environments.source_places import place_of, place_of_error
+from ors_server.environments.source_places import location_of, location_of_error
 
 QUIZ = """\
 from ors_server import ToolOutput, tool
@@ -56,12 +56,12 @@ def test_the_line_is_the_innermost_of_the_author_s_own():
     try:
         outer()
     except ValueError as error:
-        place = place_of_error(error)
+        place = location_of_error(error)
     line = outer.__code__.co_firstlineno + 1
     assert place.endswith(f"test_source_places.py:{line}")
-    assert place_of(outer).endswith(f"test_source_places.py:{line - 1}")
+    assert location_of(outer).endswith(f"test_source_places.py:{line - 1}")
 
 
 def test_what_has_no_place_is_said_to_have_none():
-    assert place_of(5) == place_of(len) == place_of_error(ValueError("never raised")) == ""
-    assert place_of(Fraction).endswith("fractions.py:" + place_of(Fraction).rpartition(":")[2])
+    assert location_of(5) == location_of(len) == location_of_error(ValueError("never raised")) == ""
+    assert location_of(Fraction).endswith("fractions.py:" + location_of(Fraction).rpartition(":")[2])

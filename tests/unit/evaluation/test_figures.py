@@ -67,15 +67,15 @@ def test_a_worked_example_of_the_codex_paper_s_estimator_holds():
 
 @pytest.mark.parametrize(("n", "c"), [(3, 4), (3, -1)])
 def test_impossible_counts_are_refused(n, c):
-    with pytest.raises(ValueError, match="between 0 and the 3 attempts"):
+    with pytest.raises(ValueError, match="between 0 and 3"):
         pass_at_k(n, c)
-    with pytest.raises(ValueError, match="between 0 and the 3 attempts"):
+    with pytest.raises(ValueError, match="between 0 and 3"):
         pass_hat_k(n, c)
 
 
 @pytest.mark.parametrize("k", [0, 3])
 def test_the_best_of_more_than_there_are_is_refused(k):
-    with pytest.raises(ValueError, match="between 1 and the 2 returns"):
+    with pytest.raises(ValueError, match="between 1 and 2"):
         best_of_k([0.0, 1.0], [k])
 
 
@@ -114,5 +114,5 @@ def test_attempts_without_a_reward_and_tasks_without_enough_attempts_are_left_ou
     ("k", "threshold", "reward"), [(0, 1.0, 1.0), (1, float("nan"), 1.0), (1, 1.0, float("nan"))]
 )
 def test_what_is_no_number_is_refused(k, threshold, reward):
-    with pytest.raises(ValueError, match=r"k is at least 1|NaN"):
+    with pytest.raises(ValueError, match=r"k must be at least 1|NaN"):
         mean_pass_at_k([[reward]], k, threshold)

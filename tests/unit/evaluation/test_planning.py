@@ -18,7 +18,7 @@ from ors_server.evaluation.planning import (
     resume_options,
 )
 from ors_server.evaluation.runner import RunError
-from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptKey, AttemptStatus
 from ors_server.model.trajectory import SEEDS
 from ors_server.model.wire import Split
 from tests.fixtures.evaluated_environments import Guessing
@@ -56,7 +56,7 @@ async def test_the_wish_is_kept_in_the_run():
 @pytest.mark.parametrize(
     ("wishes", "error", "message"),
     [
-        pytest.param({"attempts": 0}, RunError, "at least once", id="no attempts"),
+        pytest.param({"attempts": 0}, RunError, "at least 1", id="no attempts"),
         pytest.param({"seed": 2**53}, RunError, "seed", id="seed too large"),
         pytest.param({"cost": -1.0}, BudgetError, "cost", id="negative budget"),
         pytest.param({"split": "nowhere"}, RunError, "train, test", id="no split"),
@@ -91,7 +91,7 @@ async def test_a_run_does_not_go_on_as_another_one(wishes, said):
 
 async def test_a_run_that_was_not_begun_by_a_wish_cannot_go_on():
     for config in ({}, {"options": {"nonsense": 1}}):
-        with pytest.raises(RunError, match="does not say how"):
+        with pytest.raises(RunError, match="does not record its options"):
             options_of(make_run(config=config))
 
 
@@ -258,7 +258,7 @@ def test_bearing_no_errors_at_all_makes_no_sense():
 
 def test_a_seed_depends_on_run_split_task_and_attempt_and_on_nothing_else():
     seeds = [
-        seed_of(run, AttemptPlace(split, index, number))
+        seed_of(run, AttemptKey(split, index, number))
         for run in (0, 1)
         for split in ("train", "test")
         for index in range(10)
@@ -266,9 +266,9 @@ def test_a_seed_depends_on_run_split_task_and_attempt_and_on_nothing_else():
     ]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < SEEDS for seed in seeds)
-    assert seed_of(7, AttemptPlace("test", 2, 1)) == seed_of(7, AttemptPlace("test", 2, 1))
+    assert seed_of(7, AttemptKey("test", 2, 1)) == seed_of(7, AttemptKey("test", 2, 1))
 
 
 def test_the_seeds_stay_what_they_are():
     # The first digits of SHA-256 of "0/test/0/1"; a run that goes on relies on them.
-    assert seed_of(0, AttemptPlace("test", 0, 1)) == int("3c31e63ffd6088f4", 16) >> 11
+    assert seed_of(0, AttemptKey("test", 0, 1)) == int("3c31e63ffd6088f4", 16) >> 11

@@ -13,7 +13,7 @@ from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.budgets import Meter
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, Runner
-from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import AttemptKey, AttemptStatus
 from ors_server.evaluation.targets import TargetError, open_server_target
 from ors_server.model.errors import OrsServerError
 from ors_server.model.settings import Settings
@@ -23,7 +23,7 @@ from tests.fixtures.evaluated_environments import Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, play_run, rules_of
 
 pytestmark = pytest.mark.timeout(60)
-TALK = AttemptPlace("test", 0, 1)
+TALK = AttemptKey("test", 0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ async def test_a_run_on_a_server_comes_to_the_same_as_one_here(target, tmp_path)
 
     def facts(attempts):
         return sorted(
-            (one.place, one.seed, one.status, one.episode_return, one.steps, one.stop_reason, one.task_hash)
+            (one.key, one.seed, one.status, one.episode_return, one.steps, one.stop_reason, one.task_hash)
             for one in attempts
         )
 
@@ -173,7 +173,7 @@ async def test_a_server_without_words_for_it_is_told_no_policy_and_has_no_url(st
         refused = await attempt_at(target, NoopAgent(), policy={"step_limit": 1})
         no_url = await attempt_at(target, ScriptedAgent(ask))
         async with target.episode("test", 0, seed=5, labels={}, policy={}) as episode:
-            session = AgentSession(target, AttemptPlace("test", 0, 1), 5, episode, Meter())
+            session = AgentSession(target, AttemptKey("test", 0, 1), 5, episode, Meter())
             assert await session.summary() is None
     assert "policy" in refused.error
     assert "gives no URL" in no_url.error

@@ -127,7 +127,7 @@ def test_runs_that_are_alike_have_no_notes():
 
 
 def test_runs_of_different_environments_are_not_compared():
-    with pytest.raises(ComparisonError, match="of math_word_problems and qa"):
+    with pytest.raises(ComparisonError, match="got math_word_problems and qa"):
         compared([[1.0]], [[1.0]], environment="qa")
 
 

@@ -14,13 +14,13 @@ from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts, read_run
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, RunError, Runner, Tally, log_path
-from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import AttemptKey, AttemptStatus
 from ors_server.model.errors import RecordError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
 
 pytestmark = pytest.mark.timeout(60)
-EVERY_PLACE = [AttemptPlace("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
+EVERY_PLACE = [AttemptKey("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ async def target():
 
 async def test_every_attempt_is_played_once_with_its_own_seed(target, tmp_path):
     run, attempts = await play_run(target, OracleAgent(), tmp_path)
-    assert sorted(attempt.place for attempt in attempts) == EVERY_PLACE
-    assert all(attempt.seed == seed_of(7, attempt.place) for attempt in attempts)
+    assert sorted(attempt.key for attempt in attempts) == EVERY_PLACE
+    assert all(attempt.seed == seed_of(7, attempt.key) for attempt in attempts)
     assert all(attempt.episode_return == 1.0 for attempt in attempts)
     assert run.stop_reason is None
     assert run.ended_at is not None
@@ -93,7 +93,7 @@ async def test_a_cancelled_run_keeps_what_ended_and_goes_on_with_the_rest(target
     assert read_run(tmp_path).ended_at is None
     _, attempts = await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=1))
     assert list(attempts[:3]) == ended
-    assert sorted(attempt.place for attempt in attempts) == EVERY_PLACE
+    assert sorted(attempt.key for attempt in attempts) == EVERY_PLACE
     assert len(played) == 4 + 3
 
 
@@ -140,7 +140,7 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
         on_attempt=lambda attempt, tally: tallies.append((tally.ended, tally.mean)),
     )
     _, more = await play_run(target, OracleAgent(), tmp_path, conduct=conduct)
-    assert [attempt.place for attempt in more[6:]] == [AttemptPlace("test", 1, 1), AttemptPlace("test", 1, 2)]
+    assert [attempt.key for attempt in more[6:]] == [AttemptKey("test", 1, 1), AttemptKey("test", 1, 2)]
     assert [attempt.status for attempt in more[6:]] == [AttemptStatus.DONE] * 2
     assert tallies[-1] == (6, 1.0)
     _, again = await play_run(target, ScriptedAgent(fail_at_first), tmp_path, conduct=conduct)
@@ -187,9 +187,9 @@ async def test_what_agents_leave_to_read_is_kept_beside_the_attempts(target, tmp
             session.log += ["one", "two\n"]
 
     await play_run(target, ScriptedAgent(play), tmp_path)
-    assert log_path(tmp_path, AttemptPlace("test", 0, 1)).read_text() == "one\ntwo\n"
+    assert log_path(tmp_path, AttemptKey("test", 0, 1)).read_text() == "one\ntwo\n"
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["test-0-1.log", "test-0-2.log"]
-    assert log_path(tmp_path, AttemptPlace("a/../b", 0, 1)).name == "a____b-0-1.log"
+    assert log_path(tmp_path, AttemptKey("a/../b", 0, 1)).name == "a____b-0-1.log"
 
 
 async def test_a_folder_with_attempts_of_another_run_is_refused(target, tmp_path):

@@ -114,7 +114,7 @@ def test_a_run_is_written_anew_without_a_trace_of_the_draft(tmp_path):
 
 
 def test_what_is_no_folder_of_a_run_is_refused(tmp_path):
-    with pytest.raises(RecordError, match="no folder of a run"):
+    with pytest.raises(RecordError, match="not the folder of a run"):
         read_run(tmp_path / "nowhere")
     (tmp_path / "run.json").write_bytes(RUN.write(make_run(form=99)))
     with pytest.raises(RecordError, match="form 99"):

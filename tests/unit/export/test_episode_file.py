@@ -110,7 +110,7 @@ def test_a_file_is_gone_through_again_and_its_lines_are_found_again(tmp_path):
     path.write_bytes(b"\n" + line_of("a") + b"\n" + line_of("b").rstrip())
     file = EpisodeFile(path)
     assert [record.origin.session_id for record, _ in file.episodes()] == ["a", "b"]
-    places = [place for place, _ in file.places()]
+    places = [place for place, _ in file.offsets()]
     assert [record.origin.session_id for record, _ in file.at(reversed(places))] == ["b", "a"]
     with pytest.raises(RecordError, match="the line at byte 0"):
         list(file.at([0]))

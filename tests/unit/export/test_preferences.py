@@ -44,12 +44,12 @@ async def test_more_pairs_use_no_episode_twice():
     episodes = [
         play(name, reward) for name, reward in (("a", 1.0), ("b", 0.8), ("c", 0.3), ("d", 0.1), ("e", 0.0))
     ]
-    assert await pairs(episodes, Pairing(most=5)) == [("a", "e"), ("b", "d")]
+    assert await pairs(episodes, Pairing(max_pairs=5)) == [("a", "e"), ("b", "d")]
 
 
 async def test_a_margin_asks_for_a_greater_difference():
     episodes = [play("a", 1.0), play("b", 0.5), play("c", 0.3), play("d", 0.0)]
-    assert await pairs(episodes, Pairing(most=2, margin=0.2)) == [("a", "d")]
+    assert await pairs(episodes, Pairing(max_pairs=2, margin=0.2)) == [("a", "d")]
     assert await pairs(episodes, Pairing(margin=1.0)) == []
 
 
@@ -63,8 +63,8 @@ async def test_a_label_divides_the_episodes_of_a_task():
     episodes = [
         play(f"{run}{reward:.0f}", reward, labels={"run": run}) for run in ("x", "y") for reward in (1.0, 0.0)
     ]
-    assert await pairs(episodes, Pairing("run", most=9)) == [("x1", "x0"), ("y1", "y0")]
-    assert len(await pairs(episodes, Pairing(most=9))) == 2
+    assert await pairs(episodes, Pairing("run", max_pairs=9)) == [("x1", "x0"), ("y1", "y0")]
+    assert len(await pairs(episodes, Pairing(max_pairs=9))) == 2
 
 
 async def test_what_was_not_judged_or_not_played_out_is_in_no_pair():

@@ -178,7 +178,7 @@ class Silent(FreshProcess):
     async def close_stdin(self):
         pass
 
-    async def receive(self, most=1):
+    async def receive(self, max_bytes=1):
         return b""
 
     async def wait(self):

@@ -157,13 +157,13 @@ async def test_so_are_tests_that_break_pytest_or_take_the_time_themselves(look_a
             await grade_pytest(evidence, broken, modules=["solution"])
         with pytest.raises(GradingError, match="out of order"):
             await grade_pytest(evidence, leaving, modules=["solution"])
-        with pytest.raises(GraderFailedError, match="gave way"):
+        with pytest.raises(GraderFailedError, match="broke off"):
             await grade_pytest(evidence, ending, modules=["solution"])
         with pytest.raises(GradingError, match="out of time, and not in the agent's code"):
             await grade_pytest(evidence, slow, modules=["solution"], time_limit=0.5)
 
 
-async def test_tests_that_give_way_over_what_the_agent_s_code_gave_them_are_failed(look_at):
+async def test_tests_that_break_on_what_the_agent_s_code_returned_are_failed(look_at):
     tests = {
         "test_x.py": "import os, solution\n"
         "def test_a(): assert solution.give() == 1\n"
@@ -173,7 +173,7 @@ async def test_tests_that_give_way_over_what_the_agent_s_code_gave_them_are_fail
     async with look_at({"solution.py": "def give(): return 1\n"}) as evidence:
         report = await grade_pytest(evidence, tests, modules=["solution"])
     assert [result.passed for result in report.results] == [True, False, False]
-    assert "gave way over what the agent's code gave" in str(report.results[2].reason)
+    assert "broke on what the agent's code returned" in str(report.results[2].reason)
 
 
 async def test_a_test_that_never_ends_over_the_agent_s_answers_is_failed(look_at):

@@ -7,7 +7,7 @@ from ors_server.grading.timed_process import TimedProcess
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.processor_usage import ProcessorUsage
-from ors_server.sandboxes.program_clock import BACKSTOP_LEAST
+from ors_server.sandboxes.program_clock import MIN_BACKSTOP
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxStarvedError
 from ors_server.testing import FakeClock
 
@@ -94,7 +94,7 @@ async def test_a_program_that_sleeps_spends_its_time_too():
 
 
 async def test_a_machine_without_any_time_for_it_is_to_blame():
-    echo = Echo(takes=2 * BACKSTOP_LEAST, share=0.0, delayed=1.0)
+    echo = Echo(takes=2 * MIN_BACKSTOP, share=0.0, delayed=1.0)
     with pytest.raises(ExceptionGroup) as caught:
         await talk(echo, TimedProcess(echo, 1.0, echo.clock), 1)
     assert caught.group_contains(SandboxStarvedError)

@@ -324,6 +324,6 @@ def test_golds_are_read_with_their_reasons():
         read_golds([" "])
     with pytest.raises(BadGoldError, match="marks"):
         normalise_golds(["a" + "́" * 40])
-    with pytest.raises(RewardFieldError, match="not a NoneType"):
+    with pytest.raises(RewardFieldError, match="got a NoneType"):
         texts.read_response(None)
     assert matches.MAX_RATIO == 20

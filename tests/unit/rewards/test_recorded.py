@@ -17,7 +17,7 @@ from ors_server.rewards.recorded_fields import (
     fields_of_episode,
     fields_of_row,
     find_in_row,
-    handed_in,
+    find_submitted_answer,
     is_recorded,
     write_recorded,
 )
@@ -153,26 +153,26 @@ def test_a_recorded_episode_gives_a_reward_what_the_environment_gave_it(ending):
     ids=["nothing handed in", "no steps", "answer", "no answer", "message", "text"],
 )
 def test_what_was_handed_in_is_read_off_the_call_that_ended_the_episode(calls, text, number):
-    found = handed_in(*record(calls))
+    found = find_submitted_answer(*record(calls))
     assert (found.text, found.number) == (text, number)
 
 
 def test_an_episode_that_a_limit_ended_handed_in_nothing():
-    found = handed_in(*record([THINK], policy={"step_limit": 1}))
+    found = find_submitted_answer(*record([THINK], policy={"step_limit": 1}))
     assert (found.text, found.number) == ("", None)
 
 
 def test_a_call_of_submit_without_an_answer_hands_in_nothing():
     episode, steps = record([("stop", {})])
-    assert handed_in(episode, [replace(steps[0], tool="submit")]).text == ""
+    assert find_submitted_answer(episode, [replace(steps[0], tool="submit")]).text == ""
 
 
 @pytest.mark.parametrize("argument", [["a", 1], 7, {"b": None}], ids=repr)
 def test_an_answer_that_is_no_text_is_written_as_json(argument):
     episode, steps = record([("done", {"answer": "x"})])
-    assert handed_in(episode, [replace(steps[0], arguments={"answer": argument})]).text == json.dumps(
-        argument
-    )
+    assert find_submitted_answer(
+        episode, [replace(steps[0], arguments={"answer": argument})]
+    ).text == json.dumps(argument)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_an_answer_that_is_no_text_is_written_as_json(argument):
 def test_the_final_response_can_be_somewhere_else(source, text, number):
     calls = [THINK, ("think", {"thought": "twice"}), ("think", {}), ("done", {"answer": "7"})]
     episode, steps = record(calls)
-    found = handed_in(episode, steps, source)
+    found = find_submitted_answer(episode, steps, source)
     assert (found.text, found.number) == (text, number)
 
 
@@ -252,4 +252,4 @@ def test_recorded_episodes_are_rollouts_of_a_group():
 
 def test_steps_that_failed_hand_in_nothing():
     episode, steps = record([("stop", {})])
-    assert handed_in(episode, [replace(steps[0], status=StepStatus.FAILED)]).number is None
+    assert find_submitted_answer(episode, [replace(steps[0], status=StepStatus.FAILED)]).number is None

@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -197,6 +198,14 @@ def test_the_growth_of_a_neighbour_is_not_charged_to_a_query(monkeypatch):
     heavy = "SELECT count(*) FROM city a, city b, city c, city d"
     assert asked(heavy, heavy).reward == 1.0
     assert asked("SELECT 1", heavy).reward == 0.0
+
+
+def test_a_database_is_found_from_the_folder_of_this_process_wherever_it_is_queried(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("cities.sql").write_text(DUMP)
+    monkeypatch.setattr(sql_engine, "MAX_GROWTH", -1)  # as above: the worker queries
+    heavy = "SELECT count(*) FROM city a, city b, city c, city d"
+    assert asked(heavy, heavy, database="cities.sql").reward == 1.0
 
 
 def test_the_processor_s_time_is_the_query_s(monkeypatch):

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server.sandboxes.processor_usage import ProcessorUsage
-from ors_server.sandboxes.program_clock import BACKSTOP_LEAST, OutOfTimeError, ProgramClock
+from ors_server.sandboxes.program_clock import MIN_BACKSTOP, OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.testing import FakeClock
 
@@ -84,7 +84,7 @@ async def test_a_program_that_needs_less_than_its_limit_passes_on_a_busy_machine
 async def test_a_program_that_gets_almost_no_processor_is_the_machine_s_failure_and_no_verdict() -> None:
     outcome, _, wall = await Machine(share=0.01, delayed=0.99).run(2)
     assert outcome == "SandboxStarvedError"
-    assert wall == pytest.approx(BACKSTOP_LEAST, abs=2)
+    assert wall == pytest.approx(MIN_BACKSTOP, abs=2)
 
 
 async def test_threads_that_wait_for_each_other_do_not_stop_the_clock() -> None:
@@ -123,7 +123,7 @@ async def test_a_wait_that_is_not_over_is_no_sleep() -> None:
     machine.is_ready = True
     outcome, _, wall = await machine.run(2)
     assert outcome == "SandboxStarvedError"
-    assert wall > BACKSTOP_LEAST
+    assert wall > MIN_BACKSTOP
 
 
 @pytest.mark.parametrize("seed", range(20))

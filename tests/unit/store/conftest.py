@@ -101,7 +101,7 @@ class Records:
         options = StoreOptions(**{"write_seconds": 5.0, **wishes})
         self.database = FailingDatabase(self.path, options)
         shelf = FileBlobStore(self.blobs, BLOBS.text(1, "?"))
-        store = SqlStore(open_to_write(self.database), shelf, options, clock or SystemClock())
+        store = SqlStore(open_to_write(self.database, options.slot), shelf, options, clock or SystemClock())
         self.stack.push_async_callback(store.aclose)
         return store
 

@@ -9,7 +9,7 @@ from ors_server.environments.loading import define
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.session_services import Sandboxes
 from ors_server.testing import check_environment
-from ors_server.testing import environment_record_checks as records
+from ors_server.testing import environment_checks as records
 from ors_server.testing.environment_subject import EnvironmentSubject
 
 RECORDS = ("steps-are-recorded", "steps-are-counted", "rewards-are-itemised", "reward-parts-are-known")
@@ -44,14 +44,14 @@ async def test_a_part_that_the_policy_does_not_list_is_named(good, monkeypatch):
 async def test_without_a_sandbox_no_command_runs_that_would_need_isolation(good, check):
     subject = EnvironmentSubject(define(good), 1)
     await check.run(subject)
-    assert subject.made == 0
+    assert subject.sessions_created == 0
 
 
 @pytest.mark.parametrize("check", ISOLATION, ids=str)
 async def test_a_sandbox_that_isolates_everything_passes(with_shell, check):
     subject = subject_of(with_shell, *IsolatedResource)
     await check.run(subject)
-    assert subject.made == 0
+    assert subject.sessions_created == 0
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,15 @@ def choose_source(data: str, folder: Path, records: str = "") -> RowReader:
         return HubRows(address, address.split or "train")
 
     def make(path: Path) -> RowReader:
-        return _make_reader(path, records)
+        check_readable(path)
+        name = path.name.lower()
+        maker = next(maker for ending, maker in _READERS.items() if name.endswith(ending))
+        return maker(path, records)
 
     path = folder / data
     if path.is_dir():
         shards = list_data_files(path, ENDINGS)
+        # JSON files that are not numbered like shards are one row each.
         if not shards or (all(shard.suffix == ".json" for shard in shards) and not are_shards(shards)):
             return JsonFolder(path)
         check_shards(shards, str(path))
@@ -101,7 +105,8 @@ def choose_source(data: str, folder: Path, records: str = "") -> RowReader:
         return join_shards(str(path), match_files(folder, data), make)
     if not path.is_file():
         raise EnvironmentDefinitionError(
-            f"{path}: expected a data file or a folder of JSON files, and there is none; correct the path"
+            f"{path}: expected a data file or a folder of JSON files, got a path that does not "
+            "exist; correct it"
         )
     return make(path)
 
@@ -112,11 +117,5 @@ def check_readable(path: Path) -> None:
     if name.endswith(ENDINGS):
         return
     kind = next((kind for ending, kind in _UNREADABLE.items() if name.endswith(ending)), None)
-    came = f", came {kind}" if kind else "; rename it, or convert it to JSON lines"
-    raise EnvironmentDefinitionError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}{came}")
-
-
-def _make_reader(path: Path, records: str) -> RowReader:
-    check_readable(path)
-    name = path.name.lower()
-    return next(make for ending, make in _READERS.items() if name.endswith(ending))(path, records)
+    actual = f", got {kind}" if kind else "; rename it, or convert it to JSON lines"
+    raise EnvironmentDefinitionError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}{actual}")

@@ -1,4 +1,4 @@
-"""A data file as bytes: unpacked where it is compressed, and refused with a reason where it is no text."""
+"""A data file as bytes: unpacked if it is compressed, and refused with a reason if it is not text."""
 
 import gzip
 import zlib
@@ -11,7 +11,7 @@ from ors_server.environments.declared.rows.row_source import too_large, unpacked
 from ors_server.model.errors import EnvironmentDefinitionError
 
 PACKED = ".gz"
-"""What the name of a file that is compressed with gzip ends in."""
+"""The ending of the name of a file that is compressed with gzip."""
 
 _FIRST_BYTES = {
     b"\xff\xfe": "UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
@@ -23,12 +23,12 @@ _FIRST_BYTES = {
     b"\xfd7zXZ": "xz data (unxz unpacks it)",
     b"\x28\xb5\x2f\xfd": "Zstandard data (unzstd unpacks it)",
 }
-"""How files begin that are no text in UTF-8, and what they are."""
+"""The first bytes of files that are not text in UTF-8, and their kinds."""
 _PEEKED = max(map(len, _FIRST_BYTES))
 
 
 class ByteStream(Protocol):
-    """What rows are read from."""
+    """A stream from which rows are read."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """Return the next line, or a part of it of at most `size` bytes; empty at the end."""
@@ -63,6 +63,7 @@ class DataFile:
         try:
             with gzip.open(self.path) as unpacked:
                 self._check(unpacked.peek(_PEEKED))
+                # A few kilobytes of gzip data can unpack to gigabytes.
                 yield _BoundedData(unpacked, str(self.path), unpacked_limit([self.path]))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise EnvironmentDefinitionError(f"{self.path}: expected gzip data, and {error}") from error
@@ -70,7 +71,7 @@ class DataFile:
     def _check(self, first: bytes) -> None:
         kind = next((kind for begin, kind in _FIRST_BYTES.items() if first.startswith(begin)), None)
         if kind is not None:
-            raise EnvironmentDefinitionError(f"{self.path}: expected text in UTF-8, came {kind}")
+            raise EnvironmentDefinitionError(f"{self.path}: expected text in UTF-8, got {kind}")
 
 
 class _BoundedData:

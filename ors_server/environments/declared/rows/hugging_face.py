@@ -28,12 +28,12 @@ class HubAddress(NamedTuple):
 
 def parse_address(text: str) -> HubAddress:
     """Read an address; raise `EnvironmentDefinitionError` if it has another form."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
         raise EnvironmentDefinitionError(
             f"data = {text!r}: expected hf:NAME[@CONFIG][:SPLIT], such as hf:openai/gsm8k@main:test"
         )
-    return HubAddress(found["name"], found["config"], found["split"])
+    return HubAddress(match["name"], match["config"], match["split"])
 
 
 def list_hub_splits(address: HubAddress) -> list[str]:
@@ -71,6 +71,7 @@ class HubRows(RowReader):
         columns: Any = self._dataset
         images = [name for name, feature in columns.features.items() if type(feature).__name__ == "Image"]
         for name in images:
+            # Undecoded, so that a row has the bytes of the file.
             kind = _import_datasets(self._address.name).Image(decode=False)
             columns = columns.cast_column(name, kind)
         for number, row in enumerate(columns, 1):

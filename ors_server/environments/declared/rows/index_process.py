@@ -1,7 +1,7 @@
-"""Makes indices in processes of their own, so that a server is not late while it reads data.
+"""Makes indices in separate processes, so that a server is not late while it reads data.
 
 Parsers in C keep the interpreter's lock to the end of a row, or of a file, and with it the event loop. A
-process of its own has a limit on its memory, too, which grows with the data.
+separate process can also have a limit on its memory, which grows with the data.
 """
 
 import os
@@ -23,14 +23,14 @@ CPU_SECONDS = 300.0
 """Processor time for data of any size."""
 CPU_SECONDS_A_MEBIBYTE = 10.0
 UNKNOWN_SIZE = 1 << 40
-"""Bytes that are reckoned for data that is not in files of the user: no limit."""
+"""Bytes assumed for data that is not in files of the user: no limit."""
 
 _is_serving: ContextVar[bool] = ContextVar("indices_are_made_elsewhere", default=False)
 
 
 @contextmanager
 def indices_made_elsewhere() -> Generator[None]:
-    """Make indices in processes of their own in the with statement: this one has an event loop to run."""
+    """Make indices in separate processes in the with statement: this one has an event loop to run."""
     token = _is_serving.set(True)
     try:
         yield
@@ -39,14 +39,15 @@ def indices_made_elsewhere() -> Generator[None]:
 
 
 def is_made_elsewhere() -> bool:
-    """Whether an index that is missing is made in a process of its own."""
+    """Whether an index that is missing is made in a separate process."""
     return _is_serving.get()
 
 
 def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> IndexSummary:
-    """Make an index in a process of its own and wait for it; for threads only.
+    """Make an index in a separate process and wait for it; for threads only.
 
-    The process stands for this one and runs the same code of authors, so that it gets all variables.
+    The process runs the same code of authors as this one, so it gets all environment variables and the same
+    folder: rows may name files from there.
 
     Args:
         source: The data, for limits and messages.
@@ -57,7 +58,7 @@ def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> In
         EnvironmentDefinitionError: If the data cannot be read, or takes too much memory or time.
         WorkerLostError: If the process was ended from outside.
     """
-    worker = WorkerProcess(os.environ)
+    worker = WorkerProcess(os.environ, os.getcwd())  # noqa: PTH109  (a text)
     try:
         summary: IndexSummary = worker.ask(WorkerCall(function.path, (job,), _limits(source))).open()
     except OverLimitError as error:

@@ -1,11 +1,11 @@
-"""What making an index of rows found."""
+"""The summary of an index of rows."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """What making an index found."""
+    """The result of reading all rows for an index."""
 
     digest: str
     """Hash of the rows' content, in hexadecimal."""

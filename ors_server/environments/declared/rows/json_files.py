@@ -1,6 +1,10 @@
-"""A JSON file with records, and a folder of JSON files; the index keeps a copy of both."""
+"""A JSON file with records, and a folder of JSON files; the index keeps a copy of both.
 
-from collections.abc import Iterator, Sequence
+An object may hold a table in one of the shapes in which pandas and others write it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +13,6 @@ from typing_extensions import override
 
 from ors_server.environments.declared.row_faults import RowFaultError, show_value
 from ors_server.environments.declared.rows.data_file import DataFile
-from ors_server.environments.declared.rows.json_shapes import rows_of_object
 from ors_server.environments.declared.rows.jsonl import scan_lines
 from ors_server.environments.declared.rows.row_source import (
     MAX_ROW_BYTES,
@@ -22,6 +25,63 @@ from ors_server.environments.declared.rows.row_source import (
 from ors_server.environments.declared.rows.shards import are_shards
 from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.model.wire import JSONObject
+
+
+def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
+    """Return the rows of an object; `None` if it is not in one of these shapes.
+
+    - `{column: [value, ...]}`, lists of one length: `to_dict("list")` of pandas and datasets;
+    - `{column: {index: value}}`, with the same indices: `DataFrame.to_json()`;
+    - `{id: row}`, whose rows receive the id as `id` if they lack one: `to_json(orient="index")`;
+    - `{"columns": [...], "data": [[...]]}`: `to_json(orient="split")`;
+    - `{"schema": ..., "data": [row, ...]}`: `to_json(orient="table")`.
+    """
+    values = list(table.values())
+    columns, data = table.get("columns"), table.get("data")
+    if isinstance(columns, list) and isinstance(data, list) and table.keys() <= {"columns", "index", "data"}:
+        return _split_rows(cast("Sequence[Any]", columns), cast("Sequence[Any]", data))
+    if isinstance(data, list) and table.keys() == {"schema", "data"}:
+        rows = cast("Sequence[JSONObject]", data)
+        return list(rows) if _are(rows, dict) else None
+    if values and _are(values, list):
+        return _rows_of_columns(cast("Mapping[str, list[Any]]", table))
+    if values and _are(values, dict):
+        return _rows_of_records(cast("Mapping[str, JSONObject]", table))
+    return None
+
+
+def _rows_of_records(records: Mapping[str, JSONObject]) -> list[JSONObject]:
+    first = next(iter(records.values()))
+    if _are_indices(first) and all(record.keys() == first.keys() for record in records.values()):
+        return [{name: column[index] for name, column in records.items()} for index in first]
+    return [{"id": name, **record} for name, record in records.items()]
+
+
+def _are(values: Sequence[object], kind: type) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _split_rows(columns: Sequence[Any], data: Sequence[Any]) -> list[JSONObject] | None:
+    if not _are(columns, str) or len(set(columns)) < len(columns):
+        return None
+    if not all(isinstance(row, list) and len(cast("Sequence[Any]", row)) == len(columns) for row in data):
+        return None
+    return [dict(zip(columns, row, strict=True)) for row in data]
+
+
+def _rows_of_columns(columns: Mapping[str, list[Any]]) -> list[JSONObject] | None:
+    lengths = {len(column) for column in columns.values()}
+    # One list, or lists of objects, are rather records under a name.
+    are_records = len(columns) == 1 or all(_are(column, dict) for column in columns.values())
+    if are_records or len(lengths) != 1 or lengths == {0}:
+        return None
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _are_indices(names: Mapping[str, object]) -> bool:
+    """Whether names are 0, 1, 2 and so on."""
+    return bool(names) and all(name == str(number) for name, number in zip(names, count(), strict=False))
+
 
 MAX_SNIPPET = 40
 """Characters of a faulty file that an error shows."""
@@ -54,6 +114,7 @@ class JsonFile(RowReader):
         with self._file.open() as stream:
             text = self._decode(stream.read())
         first, end = self._value(text, 0)
+        # One value, or several one after another as jq writes them: only the end of the first one shows it.
         if end == len(text):
             records = self._records(first, self._path, {})
         elif isinstance(first, dict):
@@ -83,7 +144,7 @@ class JsonFile(RowReader):
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise EnvironmentDefinitionError(
-                f"{self.name}, line {line}: expected JSON in UTF-8, came the byte {data[error.start]:#04x}"
+                f"{self.name}, line {line}: expected JSON in UTF-8, got the byte {data[error.start]:#04x}"
             ) from error
 
     def _values(self, text: str) -> Iterator[Any]:
@@ -93,7 +154,7 @@ class JsonFile(RowReader):
             yield value
 
     def _value(self, text: str, start: int) -> tuple[Any, int]:
-        """Return the value that begins after a place, and the place after it and the space behind it."""
+        """Return the value that follows a position, and the position after it and its white space."""
         try:
             value, end = ROW_DECODER.raw_decode(text, _skip_spaces(text, start))
         except JSONDecodeError as error:
@@ -129,12 +190,13 @@ class JsonFile(RowReader):
             )
             rows = [table] if is_record and not around else rows_of_object(table)
             if rows is not None:
+                # A record's own field wins over one of the object around it.
                 yield from ({**around, **row} for row in rows)
                 return
         if not path or not isinstance(value, dict) or path[0] not in value:
             wanted = f"the list {path[0]!r}" if path else "a list of records"
             raise EnvironmentDefinitionError(
-                f"{self.name}: expected {wanted}, came {show_value(_shape(value))}; "
+                f"{self.name}: expected {wanted}, got {show_value(_shape(value))}; "
                 'name the lists on the way to the records: records = "data.paragraphs.qas"'
             )
         outer = cast("JSONObject", value)
@@ -164,7 +226,7 @@ class JsonFolder(RowReader):
         files = sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).parts)
         if not files:
             raise EnvironmentDefinitionError(
-                f"{folder}: expected a folder with *.json files, and it has none"
+                f"{folder}: expected a folder with *.json files, got one without"
             )
         super().__init__(str(folder), tuple(files))
         self._folder = folder
@@ -172,8 +234,8 @@ class JsonFolder(RowReader):
     @override
     def rows(self) -> Iterator[ScannedRow]:
         for path in self.files:
-            place = path.relative_to(self._folder).as_posix()
+            name = path.relative_to(self._folder).as_posix()
             try:
-                yield ScannedRow(place, {"file": place, **parse_object(path.read_bytes())})
+                yield ScannedRow(name, {"file": name, **parse_object(path.read_bytes())})
             except RowFaultError as fault:
-                yield ScannedRow(place, fault)
+                yield ScannedRow(name, fault)

@@ -40,6 +40,8 @@ def scan_lines(stream: ByteStream) -> Iterator[ScannedRow]:
         start, length = offset, len(line)
         number += 1
         if length > MAX_ROW_BYTES and not line.endswith(b"\n"):
+            # The rest of the line is skipped in pieces, so that one huge line does not take its size in
+            # memory.
             length += _skip_line(stream)
             yield ScannedRow(f"line {number}", row_too_large(length))
         else:
@@ -62,14 +64,14 @@ def _explain(fault: RowFaultError, line: bytes) -> RowFaultError:
     """Say what to do about files that are not JSON lines as a whole."""
     text = line.strip()
     if text in {b"{", b"["}:
-        came = "the first of several lines of one value; `jq -c .` writes it on one line"
+        actual = "the first of several lines of one value; `jq -c .` writes it on one line"
     elif text.startswith(b"["):
-        came = f"{fault.came}; a list of records belongs in a file that ends in .json"
+        actual = f"{fault.actual}; a list of records belongs in a file that ends in .json"
     elif b"\r" in text:
-        came = f"{fault.came}; end lines with LF, not with CR alone"
+        actual = f"{fault.actual}; end lines with LF, not with CR alone"
     else:
         return fault
-    return RowFaultError(fault.field, fault.expected, came)
+    return RowFaultError(fault.field, fault.expected, actual)
 
 
 def _skip_line(stream: ByteStream) -> int:

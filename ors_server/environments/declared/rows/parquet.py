@@ -3,7 +3,7 @@
 import base64
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from importlib import import_module
 from pathlib import Path
@@ -44,15 +44,16 @@ class ParquetRows(RowReader):
                 twice = first_repeated(names)
                 if twice is not None:
                     raise EnvironmentDefinitionError(
-                        f"{self.name}: expected each column once, came {twice[:MAX_SHOWN]!r} twice; "
-                        "rename one"
+                        f"{self.name}: expected each column once, got {twice[:MAX_SHOWN]!r} twice; rename one"
                     )
-                kept = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
+                columns_read = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                    columns = [_values_of(batch.column(name)) for name in kept]
+                    columns = [_values_of(batch.column(name)) for name in columns_read]
                     for values in zip(*columns, strict=True):
                         number += 1
-                        yield ScannedRow(f"row {number}", as_json_row(dict(zip(kept, values, strict=True))))
+                        yield ScannedRow(
+                            f"row {number}", as_json_row(dict(zip(columns_read, values, strict=True)))
+                        )
         except (OSError, ValueError) as error:  # what pyarrow raises derives from them
             raise EnvironmentDefinitionError(f"{self.name}: expected a parquet file, and {error}") from error
 
@@ -70,8 +71,14 @@ def _value_of(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, ImportError):
-        # A number of nanoseconds; a list or structure of those is missing.
-        return str(scalar.value) if hasattr(scalar, "value") else None
+        pass
+    # A number of nanoseconds, or a list, a mapping or a structure that has such numbers.
+    if hasattr(scalar, "value"):
+        return str(scalar.value)
+    if isinstance(scalar, Sequence):
+        parts = [_value_of(part) for part in cast("Any", scalar).values]
+        return [tuple(part.values()) for part in parts] if isinstance(scalar, Mapping) else parts
+    return {name: _value_of(part) for name, part in scalar.items()}
 
 
 def as_json_row(row: Mapping[str, Any]) -> JSONObject:
@@ -88,13 +95,9 @@ def as_json_value(value: Any) -> Any:
             return [as_json_value(item) for item in cast("list[Any]", value)]
         case bytes():
             return base64.b64encode(value).decode()
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date() | time():
+            return value.isoformat()
         case _:
-            return _as_plain(value)
-
-
-def _as_plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return value if isinstance(value, str | int | float | None) else str(value)
+            return value if isinstance(value, str | int | None) else str(value)

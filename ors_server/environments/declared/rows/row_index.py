@@ -1,7 +1,16 @@
-"""Finds a row by its number: an index on disk of the rows' places, made once for unchanged data.
+"""Finds a row by its number: an index on disk of the rows' positions, made once for unchanged data.
 
-Making it reads and checks every row. Opening it again compares size, time and place on disk of the data with
-those of then, and reads no row.
+Making it reads and checks every row. Opening it again compares size, time and inode of the data with the
+recorded ones, and reads no row.
+
+Invariants:
+
+- The index's files are named by the rows' content and written under other names first, so a reader never sees
+  half of one, and two processes that make the same index do not disturb each other.
+- The summary, with the stamp of the data, is written last: without it the index does not exist.
+- A row is returned only if the data is unchanged since it was indexed and the row's checksum agrees. Damage
+  is repaired by making the index again, provided that its content is the same; changed data is an error,
+  because the environment's version would be wrong.
 """
 
 import hashlib
@@ -29,7 +38,7 @@ from ors_server.environments.declared.rows.row_source import (
 )
 from ors_server.files.atomic_file import atomic_file, open_private
 from ors_server.model.clock import SystemClock
-from ors_server.model.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.model.errors import DeclarationError, EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.model.logs import get_logger
 from ors_server.model.user_folders import user_folder
 from ors_server.model.wire import JSONObject
@@ -81,11 +90,11 @@ class RowIndex:
         """Return a row.
 
         Raises:
-            IndexError: If there is none of that number.
+            IndexError: If the number is out of range.
             EnvironmentFailedError: If the data has changed since it was loaded, or cannot be read.
         """
         if not 0 <= number < len(self):
-            raise IndexError(f"{self._source.name} has {len(self)} rows, and none of number {number}")
+            raise IndexError(f"{self._source.name}: row {number} is out of range ({len(self)} rows)")
         try:
             return self._read(number)
         except (OSError, struct.error, _DamagedError, RowFaultError) as error:
@@ -111,6 +120,8 @@ class RowIndex:
     def _read(self, number: int) -> JSONObject:
         with self._index_files.spans.open("rb", buffering=0) as spans:
             offset, length, checksum = _SPAN.unpack(os.pread(spans.fileno(), _SPAN.size, number * _SPAN.size))
+        # A copy cannot change with the data. Data that is read in place is compared for every row, which
+        # costs a stat of each file.
         if not self._source.is_copied and self._source.stamp() != self._stamp:
             raise _changed(self._source)
         with self._data.open("rb", buffering=0) as data:
@@ -125,6 +136,7 @@ class RowIndex:
         """Make the files of a damaged index again; the data must be the same."""
         if self._source.stamp() != self._stamp:
             raise _changed(self._source)
+        # The stamp agrees, but only the content decides.
         if self._remake().digest != self.summary.digest:
             raise _changed(self._source)
 
@@ -145,7 +157,7 @@ class _DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexFiles:
-    """Where the index of one content is in the cache."""
+    """The paths of one content's index in the cache."""
 
     spans: Path
     rows: Path
@@ -175,6 +187,7 @@ class IndexRequest:
             check_key: A text that is different for every other check.
         """
         self._source, self._skip_bad = source, skip_bad
+        # Everything that decides which rows are right, and how they are kept.
         names = json.dumps([FORMAT, str(source), _places(source), check_key])
         self._key = hashlib.sha256(names.encode()).hexdigest()[:40]
         self._cache = cache_folder()
@@ -195,7 +208,7 @@ class IndexRequest:
         """Return the index; make it first if that was never done for this data and check.
 
         Args:
-            make_elsewhere: Calls `make` of an equal request in a process of its own.
+            make_elsewhere: Calls `make` of an equal request in a separate process.
 
         Raises:
             BadRowsError: If rows are wrong, and are not skipped.
@@ -204,8 +217,8 @@ class IndexRequest:
         source = self._source
         try:
             stamp = {"format": FORMAT, "files": source.stamp()}
-            known = self._cache / f"{self._key}.json"
-            summary = _read_known(known, stamp)
+            summary_file = self._cache / f"{self._key}.json"
+            summary = _read_known(summary_file, stamp)
             if summary is None:
                 self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
                 with suppress(OSError):  # of an earlier version, or of another user
@@ -217,11 +230,12 @@ class IndexRequest:
                         f"{source.name}: expected data that rests while it is read, and it changed; "
                         "start again"
                     )
-                with atomic_file(known, 0o600) as file:
+                with atomic_file(summary_file, 0o600) as file:
                     file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
             files = IndexFiles.of(self._cache, self._key, summary.digest)
-            for path in (known, files.spans, files.rows):
-                _mark_used(path)
+            for path in (summary_file, files.spans, files.rows):
+                with suppress(OSError):  # a cache that may be read and not written is used, too
+                    os.utime(path)
         except OSError as error:
             raise EnvironmentDefinitionError(
                 f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
@@ -234,18 +248,13 @@ class IndexRequest:
                 "rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped
             )
         if not summary.rows:
-            raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
+            raise EnvironmentDefinitionError(f"{source.name}: no rows: expected at least one")
         # Damage is found while the server serves.
         return RowIndex(source, files, summary, make_elsewhere)
 
 
 def _places(source: RowReader) -> list[str]:
     return [str(path.resolve()) for path in source.files[:1]]
-
-
-def _mark_used(path: Path) -> None:
-    with suppress(OSError):  # a cache that may be read and not written is used, too
-        os.utime(path)
 
 
 def _delete_unused(cache: Path) -> None:
@@ -257,13 +266,13 @@ def _delete_unused(cache: Path) -> None:
                 path.unlink()
 
 
-def _read_known(known: Path, stamp: dict[str, Any]) -> IndexSummary | None:
+def _read_known(summary_file: Path, stamp: dict[str, Any]) -> IndexSummary | None:
     try:
-        found = json.loads(known.read_bytes())
-        if found.pop("stamp") != stamp:
+        saved = json.loads(summary_file.read_bytes())
+        if saved.pop("stamp") != stamp:
             return None
-        summary = IndexSummary(**found)
-        files = IndexFiles.of(known.parent, known.stem, summary.digest)
+        summary = IndexSummary(**saved)
+        files = IndexFiles.of(summary_file.parent, summary_file.stem, summary.digest)
         is_whole = files.spans.stat().st_size == summary.rows * _SPAN.size and files.rows.exists()
         return summary if is_whole else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -332,8 +341,9 @@ class _Maker:
     def _report(self, row: ScannedRow, fault: RowFaultError) -> None:
         self._skipped += 1
         if len(self._reports) < MAX_REPORTS:
-            self._reports.append(RowReport(f"{self._source.name}, {row.place}", fault))
+            self._reports.append(RowReport(f"{self._source.name}, {row.location}", fault))
         first = self._reports[0].fault
+        # One field that no row has is a mistake in the declaration, and 20 reports of it would hide that.
         self._alike = self._alike and fault.absent and fault.field == first.field
         if self._alike and not self._skip_bad and self._skipped >= ENOUGH_ALIKE:
             raise self._every_row()
@@ -347,11 +357,11 @@ class _Maker:
             raise BadRowsError(_summarise(self._source, summary), lines)
         return summary
 
-    def _every_row(self) -> EnvironmentDefinitionError:
+    def _every_row(self) -> DeclarationError:
         first = self._reports[0]
-        return EnvironmentDefinitionError(
+        return DeclarationError(
             f"{self._source.name}: expected a field {first.fault.field!r}, and no row has it: "
-            f"{first.fault.came}; correct the declaration or the options that name it"
+            f"{first.fault.actual}; correct the declaration or the options that name it"
         )
 
 

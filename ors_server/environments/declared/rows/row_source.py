@@ -1,4 +1,4 @@
-"""What every format of data gives: rows in order, each with its place."""
+"""The interface of every format of data: rows in order, each with its location."""
 
 import json
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ MAX_ROW_BYTES = 16 * 2**20
 
 
 MAX_EXPANSION = 100
-"""How many times the size of its files data may have when it is unpacked; for text, 10 is usual."""
+"""Greatest size of unpacked data, as a multiple of its files' size; for text, 10 is usual."""
 ALWAYS_UNPACKED = 64 * 2**20
 """Bytes that data of any size may have once it is unpacked."""
 
@@ -41,7 +41,7 @@ def too_large(name: str, limit: int) -> EnvironmentDefinitionError:
 class ScannedRow:
     """A row as it was found in a file."""
 
-    place: str
+    location: str
     """`line 17`, `record 3`, or a file's name in a folder."""
     value: JSONObject | RowFaultError
     offset: int = 0
@@ -71,7 +71,7 @@ class RowReader(ABC):
         return parse_object(data)
 
     def stamp(self) -> dict[str, list[int]]:
-        """Return size, time and place on disk of each file; raises OSError if one has gone."""
+        """Return size, times and inode of each file; raises OSError if one has gone."""
         return {str(path): stamp_of(path) for path in self.files}
 
     @override
@@ -80,9 +80,9 @@ class RowReader(ABC):
 
 
 def stamp_of(path: Path) -> list[int]:
-    """Return size, time of change and place on disk of a file."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    """Return size, times of change and inode of a file."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def parse_object(data: bytes | str) -> JSONObject:
@@ -95,8 +95,8 @@ def parse_object(data: bytes | str) -> JSONObject:
     except RecursionError as error:
         raise RowFaultError("", "JSON of fewer levels", "lists or objects nested too deeply") from error
     except json.JSONDecodeError as error:
-        came = f"{show_value(error.doc.strip())} ({error.msg} at column {error.colno})"
-        raise RowFaultError("", "a JSON object", came) from error
+        actual = f"{show_value(error.doc.strip())} ({error.msg} at column {error.colno})"
+        raise RowFaultError("", "a JSON object", actual) from error
     except ValueError as error:  # a number of too many digits
         raise RowFaultError("", "a JSON object", str(error)) from error
     return as_object(value)
@@ -110,19 +110,20 @@ def as_object(value: object) -> JSONObject:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    fields = dict(pairs)
+    # `json` would silently keep the last of two fields with one name.
+    if len(fields) != len(pairs):
         twice = first_repeated(name for name, _ in pairs) or ""
         raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
-    return made
+    return fields
 
 
 def _null(_constant: str) -> None:
-    """Stand for NaN and the infinities, which JSON does not have: a missing value, as in parquet files."""
+    """Read NaN and the infinities, which JSON does not have, as a missing value, as in parquet files."""
 
 
 ROW_DECODER = json.JSONDecoder(parse_constant=_null, object_pairs_hook=_object)
-"""Reads rows; raises `RowFaultError` for a field that comes twice."""
+"""Reads rows; raises `RowFaultError` for a field that occurs twice."""
 
 
 def check_line(line: bytes) -> None:

@@ -37,7 +37,7 @@ class SeparatedValues(RowReader):
     """A file whose values are separated by commas or tabs, quoted as Python's module `csv` reads them.
 
     Excel writes semicolons where the comma is in numbers: another separator is taken from the line of names
-    where that has none of the expected one. Columns without a name, such as the index that pandas writes, are
+    if that lacks the expected one. Columns without a name, such as the index that pandas writes, are
     left out, and so are lines without any value, with which Excel ends.
     """
 
@@ -56,16 +56,16 @@ class SeparatedValues(RowReader):
             self._names = self._read_names(lines)
             while True:
                 start, first = lines.offset, lines.number + 1
-                place = f"line {first}"
+                location = f"line {first}"
                 try:
                     values = self._next(lines)
                     if values is None:
                         return
                     if any(values):
                         length = lines.offset - start
-                        yield ScannedRow(place, self._named(values), start, length, lines.checksum)
+                        yield ScannedRow(location, self._named(values), start, length, lines.checksum)
                 except RowFaultError as fault:
-                    yield ScannedRow(place, fault)
+                    yield ScannedRow(location, fault)
 
     @override
     def decode(self, data: bytes) -> JSONObject:
@@ -93,8 +93,8 @@ class SeparatedValues(RowReader):
         try:
             return next(csv.reader(records, delimiter=self._separator, strict=True), None)
         except csv.Error as error:
-            came = f"{error}{_hint(str(error), lines.text)}"
-            raise RowFaultError("", "values that are quoted as in CSV", came) from error
+            actual = f"{error}{_hint(str(error), lines.text)}"
+            raise RowFaultError("", "values that are quoted as in CSV", actual) from error
 
     def _split_at_tabs(self, line: str) -> list[str] | None:
         """Return the values of a line of a TSV file, in which a quote may be a character like any other.
@@ -123,11 +123,11 @@ class SeparatedValues(RowReader):
         lines.limit = None
         twice = first_repeated(filter(None, names))
         if not any(names) or twice is not None:
-            came = (
+            actual = (
                 f"{twice[:MAX_SHOWN]!r} twice" if twice else show_value(names) if names else "an empty file"
             )
             raise EnvironmentDefinitionError(
-                f"{self.name}, line 1: expected the names of the columns, each once, came {came}; "
+                f"{self.name}, line 1: expected the names of the columns, each once, got {actual}; "
                 "write the names into the first line"
             )
         return names
@@ -146,14 +146,16 @@ class SeparatedValues(RowReader):
             return self._next(lines) or []
         if len(names) > 1 and not text.startswith('"'):
             return [names[0].removeprefix(_BOM), *names[1:]]
+        # Behind a byte order mark, a quote was read as an ordinary character: the line is read again without
+        # it.
         for separator in (self._separator, *_OTHER_SEPARATORS):
             try:
-                found = next(csv.reader([text], delimiter=separator, strict=True), list[str]())
+                columns = next(csv.reader([text], delimiter=separator, strict=True), list[str]())
             except csv.Error:
                 continue
-            if len(found) > 1:
+            if len(columns) > 1:
                 self._separator = separator
-                return found
+                return columns
         if fault is not None:
             raise fault
         return [name.removeprefix(_BOM) for name in names]
@@ -205,6 +207,7 @@ class _CountedLines:
         if self.limit is not None and len(line) > self.limit:
             raise RowFaultError("", f"a line of at most {self.limit:,} bytes", "a longer one")
         self.offset += len(line)
+        # Over all lines of a record, because a quoted value may hold line feeds.
         self.checksum = crc32(line, self.checksum)
         self.number += 1
         if len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):
@@ -214,8 +217,8 @@ class _CountedLines:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            came = f"the byte {line[error.start]:#04x} (save it as 'CSV UTF-8', or convert it with iconv)"
-            raise RowFaultError("", "UTF-8", came) from error
+            actual = f"the byte {line[error.start]:#04x} (save it as 'CSV UTF-8', or convert it with iconv)"
+            raise RowFaultError("", "UTF-8", actual) from error
         self._texts.append(text)
         return text
 

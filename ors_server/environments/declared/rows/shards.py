@@ -13,12 +13,12 @@ SPLIT_WORDS = frozenset({"train", "validation", "valid", "val", "dev", "test"})
 """Words in the names of files and folders that name a split."""
 
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+")
-"""What differs between the names of shards: a number, or the UUID that Spark writes."""
+"""The part in which the names of shards differ: a number, or the UUID that Spark writes."""
 _OF = re.compile(r"(?P<number>[0-9]+)-of-(?P<count>[0-9]+)")
 _PART = re.compile(r"part[-_.]?[0-9]+.*|.*[0-9]+-of-[0-9]+.*")
 MAX_LISTED = 5
 _SAVED_TO_DISK = ("dataset_info.json", "dataset_dict.json")
-"""Files that `datasets` writes beside Arrow files."""
+"""Files that `datasets` writes next to Arrow files."""
 
 
 class Shards(RowReader):
@@ -32,18 +32,18 @@ class Shards(RowReader):
     def rows(self) -> Iterator[ScannedRow]:
         for part in self._parts:
             for row in part.rows():
-                yield ScannedRow(f"{Path(part.name).name}, {row.place}", row.value)
+                yield ScannedRow(f"{Path(part.name).name}, {row.location}", row.value)
 
 
 def split_named(data: str) -> str | None:
     """Return the split that a file's name says, such as `test` for `gsm8k_test.jsonl`."""
     words = re.split(r"[-_*]", Path(data).name.partition(".")[0].lower())
-    found = [word for word in words if word in SPLIT_WORDS]
-    return found[-1] if found else None
+    split_words = [word for word in words if word in SPLIT_WORDS]
+    return split_words[-1] if split_words else None
 
 
 def list_data_files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    """Return the data files of a folder, by name; not what Spark puts beside them, such as `_SUCCESS`."""
+    """Return the data files of a folder, by name, without those that Spark adds, such as `_SUCCESS`."""
     return sorted(
         path
         for path in folder.iterdir()
@@ -61,15 +61,16 @@ def check_shards(paths: Sequence[Path], where: str) -> None:
     if len({_NUMBER.sub("#", path.name) for path in paths}) > 1:
         raise EnvironmentDefinitionError(
             f"{where}: expected the shards of one data set, such as train-00000-of-00002.parquet, or a file "
-            f"for each split, such as train.jsonl and test.jsonl, came {_list(paths)}; name one file, or "
+            f"for each split, such as train.jsonl and test.jsonl, got {_list(paths)}; name one file, or "
             "write an environment.toml with [splits]"
         )
-    named = [found for path in paths if (found := _OF.search(path.name))]
+    # Only names such as `00001-of-00004` say how many there should be.
+    named = [match for path in paths if (match := _OF.search(path.name))]
     if named and len(named) < int(named[0]["count"]):
-        present = {int(found["number"]) for found in named}
+        present = {int(match["number"]) for match in named}
         missing = next(number for number in range(len(named) + 1) if number not in present)
         raise EnvironmentDefinitionError(
-            f"{where}: expected {int(named[0]['count'])} shards, came {len(named)}; "
+            f"{where}: expected {int(named[0]['count'])} shards, got {len(named)}; "
             f"number {missing} is missing"
         )
 
@@ -86,7 +87,7 @@ def find_splits(folder: Path, endings: Sequence[str]) -> dict[str, str]:
     """
     if any((folder / name).is_file() for name in _SAVED_TO_DISK):
         raise EnvironmentDefinitionError(
-            f"{folder}: expected data files, came a folder that save_to_disk of datasets wrote; "
+            f"{folder}: expected data files, got a folder that save_to_disk of datasets wrote; "
             "write the data with to_parquet or to_json"
         )
     for part in (".", "data"):
@@ -109,7 +110,7 @@ def _splits_of_files(paths: list[Path], folder: Path, prefix: str) -> dict[str, 
         return {"train": prefix or "."}  # each file is a row
     if "" in by_split and len(by_split) > 1:
         raise EnvironmentDefinitionError(
-            f"{folder}: expected a split such as train or test in the name of each data file, came "
+            f"{folder}: expected a split such as train or test in the name of each data file, got "
             f"{_list(by_split[''])}; move it away, or write an environment.toml with [splits]"
         )
     splits: dict[str, str] = {}

@@ -108,9 +108,10 @@ def keep(folder: str, work_dir: str) -> None:
     """Run in the background; returns in the foreground once clients can connect."""
     os.chdir(folder)
     listener = listen()
-    place = os.stat("socket")
+    socket_status = os.stat("socket")
     if os.fork():
         return
+    # Out of the shell's job control: ^C for a command must not reach the keeper.
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -120,7 +121,7 @@ def keep(folder: str, work_dir: str) -> None:
         try:
             peer, _ = listener.accept()
         except TimeoutError:
-            if not is_still(place):
+            if not is_reachable(socket_status):
                 evaluator.kill()
                 os._exit(0)
             continue
@@ -147,10 +148,10 @@ def listen() -> socket.socket:
     return listener
 
 
-def is_still(place: os.stat_result) -> bool:
+def is_reachable(socket_status: os.stat_result) -> bool:
     """Return whether the socket can still be reached; otherwise the keeper ends."""
     try:
-        return os.path.samestat(os.stat("socket"), place)
+        return os.path.samestat(os.stat("socket"), socket_status)
     except OSError:
         return False
 
@@ -185,12 +186,12 @@ class EvaluatorProcess:
 
     def start(self) -> socket.socket:
         """Start a process with no variables yet."""
-        ours, theirs = socket.socketpair()
-        with theirs:
+        ours, child_end = socket.socketpair()
+        with child_end:
             self._process = subprocess.Popen(  # noqa: S603  (this program, once more)
-                [sys.executable, "-u", self._program, "evaluate", str(theirs.fileno())],
+                [sys.executable, "-u", self._program, "evaluate", str(child_end.fileno())],
                 cwd=self._work_dir,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 start_new_session=True,
             )
         self._channel = ours
@@ -221,6 +222,8 @@ class EvaluatorProcess:
                 return {**self._answer(channel), "why": why}
             if client in ready:
                 watched.remove(client)
+            # On a busy machine the process may not have run since the interrupt: the time for which it waited
+            # for a processor is added, up to a backstop.
             if why is not None and not ready:
                 deadline = patience + min(self._delay() - before, _BACKSTOP)
                 if time.monotonic() < deadline:
@@ -269,7 +272,7 @@ def evaluate(descriptor: int) -> None:
     sys.argv = sys.path[:1] = [""]
     pid, number = os.getpid(), 0
     while True:
-        signal.signal(signal.SIGINT, _let_pass)
+        signal.signal(signal.SIGINT, _ignore_interrupt)
         try:
             request, streams = receive(channel)
         except (OSError, EOFError):
@@ -303,10 +306,10 @@ def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, b
                     compile(ast.Interactive([last]), name, "single", _AWAITS, dont_inherit=True), variables
                 )
         finally:
-            signal.signal(signal.SIGINT, _let_pass)
+            signal.signal(signal.SIGINT, _ignore_interrupt)
     except SystemExit as leaving:
         return _exit_status(leaving.code), True
-    except BaseException as error:  # noqa: BLE001  (whatever it is, it is the code's)
+    except BaseException as error:  # noqa: BLE001  (any error is the code's)
         _show(error, name)
         return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, False
     return 0, False
@@ -322,7 +325,7 @@ def _execute(code: types.CodeType, variables: dict[str, object]) -> None:
         _loops[0].run_until_complete(waiting)
 
 
-def _let_pass(_number: int, _frame: types.FrameType | None) -> None:
+def _ignore_interrupt(_number: int, _frame: types.FrameType | None) -> None:
     """Ignore an interrupt while no code runs."""
 
 

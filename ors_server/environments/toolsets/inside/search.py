@@ -1,4 +1,4 @@
-"""Searches the files of the work dir; a program of its own, since a pattern may never end.
+"""Searches the files of the work dir; a separate program, since a pattern may never end.
 
 Reads a request from standard input and prints one answer, both JSON.
 """
@@ -49,10 +49,10 @@ def walk(start: str) -> "list[str]":
     """Return the plain files at or below a path, sorted; links are not followed."""
     if not os.path.isdir(start):
         return [start]
-    found: list[str] = []
+    files: list[str] = []
     for folder, _, names in os.walk(start):
-        found += [os.path.join(folder, name) for name in names]
-    return sorted(found)
+        files += [os.path.join(folder, name) for name in names]
+    return sorted(files)
 
 
 def is_named(name: str, glob: str) -> bool:
@@ -63,6 +63,8 @@ def is_named(name: str, glob: str) -> bool:
 def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, str]]":
     """Return the lines of a text file in which the pattern is found, with their numbers from 1."""
     try:
+        # Without following links or waiting: the file may have become a link or a pipe since the folder was
+        # read.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return []

@@ -1,9 +1,9 @@
 r"""The parser of answers with the notation of a computer algebra system.
 
-Beside the fast parser's conventions: `dx` may be first, last, in a numerator or between (`\int dx\, f`, `\int
-\frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive; `\Gamma`,
-`\zeta`, `J_0` and the like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b` are values
-at places. A derivative applies to the product after it.
+In addition to the fast parser's conventions: `dx` may be first, last, in a numerator or between (`\int dx\,
+f`, `\int \frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive;
+`\Gamma`, `\zeta`, `J_0` and the like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b`
+are values at places. A derivative applies to the product after it.
 """
 
 from typing import Final
@@ -39,6 +39,7 @@ class AlgebraParser(AnswerParser):
     """Parses a list of tokens."""
 
     def __init__(self, tokens: list[Token]) -> None:
+        # Special functions are one sign each, so that the lexer cannot cut their names into letters.
         super().__init__(
             [
                 ("special", SIGNS[value], is_spaced) if value in SIGNS else (kind, value, is_spaced)
@@ -59,6 +60,7 @@ class AlgebraParser(AnswerParser):
         """Parse terms with signs between them, and the places at which they are evaluated."""
         node = super().parse_sum()
         while (
+            # A bar with an index is an evaluation at a place, unless it closes an absolute value.
             self.is_next("rbar", "|") and self.peek(1)[1] == "_" and (self.is_next("rbar") or not self._bars)
         ):
             self.take()
@@ -69,13 +71,14 @@ class AlgebraParser(AnswerParser):
         scripts = self._parse_scripts()
         lower, upper = scripts["_"], scripts.get("^")
         if isinstance(lower, Relation):
-            variable, place = split_bound(lower)
+            variable, bound = split_bound(lower)
         else:
+            # A place without a variable is clear only in an expression of one variable.
             (variable,) = symbols(node) if len(symbols(node)) == 1 else ("",)
-            place = lower
+            bound = lower
         if not variable:
             raise SyntaxUnknownError("a place of several variables")
-        below = Binder("at", variable, (place,), node)
+        below = Binder("at", variable, (bound,), node)
         if upper is None:
             return below
         return Add((Binder("at", variable, (_value_of(upper),), node), negate(below)))
@@ -89,6 +92,8 @@ class AlgebraParser(AnswerParser):
         if name == "H" and self.peek(1)[1] == "_":
             return self._parse_harmonic()
         if name in CALLED and self.peek(step)[1] == "(":
+            # With another number of arguments it is no such function but a product, and is read again as a
+            # letter.
             function, arity = CALLED[name]
             start = self.position
             self.take()
@@ -116,6 +121,7 @@ class AlgebraParser(AnswerParser):
         self.position += 2
         index = self.parse_script(is_exponent=False)
         if self.is_next("("):
+            # `H_n(x)` is a Hermite polynomial, which is not known here.
             self.position = start
             return super()._parse_letter()
         return Function("harmonic", (index,))
@@ -132,6 +138,7 @@ class AlgebraParser(AnswerParser):
     def _parse_postfix(self, node: Node) -> Node:
         while True:
             if self._is_one_sided():
+                # `0^+` in the bound of a limit: the side is kept for the binder.
                 self._direction = self._take_side()
                 return node
             if self.is_next("'") or (self.is_next("^") and self.peek(1)[1] == "'"):
@@ -139,17 +146,14 @@ class AlgebraParser(AnswerParser):
             elif self.is_next("!") and self.peek(1)[1] == "!":
                 self.position += 2
                 node = Function("factorial2", (node,))
-            elif self.is_next("^", "!", "%", "°"):
-                node = self._parse_mark(node)
+            elif self.is_next("%", "°"):
+                node = self._parse_sign(node)
+            elif self.skip("!"):
+                node = Function("factorial", (node,))
+            elif self.skip("^"):
+                node = Power(node, self.parse_script())
             else:
                 return node
-
-    def _parse_mark(self, node: Node) -> Node:
-        if self.is_next("%", "°"):
-            return self._parse_sign(node)
-        if self.take() == "!":
-            return Function("factorial", (node,))
-        return Power(node, self.parse_script())
 
     def _is_one_sided(self) -> bool:
         ahead = [self.peek(step)[1] for step in range(4)]
@@ -178,13 +182,14 @@ class AlgebraParser(AnswerParser):
     # Derivatives.
 
     def _parse_fraction(self) -> Node:
+        # `dx` in a fraction is not the end of an integral.
         is_in_integral, self._is_in_integral = self._is_in_integral, False
         top, bottom = self.parse_argument(), self.parse_argument()
         self._is_in_integral = is_in_integral
-        found = _derivative(top, bottom)
-        if found is None:
+        derivative = _derivative(top, bottom)
+        if derivative is None:
             return Multiply((top, invert(bottom)))
-        body, variables = found
+        body, variables = derivative
         if body is None:
             body = self.parse_term()
         for variable in reversed(variables):
@@ -196,6 +201,7 @@ class AlgebraParser(AnswerParser):
     def _parse_binder(self) -> Node:
         kind = self.take()
         self._direction = ""
+        # The scripts of a limit set the direction while they are parsed.
         scripts = self._parse_scripts()
         if kind == "int":
             return self._parse_integral(scripts)
@@ -209,6 +215,7 @@ class AlgebraParser(AnswerParser):
 
     def _parse_integral(self, scripts: dict[str, Node]) -> Node:
         bounds = tuple(scripts[mark] for mark in "_^" if mark in scripts)
+        # `\int dx\, f`: the differential comes first.
         if self._is_differential_next():
             self.take()
             variable = self.take()
@@ -221,6 +228,7 @@ class AlgebraParser(AnswerParser):
             self.take()
             variable = self.take()
         else:
+            # The differential was read as factors of the integrand.
             variable, body = _without_differential(body)
         return _over(bounds, variable, body)
 
@@ -237,6 +245,7 @@ def split_bound(bound: Node | None) -> tuple[str, Node]:
     match bound:
         case Relation(("=" | "→",), (Symbol(name) | Constant(name), value)):
             return name, value
+        # Conditions on an index in place of its lower bound: `n \ge 1`, `n > 0`, `n \in \mathbb{N}`.
         case Relation(("≥",), (Symbol(name) | Constant(name), value)):
             return name, value
         case Relation((">",), (Symbol(name) | Constant(name), value)):

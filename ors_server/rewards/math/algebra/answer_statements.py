@@ -198,8 +198,8 @@ def _members(node: Node) -> tuple[Node, ...]:
         case Set(items):
             return tuple(part for item in items for part in (_members(item) or (item,)))
         case SetOperation("∪", left, right):
-            mine, theirs = _members(left), _members(right)
-            return (*mine, *theirs) if mine and theirs else ()
+            left_members, right_members = _members(left), _members(right)
+            return (*left_members, *right_members) if left_members and right_members else ()
         case _:
             return ()
 

@@ -66,11 +66,11 @@ def _slope(node: Node, variable: str, places: dict[str, Any]) -> Any:
             return mp.fsum(_slope(term, variable, places) for term in terms)
         case Multiply(factors) if is_indefinite(node):
             inside = [factor for factor in factors if is_indefinite(factor)]
-            others = [factor for factor in factors if not is_indefinite(factor)]
-            if len(inside) != 1 or any(variable in free_names(other) for other in others):
+            constant_factors = [factor for factor in factors if not is_indefinite(factor)]
+            if len(inside) != 1 or any(variable in free_names(other) for other in constant_factors):
                 raise UnsureError("a product with an integral")
             product = _slope(inside[0], variable, places)
-            for other in others:
+            for other in constant_factors:
                 product = product * value_of(TreeEvaluator().read(other), places)
             return product
         case _ if is_indefinite(node):

@@ -30,10 +30,12 @@ _VARIABLES: Final = re.compile(r"[t-zrs](?:_\w+)?|theta|phi|rho")
 _PLAIN_VARIABLES: Final = frozenset("xtyzun") | {"theta"}
 _SOLVED: Final = re.compile(r"[yxuvwzrfgNPQT](?:_\w+)?|theta")
 """Names of the solved variable."""
-_MOST: Final = 4
+_MAX_CONSTANTS: Final = 4
 _TINY: Final = mpf(10) ** -18
 _LEVELS: Final = mpf(10) ** -9
+# Values of up to two constants for members that are fitted; arbitrary, without symmetry.
 _TARGETS: Final = ((2.3, 1.7), (-1.4, 0.6), (0.7, -2.1))
+# Several starts for each constant, since a fit may converge in one branch of a family only.
 _STARTS: Final = (-2.5, -0.8, 0.9, 2.6)
 _ROUNDS: Final = 40
 _FITTED: Final = 1e-9
@@ -46,22 +48,35 @@ def constants(
     gold: AnswerStatement, answer: AnswerStatement
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the constants of both sides, or `None` if the gold answer is not a general solution."""
-    names, others = names_of(gold), names_of(answer)
-    mine, theirs = _known(gold, names), _known(answer, others)
-    if not mine and not theirs and _end_in_constants(gold, answer):
-        mine, theirs = _last(gold), _last(answer)
-    if not mine and not theirs:
-        found = renamed(gold, answer)
-        return None if found is None else (tuple(sorted(found[0])), tuple(sorted(found[1])))
-    mine |= {name for name in names - others if theirs and _POSSIBLE.fullmatch(name)}
-    theirs |= {name for name in others - names if mine and _POSSIBLE.fullmatch(name)}
-    if not mine or len(mine) > _MOST or len(theirs) > _MOST:
+    gold_names, answer_names = names_of(gold), names_of(answer)
+    gold_constants, answer_constants = (
+        _certain_constants(gold, gold_names),
+        _certain_constants(answer, answer_names),
+    )
+    # Both end in a constant of integration.
+    if not gold_constants and not answer_constants and _end_in_constants(gold, answer):
+        gold_constants, answer_constants = _constant_of_integration(gold), _constant_of_integration(answer)
+    # Nothing marks constants: names that only one side has may be constants under another name.
+    if not gold_constants and not answer_constants:
+        renaming = renamed(gold, answer)
+        return None if renaming is None else (tuple(sorted(renaming[0])), tuple(sorted(renaming[1])))
+    # Known constants of one side make unknown letters of the other side constants.
+    gold_constants |= {
+        name for name in gold_names - answer_names if answer_constants and _POSSIBLE.fullmatch(name)
+    }
+    answer_constants |= {
+        name for name in answer_names - gold_names if gold_constants and _POSSIBLE.fullmatch(name)
+    }
+    # The bound keeps fits and bases small.
+    if not gold_constants or len(gold_constants) > _MAX_CONSTANTS or len(answer_constants) > _MAX_CONSTANTS:
         return None
-    variables = (names - mine) | (others - theirs)
-    is_vector = bool(_declared(gold, names) or _declared(answer, others)) and not variables
+    variables = (gold_names - gold_constants) | (answer_names - answer_constants)
+    is_vector = bool(_declared(gold, gold_names) or _declared(answer, answer_names)) and not variables
+    # Without a variable nothing distinguishes a family of functions from a formula with letters, unless it is
+    # declared.
     if not is_vector and not (variables and all(map(_is_variable, variables))):
         return None
-    return tuple(sorted(mine)), tuple(sorted(theirs))
+    return tuple(sorted(gold_constants)), tuple(sorted(answer_constants))
 
 
 def _is_variable(name: str) -> bool:
@@ -72,12 +87,13 @@ def _declared(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
     return {name for name in statement.declared.constants if name in names}
 
 
-def _known(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
-    """Return the names that are constants whatever the other side is."""
-    known = _declared(statement, names) | {name for name in names if _NUMBERED.fullmatch(name)}
+def _certain_constants(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
+    """Return the names that are constants regardless of the other side."""
+    introduced = _declared(statement, names) | {name for name in names if _NUMBERED.fullmatch(name)}
     usual = names & _USUAL
-    is_plain = len(usual) == 1 and names - usual - known <= _PLAIN_VARIABLES
-    return known | usual if is_plain and _is_solved(statement) else known
+    # `C` or `c` is a constant only among plain variables; among other letters it may be a quantity.
+    is_plain = len(usual) == 1 and names - usual - introduced <= _PLAIN_VARIABLES
+    return introduced | usual if is_plain and _is_solved(statement) else introduced
 
 
 def _is_solved(statement: AnswerStatement) -> bool:
@@ -88,7 +104,7 @@ def _is_solved(statement: AnswerStatement) -> bool:
     return _SOLVED.fullmatch(name) is not None
 
 
-def _last(statement: AnswerStatement) -> set[str]:
+def _constant_of_integration(statement: AnswerStatement) -> set[str]:
     r"""Return the constant of integration: the last term of `\ln x + C`."""
     match statement.items:
         case (Add((*_, Symbol(name))),) if name in _USUAL:
@@ -98,35 +114,44 @@ def _last(statement: AnswerStatement) -> set[str]:
 
 
 def _end_in_constants(gold: AnswerStatement, answer: AnswerStatement) -> bool:
-    mine, theirs = _last(gold), _last(answer)
-    variables = (names_of(gold) - mine) | (names_of(answer) - theirs)
-    return bool(mine and theirs) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
+    gold_last, answer_last = _constant_of_integration(gold), _constant_of_integration(answer)
+    variables = (names_of(gold) - gold_last) | (names_of(answer) - answer_last)
+    return bool(gold_last and answer_last) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
 
 
 def same_general(
-    gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]
+    gold: AnswerStatement,
+    answer: AnswerStatement,
+    gold_constants: Sequence[str],
+    answer_constants: Sequence[str],
 ) -> bool:
     """Return whether two general solutions are equal.
 
-    `mine` and `theirs` are the constants of the gold answer and of the answer.
+    `gold_constants` and `answer_constants` are the constants of either side.
 
     Raises:
         UnsureError: That cannot be decided.
     """
     if gold.kind == "equation" or answer.kind == "equation":
-        return _same_levels(gold, answer, mine, theirs)
+        return _same_levels(gold, answer, gold_constants, answer_constants)
+    # The solutions would have to be paired, each with its own constants.
     if len(gold.items) != len(answer.items) or (len(gold.items) > 1 and not gold.is_ordered):
         raise UnsureError("several solutions with constants")
+    # Linear families are compared in high precision, as spaces; others by fits in floats.
     with mp.workdps(DIGITS):
-        first, second = _Family(gold.items, mine), _Family(answer.items, theirs)
+        first, second = _Family(gold.items, gold_constants), _Family(answer.items, answer_constants)
         places = _common_places(
-            first, second, (names_of(gold) - set(mine)) | (names_of(answer) - set(theirs))
+            first, second, (names_of(gold) - set(gold_constants)) | (names_of(answer) - set(answer_constants))
         )
         if first.is_affine(places) and second.is_affine(places):
             return _same_span(first, second, places)
-    if len(mine) != len(theirs) or len(mine) > len(_TARGETS[0]):
+    # Two unknowns at most, for which the normal equations are solved by hand.
+    if len(gold_constants) != len(answer_constants) or len(gold_constants) > len(_TARGETS[0]):
         return False
-    return _fits(gold, answer, mine, theirs) and _fits(answer, gold, theirs, mine)
+    # Both ways: one family may contain the other.
+    return _fits(gold, answer, gold_constants, answer_constants) and _fits(
+        answer, gold, answer_constants, gold_constants
+    )
 
 
 class _Family:
@@ -139,9 +164,9 @@ class _Family:
     def at(self, places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Vector:
         """Return all values, one function after another, for some values of the constants."""
         vector: Vector = []
-        for place in places:
+        for sample in places:
             for reader in self._readers:
-                value = value_of(reader, {**place, **values})
+                value = value_of(reader, {**sample, **values})
                 vector += list(value) if isinstance(value, mp.matrix) else [value]
         return vector
 
@@ -149,22 +174,27 @@ class _Family:
         """Return the function without constants, and the function by which each constant is multiplied."""
         nothing = dict.fromkeys(self.names, mp.zero)
         origin = self.at(places, nothing)
-        steps = [_minus(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
+        steps = [_subtract(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
         return origin, steps
 
     def is_affine(self, places: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether the constants enter linearly."""
         try:
             origin, steps = self.base(places)
+            # Two shifts of all constants at once: products of constants would show.
             for shift in (mpf("2.7"), mpf("-1.3")):
                 values = {name: shift * (index + 1) + index for index, name in enumerate(self.names)}
-                found = self.at(places, values)
+                measured = self.at(places, values)
                 guess = origin
                 for name, step in zip(self.names, steps, strict=True):
-                    guess = [one + values[name] * two for one, two in zip(guess, step, strict=True)]
+                    guess = [
+                        predicted + values[name] * per_unit
+                        for predicted, per_unit in zip(guess, step, strict=True)
+                    ]
                 if any(
-                    not abs(one - two) <= _TINY * (1 + abs(one))
-                    for one, two in zip(found, guess, strict=True)
+                    # Written so that NaN is a difference.
+                    not abs(actual - predicted) <= _TINY * (1 + abs(actual))
+                    for actual, predicted in zip(measured, guess, strict=True)
                 ):
                     return False
         except UnsureError:
@@ -174,56 +204,60 @@ class _Family:
 
 def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> list[dict[str, Any]]:
     """Return places at which both have a value, enough of them to distinguish two spaces."""
-    found: list[dict[str, Any]] = []
-    for number in range(2 * _MOST):
+    shared: list[dict[str, Any]] = []
+    for number in range(2 * _MAX_CONSTANTS):
+        # Shifted copies of the sample places, until there are enough for two spaces of four dimensions.
         shift = mpf(number) / 7
-        for place in places_for(names, frozenset()):
-            moved = {name: value + shift for name, value in place.items()}
+        for sample in places_for(names, frozenset()):
+            moved = {name: value + shift for name, value in sample.items()}
             try:
                 for family in (first, second):
                     family.at([moved], dict.fromkeys(family.names, mpf("1.25")))
             except UnsureError:
                 continue
-            found.append(moved)
-        if len(found) > 2 * _MOST:
+            shared.append(moved)
+        if len(shared) > 2 * _MAX_CONSTANTS:
             break
-    if not found:
+    if not shared:
         raise UnsureError("no place at which both have a value")
-    return found
+    return shared
 
 
-def _minus(first: Vector, second: Vector) -> Vector:
+def _subtract(first: Vector, second: Vector) -> Vector:
     if len(first) != len(second):
         raise UnsureError("vectors of different lengths")
-    return [one - two for one, two in zip(first, second, strict=True)]
+    return [left - right for left, right in zip(first, second, strict=True)]
 
 
 def _same_span(first: _Family, second: _Family, places: Sequence[Mapping[str, Any]]) -> bool:
     (origin, steps), (other_origin, other_steps) = first.base(places), second.base(places)
     if len(origin) != len(other_origin):
         return False
-    mine, theirs = _basis(steps), _basis(other_steps)
-    if len(mine) != len(theirs):
+    basis, other_basis = _basis(steps), _basis(other_steps)
+    if len(basis) != len(other_basis):
         return False
-    return all(_is_in(step, mine) for step in other_steps) and _is_in(_minus(other_origin, origin), mine)
+    # The spaces are equal if each step of one lies in the other's span, and so does the difference of
+    # origins.
+    return all(_is_in(step, basis) for step in other_steps) and _is_in(_subtract(other_origin, origin), basis)
 
 
 def _basis(vectors: Sequence[Vector]) -> list[Vector]:
     """Return an orthonormal basis of the span of vectors (Gram and Schmidt)."""
-    found: list[Vector] = []
+    basis: list[Vector] = []
     for vector in vectors:
-        rest = _without(vector, found)
+        rest = _remove_components(vector, basis)
         size = _norm(rest)
         if size > mpf(10) ** -12 * (_norm(vector) + _TINY):
-            found.append([value / size for value in rest])
-    return found
+            basis.append([value / size for value in rest])
+    return basis
 
 
-def _without(vector: Vector, basis: Sequence[Vector]) -> Vector:
+def _remove_components(vector: Vector, basis: Sequence[Vector]) -> Vector:
     rest = vector
+    # Twice, because one pass of Gram and Schmidt loses orthogonality to rounding.
     for unit in (*basis, *basis):
-        part = mp.fsum(mp.conj(one) * two for one, two in zip(unit, rest, strict=True))
-        rest = [one - part * two for one, two in zip(rest, unit, strict=True)]
+        part = mp.fsum(mp.conj(base) * component for base, component in zip(unit, rest, strict=True))
+        rest = [entry - part * component for entry, component in zip(rest, unit, strict=True)]
     return rest
 
 
@@ -232,35 +266,44 @@ def _norm(vector: Vector) -> Any:
 
 
 def _is_in(vector: Vector, basis: Sequence[Vector]) -> bool:
-    return bool(_norm(_without(vector, basis)) <= mpf(10) ** -15 * (1 + _norm(vector)))
+    return bool(_norm(_remove_components(vector, basis)) <= mpf(10) ** -15 * (1 + _norm(vector)))
 
 
 # Constants that enter in other ways.
 
 
-def _fits(gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+def _fits(
+    gold: AnswerStatement,
+    answer: AnswerStatement,
+    gold_constants: Sequence[str],
+    answer_constants: Sequence[str],
+) -> bool:
     """Return whether each of some members of one family is a member of the other."""
-    variables = sorted((names_of(gold) - set(mine)) | (names_of(answer) - set(theirs)))
+    variables = sorted((names_of(gold) - set(gold_constants)) | (names_of(answer) - set(answer_constants)))
+    # Floats, for the fit; shifted copies, so that there are more places than constants.
     places = [
-        {name: float(value) + 0.03 * number for name, value in place.items()}
+        {name: float(value) + 0.03 * number for name, value in sample.items()}
         for number in range(2)
-        for place in places_for(frozenset(variables), frozenset())
+        for sample in places_for(frozenset(variables), frozenset())
     ]
     tried = 0
     for target in _TARGETS:
-        member = dict(zip(mine, target, strict=False))
+        member = dict(zip(gold_constants, target, strict=False))
         try:
             goal = _curve(gold, places)(member)
-            few = _curve(gold, places[: len(theirs)])(member)
+            few = _curve(gold, places[: len(answer_constants)])(member)
         except UnsureError:
             continue
         tried += 1
-        first, whole = _curve(answer, places[: len(theirs)]), _curve(answer, places)
+        first, whole = _curve(answer, places[: len(answer_constants)]), _curve(answer, places)
+        # First through as many places as there are constants; from there through all places.
         if not any(
-            (near := _descend(first, few, theirs, start)) and _descend(whole, goal, theirs, near)
-            for start in itertools.product(_STARTS, repeat=len(theirs))
+            (near := _descend(first, few, answer_constants, start))
+            and _descend(whole, goal, answer_constants, near)
+            for start in itertools.product(_STARTS, repeat=len(answer_constants))
         ):
             return False
+    # A member without values says nothing; all of them without values decide nothing.
     if not tried:
         raise UnsureError("no member of a general solution has values")
     return True
@@ -270,10 +313,10 @@ def _curve(statement: AnswerStatement, places: Sequence[Mapping[str, Any]]) -> C
     readers = [TreeEvaluator(fp).read(item) for item in statement.items]
 
     def curve(values: Mapping[str, Any]) -> Vector:
-        found = [value_of(reader, {**place, **values}) for place in places for reader in readers]
-        if not all(map(is_real, found)):
+        outputs = [value_of(reader, {**sample, **values}) for sample in places for reader in readers]
+        if not all(map(is_real, outputs)):
             raise UnsureError("a member that is not real")
-        return [float(mp.re(value)) for value in found]
+        return [float(mp.re(value)) for value in outputs]
 
     return curve
 
@@ -283,13 +326,17 @@ def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[f
     values = list(start)
     for _ in range(_ROUNDS):
         try:
-            gap = _minus(curve(dict(zip(names, values, strict=True))), goal)
-            if all(abs(one) <= _FITTED * (1 + abs(two)) for one, two in zip(gap, goal, strict=True)):
+            gap = _subtract(curve(dict(zip(names, values, strict=True))), goal)
+            if all(
+                abs(deviation) <= _FITTED * (1 + abs(target))
+                for deviation, target in zip(gap, goal, strict=True)
+            ):
                 return values
             slopes = [_slope(curve, names, values, index, gap, goal) for index in range(len(names))]
             step = _least_squares(slopes, gap)
         except (UnsureError, ZeroDivisionError, OverflowError):
             return []
+        # Steps are clipped, so that one bad slope does not throw the fit far away.
         values = [value - max(-1.5, min(1.5, change)) for value, change in zip(values, step, strict=True)]
     return []
 
@@ -297,16 +344,16 @@ def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[f
 def _slope(
     curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, goal: Vector
 ) -> Vector:
-    moved = [value + 1e-7 * (place == index) for place, value in enumerate(values)]
-    other = _minus(curve(dict(zip(names, moved, strict=True))), goal)
-    return [(one - two) / 1e-7 for one, two in zip(other, gap, strict=True)]
+    moved = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
+    other = _subtract(curve(dict(zip(names, moved, strict=True))), goal)
+    return [(changed - start) / 1e-7 for changed, start in zip(other, gap, strict=True)]
 
 
 def _least_squares(slopes: list[Vector], gap: Vector) -> list[float]:
     """Solve the normal equations of one or two unknowns."""
 
-    def dot(vector: Vector, two: Vector) -> float:
-        return float(sum(a * b for a, b in zip(vector, two, strict=True)))
+    def dot(first: Vector, second: Vector) -> float:
+        return float(sum(a * b for a, b in zip(first, second, strict=True)))
 
     if len(slopes) == 1:
         return [dot(slopes[0], gap) / dot(slopes[0], slopes[0])]
@@ -320,23 +367,26 @@ def _least_squares(slopes: list[Vector], gap: Vector) -> list[float]:
 
 
 def _same_levels(
-    gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]
+    gold: AnswerStatement,
+    answer: AnswerStatement,
+    gold_constants: Sequence[str],
+    answer_constants: Sequence[str],
 ) -> bool:
-    if len(mine) != 1 or len(theirs) != 1:
+    if len(gold_constants) != 1 or len(answer_constants) != 1:
         raise UnsureError("an equation with several constants")
     first, second = _as_gap(gold), _as_gap(answer)
-    names = sorted((free_names(first) - {mine[0]}) | (free_names(second) - {theirs[0]}))
+    names = sorted((free_names(first) - {gold_constants[0]}) | (free_names(second) - {answer_constants[0]}))
     if len(names) != 2:  # noqa: PLR2004  (lines in a plane)
         raise UnsureError("an equation of other than two variables")
     agreed = 0
     with mp.workdps(DIGITS):
-        for place in places_for(frozenset(names), frozenset()):
+        for sample in places_for(frozenset(names), frozenset()):
             try:
-                one = _level_slope(first, mine[0], names, place)
-                other = _level_slope(second, theirs[0], names, place)
+                gold_slope = _level_slope(first, gold_constants[0], names, sample)
+                other = _level_slope(second, answer_constants[0], names, sample)
             except UnsureError:
                 continue
-            if not agree(one, other, _LEVELS):
+            if not agree(gold_slope, other, _LEVELS):
                 return False
             agreed += 1
     if agreed < 2:  # noqa: PLR2004  (one place may agree accidentally)
@@ -356,18 +406,19 @@ def _as_gap(statement: AnswerStatement) -> Node:
     return Add((name, negate(statement.items[0])))
 
 
-def _level_slope(tree: Node, constant: str, names: Sequence[str], place: Mapping[str, Any]) -> Any:
+def _level_slope(tree: Node, constant: str, names: Sequence[str], sample: Mapping[str, Any]) -> Any:
     """Return the slope, at a place, of the line on which the constant keeps its value."""
     reader = TreeEvaluator().read(tree)
 
     def level(first: Any, second: Any) -> Any:
         here = {names[0]: first, names[1]: second}
+        # The constant must enter linearly, or its level is not a function of the variables.
         at_zero, at_one, at_two = (value_of(reader, {**here, constant: mpf(value)}) for value in (1, 2, 3))
         if not abs(at_two - 2 * at_one + at_zero) <= _TINY * (abs(at_one) + 1) or at_one == at_zero:
             raise UnsureError("a constant that enters in another way")
         return 1 - at_zero / (at_one - at_zero)
 
-    first, second = (mpf(place[name]) for name in names)
+    first, second = (mpf(sample[name]) for name in names)
     across, up = mp.diff(level, (first, second), (1, 0)), mp.diff(level, (first, second), (0, 1))
     if not (is_real(across) and is_real(up)) or not up:
         raise UnsureError("no slope")

@@ -54,7 +54,7 @@ class Declared:
 
 
 NATURAL: Final = -1
-_LEAST: Final = {
+_LOWER_BOUNDS: Final = {
     "positive integer": 1,
     "natural number": NATURAL,
     "nonnegative integer": 0,
@@ -69,10 +69,10 @@ def take_declarations(text: str) -> tuple[str, Declared]:
     constants: list[str] = []
     for pattern, reader in _READERS:
         while (match := pattern.search(text)) is not None and len(whole) + len(constants) < _MAX_NAMES:
-            before, names = text[: match.start()], [_clean(match[1])]
+            before, names = text[: match.start()], [_drop_braces(match[1])]
             if (more := _MORE.search(before)) is not None and reader is not _read_least:
                 before = before[: more.start(1)]
-                names += map(_clean, re.split(r",|\band\b", more[1].strip(" ,")))
+                names += map(_drop_braces, re.split(r",|\band\b", more[1].strip(" ,")))
             reader(match, [name for name in names if name], whole, constants)
             text = _join(before, text[match.end() :])
     return _LEFT.sub("", text), Declared(tuple(whole.items()), tuple(dict.fromkeys(constants)))
@@ -83,7 +83,7 @@ def _join(before: str, behind: str) -> str:
     return f"{before} {behind}" if before else behind.lstrip(" ,;:)")
 
 
-def _clean(name: str) -> str:
+def _drop_braces(name: str) -> str:
     return re.sub(r"[\s{}]", "", name)
 
 
@@ -105,8 +105,8 @@ def _read_kind(
     match: re.Match[str], names: list[str], whole: dict[str, int | None], constants: list[str]
 ) -> None:
     kind = match[2].replace("-", "").rstrip("s")
-    if kind in _LEAST:
-        whole.update(dict.fromkeys(names, _LEAST[kind]))
+    if kind in _LOWER_BOUNDS:
+        whole.update(dict.fromkeys(names, _LOWER_BOUNDS[kind]))
     else:
         constants += names
 

@@ -8,9 +8,9 @@ import cmath
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.extrapolation import limit_at_infinity
 from ors_server.rewards.math.algebra.functions import functions
 from ors_server.rewards.math.algebra.mpmath_contexts import fp, mp
 from ors_server.rewards.math.algebra.quadrature import integrate
@@ -65,9 +65,12 @@ class TreeEvaluator:
         self.ctx = ctx
         self.is_precise = ctx is mp
         self._functions = functions(ctx)
+        # A list of one number, shared by reference: an integral inside a sum spends from the same budget.
         self._left: list[int] = [_STEPS] if parent is None else parent._left  # noqa: SLF001  (one budget for both)
         self._is_inner = parent is not None
         self._indices: frozenset[str] = frozenset() if parent is None else parent._indices  # noqa: SLF001
+        # A table of bound methods, built once: trees are read into closures, and only those run at each
+        # place.
         self._readers: dict[type, Callable[[Any], Reader]] = {
             Number: self._number,
             Symbol: self._symbol,
@@ -84,6 +87,7 @@ class TreeEvaluator:
 
     def spend(self) -> None:
         """Count one evaluation of a body; raises `UnsureError` if there have been too many."""
+        # Arbitrary precision costs about twelve times as much as floats; the budget counts steps, not time.
         self._left[0] -= _WEIGHTS[self.is_precise]
         if self._left[0] < 0:
             raise UnsureError("too many evaluations")
@@ -104,9 +108,9 @@ class TreeEvaluator:
 
     def _symbol(self, node: Symbol) -> Reader:
         name = node.name
-        found = index_of(name, self._indices) if "_" in name and self._indices else None
-        if found is not None:
-            sequence, factor, variable = found
+        indexed = index_of(name, self._indices) if "_" in name and self._indices else None
+        if indexed is not None:
+            sequence, factor, variable = indexed
             return self._sequence(sequence, [lambda places: factor * places[variable]])
 
         def read(places: Places) -> Any:
@@ -117,6 +121,7 @@ class TreeEvaluator:
         return read
 
     def _unknown(self, node: Unknown) -> Reader:
+        # `a_n` ends with an underscore; any other unknown function has no values.
         if not node.name.endswith("_"):
             raise UnsureError("a function that is not defined")
         check_reach(*node.arguments)
@@ -128,10 +133,11 @@ class TreeEvaluator:
         return lambda places: member(name, tuple(index(places) for index in indices))
 
     def _constant(self, node: Constant) -> Reader:
-        known = {"pi": self.ctx.pi, "e": self.ctx.e, "i": self.ctx.mpc(0, 1), "inf": self.ctx.inf}
-        if node.name not in known:
+        constants = {"pi": self.ctx.pi, "e": self.ctx.e, "i": self.ctx.mpc(0, 1), "inf": self.ctx.inf}
+        if node.name not in constants:
             raise UnsureError(node.name)
-        value = +known[node.name]
+        # Unary plus evaluates the constant once, at the current precision.
+        value = +constants[node.name]
         return lambda _: value
 
     def _add(self, node: Add) -> Reader:
@@ -169,6 +175,7 @@ class TreeEvaluator:
     def _raise(self, base: Any, exponent: Any) -> Any:
         if isinstance(exponent, self.ctx.mpf) and exponent == int(exponent):
             exponent = int(exponent)
+            # The result would have more than `_BITS` bits.
             if abs(exponent) > _MAX_EXPONENT and abs(base) > 2 ** (_BITS / _MAX_EXPONENT):
                 raise UnsureError("a power that is too large")
         return base**exponent
@@ -211,8 +218,9 @@ class TreeEvaluator:
 
     def _binder(self, node: Binder) -> Reader:
         if node.kind == "at":
-            place, body = self.read(node.bounds[0]), self.read(node.body)
-            return lambda places: body({**places, node.variable: place(places)})
+            point, body = self.read(node.bounds[0]), self.read(node.body)
+            return lambda places: body({**places, node.variable: point(places)})
+        # Without bounds an integral is an antiderivative, which has no value at a place.
         if node.kind == "int" and len(node.bounds) == 2:  # noqa: PLR2004  (a lower and an upper bound)
             return self._integral(node)
         if node.kind in ("sum", "prod"):
@@ -228,6 +236,7 @@ class TreeEvaluator:
         body, name = evaluator.read(node.body), node.variable
 
         def read(places: Places, value: Any) -> Any:
+            # Each evaluation of a body counts, so nested sums and integrals share the bound.
             evaluator.spend()
             return body({**places, name: value})
 
@@ -235,13 +244,14 @@ class TreeEvaluator:
 
     def _integral(self, node: Binder) -> Reader:
         low, high = map(self.read, node.bounds)
+        # The integrand in floats: it is evaluated thousands of times.
         body = self._body(node, TreeEvaluator(fp, self))
         is_inner = self._is_inner
 
         def read(places: Places) -> Any:
             floats = {name: _to_float(value) for name, value in places.items()}
             value = integrate(
-                lambda place: body(floats, place),
+                lambda x: body(floats, x),
                 _to_bound(low(places)),
                 _to_bound(high(places)),
                 is_inner=is_inner,
@@ -252,6 +262,7 @@ class TreeEvaluator:
 
     def _series(self, node: Binder) -> Reader:
         low, high = map(self.read, node.bounds)
+        # The index is bound while the body is read, and only then.
         outer, self._indices = self._indices, self._indices | {node.variable}
         is_of_unknowns = is_of_sequences(node.body, self._indices)
         body = self._body(node, self)
@@ -265,6 +276,7 @@ class TreeEvaluator:
             if self.ctx.isinf(start):
                 raise UnsureError("a sum from minus infinity")
             start = _to_whole(start)
+            # A series of undefined members is a finite sum by construction.
             if self.ctx.isinf(end) and is_of_unknowns and is_sum:
                 return sum_series(lambda index: body(places, index), start)
             if self.ctx.isinf(end):
@@ -286,10 +298,12 @@ class TreeEvaluator:
         total = mp.nsum if is_sum else mp.nprod
         whole = total(term, [start, mp.inf], maxterms=_SERIES_TERMS)
         first = [term(mp.mpf(index)) for index in range(start, start + _SHIFT)]
+        # Factors that move away from 1 mean that the product diverges.
         if not is_sum and abs(term(mp.mpf(start + 3 * _SHIFT)) - 1) > abs(first[-1] - 1):
             raise UnsureError("a product that diverges")
         rest = total(term, [start + _SHIFT, mp.inf], maxterms=_SERIES_TERMS)
         again = mp.fsum(first) + rest if is_sum else mp.fprod(first) * rest
+        # Both summations extrapolate; that they agree is the only sign that the series converges.
         if not abs(whole - again) <= mp.mpf(10) ** -14 * max(abs(whole), mp.mpf(1) / 1000):
             raise UnsureError("a series that two summations give differently")
         return whole
@@ -298,6 +312,7 @@ class TreeEvaluator:
         if not self.is_precise:
             raise UnsureError("a derivative within an integral")
         times, inner = 1, node.body
+        # Nested derivatives by one variable are one derivative of higher order.
         while isinstance(inner, Binder) and inner.kind == "diff" and inner.variable == node.variable:
             times, inner = times + 1, inner.body
         body = self._body(Binder("diff", node.variable, (), inner), self)
@@ -343,8 +358,9 @@ def _to_whole(value: Any) -> int:
 
 
 def value_of(reader: Reader, places: Places) -> Any:
-    """Return a value at a place; raises `UnsureError` if there is none."""
+    """Return a value at a place; raises `UnsureError` where it is undefined."""
     try:
+        # At least `DIGITS`, but never less than a caller's higher precision.
         with mp.workdps(max(DIGITS, mp.dps)):
             value = reader(places)
             if not isinstance(value, mp.matrix) and (cmath.isnan(complex(value))):
@@ -352,3 +368,31 @@ def value_of(reader: Reader, places: Places) -> Any:
             return value
     except FAILURES as error:
         raise unsure(error) from error
+
+
+_STARTS: Final = (6, 7)
+_DOUBLINGS: Final = 8
+_PART: Final = 1e-12
+
+
+def limit_at_infinity(value: Callable[[Any], Any]) -> Any:
+    """Return the limit of a series in 1/n (Richardson 1911), from two sequences that must agree.
+
+    Raises:
+        UnsureError: They do not agree, or there is no limit.
+    """
+    first, second = (
+        _extrapolate([value(mp.mpf(start << step)) for step in range(_DOUBLINGS)]) for start in _STARTS
+    )
+    if not abs(first - second) <= _PART * max(abs(first), mp.mpf(1) / 1000):
+        raise UnsureError("a limit that two sequences give differently")
+    return second
+
+
+def _extrapolate(values: list[Any]) -> Any:
+    order = 1
+    while len(values) > 1:
+        scale = 2**order
+        values = [(scale * fine - coarse) / (scale - 1) for coarse, fine in pairwise(values)]
+        order += 1
+    return values[0]

@@ -1,4 +1,4 @@
-r"""Compares sets of values with integer parameters: `\frac{\pi}{2} + n\pi`, whatever the parameter's name.
+r"""Compares sets of values with integer parameters: `\frac{\pi}{2} + n\pi`, with any name for the parameter.
 
 Two are equal if every member of one, for small parameters, is a member of the other for larger ones, and the
 other way round. Natural numbers begin at 0 or at 1, whichever makes both equal.
@@ -43,54 +43,62 @@ def parameters(gold: AnswerStatement, answer: AnswerStatement) -> tuple[Least, L
     `(-1)^n` is, provided that the other side has another letter, or the gold answer names an angle or an
     unknown.
     """
-    names, others = names_of(gold), names_of(answer)
-    mine = {name: least for name, least in gold.declared.whole if name in names}
-    theirs = {name: least for name, least in answer.declared.whole if name in others}
-    if not mine and not theirs:
-        mine, theirs = _undeclared(gold, answer, names, others)
-    if mine and not theirs:
-        theirs = _like(mine, names, others)
-    elif theirs and not mine:
-        mine = _like(theirs, others, names)
-    if not mine and not theirs:
+    gold_names, answer_names = names_of(gold), names_of(answer)
+    gold_least = {name: least for name, least in gold.declared.whole if name in gold_names}
+    answer_least = {name: least for name, least in answer.declared.whole if name in answer_names}
+    if not gold_least and not answer_least:
+        gold_least, answer_least = _undeclared(gold, answer, gold_names, answer_names)
+    if gold_least and not answer_least:
+        answer_least = _match_parameters(gold_least, gold_names, answer_names)
+    elif answer_least and not gold_least:
+        gold_least = _match_parameters(answer_least, answer_names, gold_names)
+    if not gold_least and not answer_least:
         return None
-    if _is_sequence(gold.name, mine) or _is_sequence(answer.name, theirs):
+    if _is_sequence(gold.name, gold_least) or _is_sequence(answer.name, answer_least):
         return None
-    return mine, theirs
+    return gold_least, answer_least
 
 
-def _like(least: Least, names: frozenset[str], others: frozenset[str]) -> Least:
+def _match_parameters(least: Least, names: frozenset[str], other_names: frozenset[str]) -> Least:
     """Return the parameters of the side that declares none: the same letters, or as many others."""
-    if least.keys() <= others:
+    if least.keys() <= other_names:
         return dict(least)
-    rest = sorted((others - names) & _PARAMETERS)
+    rest = sorted((other_names - names) & _PARAMETERS)
     return dict(zip(rest, least.values(), strict=True)) if len(rest) == len(least) else {}
 
 
 def _undeclared(
-    gold: AnswerStatement, answer: AnswerStatement, names: frozenset[str], others: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, names: frozenset[str], answer_names: frozenset[str]
 ) -> tuple[Least, Least]:
     """Return undeclared parameters; both sides may then have no other letters."""
-    mine = frozenset(name for item in gold.items for name in _turning(item))
-    theirs = frozenset(name for item in answer.items for name in _turning(item))
-    is_renamed = mine and theirs and not mine & others and not theirs & names
+    gold_turning = frozenset(name for item in gold.items for name in _names_of_turns(item))
+    answer_turning = frozenset(name for item in answer.items for name in _names_of_turns(item))
+    is_renamed = (
+        gold_turning and answer_turning and not gold_turning & answer_names and not answer_turning & names
+    )
     is_angle = isinstance(gold.name, Symbol) and gold.name.name in _ANGLES
-    if mine == names and theirs == others and mine and theirs and (is_renamed or is_angle):
-        return dict.fromkeys(sorted(mine)), dict.fromkeys(sorted(theirs))
+    if (
+        gold_turning == names
+        and answer_turning == answer_names
+        and gold_turning
+        and answer_turning
+        and (is_renamed or is_angle)
+    ):
+        return dict.fromkeys(sorted(gold_turning)), dict.fromkeys(sorted(answer_turning))
     return {}, {}
 
 
-def _turning(node: Node) -> set[str]:
+def _names_of_turns(node: Node) -> set[str]:
     """Return the letters that multiply π or degrees, or are in an exponent of -1."""
     match node:
         case Multiply(factors) if any(map(_is_turn, factors)):
             return {name for factor in factors for name in _linear(factor)}
         case Quantity(inner, "°"):
-            return _linear(inner) | _turning(inner)
+            return _linear(inner) | _names_of_turns(inner)
         case Power(Number(-1), exponent):
             return _linear(exponent)
         case Add() | Multiply():
-            return set[str]().union(*map(_turning, children(node)))
+            return set[str]().union(*map(_names_of_turns, children(node)))
         case _:
             return set()
 
@@ -123,15 +131,17 @@ def _is_sequence(name: Node | None, parameters_: Least) -> bool:
     return name is not None and bool(free_names(name) & parameters_.keys())
 
 
-def same_family(gold: AnswerStatement, answer: AnswerStatement, least: Least, theirs: Least) -> bool:
-    """Return whether two families have the same members; `mine` and `theirs` are their parameters.
+def same_family(
+    gold: AnswerStatement, answer: AnswerStatement, gold_least: Least, answer_least: Least
+) -> bool:
+    """Return whether two families have the same members, by the parameters of either side.
 
     Raises:
         UnsureError: That cannot be decided.
     """
-    has_naturals = NATURAL in (*least.values(), *theirs.values())
+    has_naturals = NATURAL in (*gold_least.values(), *answer_least.values())
     return any(
-        _same_from(gold, answer, _from(least, start), _from(theirs, start))
+        _same_from(gold, answer, _from(gold_least, start), _from(answer_least, start))
         for start in ((0, 1) if has_naturals else (0,))
     )
 
@@ -140,17 +150,21 @@ def _from(parameters_: Least, start: int) -> Least:
     return {name: start if least == NATURAL else least for name, least in parameters_.items()}
 
 
-def _same_from(gold: AnswerStatement, answer: AnswerStatement, least: Least, theirs: Least) -> bool:
-    rest = (names_of(gold) - least.keys()) | (names_of(answer) - theirs.keys())
+def _same_from(
+    gold: AnswerStatement, answer: AnswerStatement, gold_least: Least, answer_least: Least
+) -> bool:
+    rest = (names_of(gold) - gold_least.keys()) | (names_of(answer) - answer_least.keys())
     with mp.workdps(DIGITS):
         places = next(places_for(rest, frozenset()))
         return _is_within(
-            _members(gold, least, _NARROW, places), _members(answer, theirs, _WIDE, places)
-        ) and _is_within(_members(answer, theirs, _NARROW, places), _members(gold, least, _WIDE, places))
+            _members(gold, gold_least, _NARROW, places), _members(answer, answer_least, _WIDE, places)
+        ) and _is_within(
+            _members(answer, answer_least, _NARROW, places), _members(gold, gold_least, _WIDE, places)
+        )
 
 
-def _is_within(some: list[Any], others: list[Any]) -> bool:
-    near = {_key(value, shift) for value in others for shift in (0, 1)}
+def _is_within(some: list[Any], reference: list[Any]) -> bool:
+    near = {_key(value, shift) for value in reference for shift in (0, 1)}
     return all(_key(value, 0) in near or _key(value, 1) in near for value in some)
 
 
@@ -164,16 +178,16 @@ def _key(value: Any, shift: int) -> tuple[int, int, int]:
 def _members(
     statement: AnswerStatement, least: Least, widths: dict[int, int], places: dict[str, Any]
 ) -> list[Any]:
-    found: list[Any] = []
+    members: list[Any] = []
     for item in statement.items:
         names = sorted(free_names(item) & least.keys())
         if len(names) > max(widths):
             raise UnsureError("more than two parameters")
         reader = TreeEvaluator().read(item)
-        found += [value_of(reader, {**places, **values}) for values in _grid(names, least, widths)]
-    if any(isinstance(value, mp.matrix) for value in found):
+        members += [value_of(reader, {**places, **values}) for values in _grid(names, least, widths)]
+    if any(isinstance(value, mp.matrix) for value in members):
         raise UnsureError("a family of matrices")
-    return found
+    return members
 
 
 def _grid(names: list[str], least: Least, widths: dict[int, int]) -> Iterator[dict[str, Any]]:

@@ -30,9 +30,9 @@ def _tanh_sinh(count: int) -> Rule:
     step = _REACH / count
     nodes: list[tuple[float, float]] = []
     for index in range(count + 1):
-        place = math.pi / 2 * math.sinh(index * step)
-        weight = math.pi / 2 * math.cosh(index * step) / math.cosh(place) ** 2 * step
-        nodes.append((2 / (math.exp(2 * place) + 1), weight))
+        x = math.pi / 2 * math.sinh(index * step)
+        weight = math.pi / 2 * math.cosh(index * step) / math.cosh(x) ** 2 * step
+        nodes.append((2 / (math.exp(2 * x) + 1), weight))
     return tuple(nodes)
 
 
@@ -41,25 +41,25 @@ def _gauss(count: int) -> Rule:
     """Return the nodes and weights of the Gauss-Legendre rule on (-1, 1), by Newton's method."""
     nodes: list[tuple[float, float]] = []
     for index in range(count):
-        place = math.cos(math.pi * (index + 0.75) / (count + 0.5))
+        x = math.cos(math.pi * (index + 0.75) / (count + 0.5))
         slope = 1.0
         for _ in range(100):
-            before, value = 1.0, place
+            before, value = 1.0, x
             for degree in range(2, count + 1):
-                before, value = value, ((2 * degree - 1) * place * value - (degree - 1) * before) / degree
-            slope = count * (place * value - before) / (place * place - 1)
+                before, value = value, ((2 * degree - 1) * x * value - (degree - 1) * before) / degree
+            slope = count * (x * value - before) / (x * x - 1)
             change = value / slope
-            place -= change
+            x -= change
             if abs(change) < 1e-16:  # noqa: PLR2004  (the precision of a float)
                 break
-        nodes.append((place, 2 / ((1 - place * place) * slope * slope)))
+        nodes.append((x, 2 / ((1 - x * x) * slope * slope)))
     return tuple(nodes)
 
 
-def _read(function: Integrand, place: float) -> complex:
+def _read(function: Integrand, x: float) -> complex:
     """Return the value at a node, or 0 where it is out of range, which the second rule has to confirm."""
     try:
-        value = function(place)
+        value = function(x)
     except (OverflowError, ZeroDivisionError):
         return 0.0
     return value if cmath.isfinite(value) else 0.0
@@ -106,10 +106,10 @@ def integrate(function: Integrand, low: float, high: float, *, is_inner: bool = 
 
 def _over_line(function: Integrand, low: float, high: float, *, is_inner: bool) -> complex:
     if math.isinf(low) and math.isinf(high):
-        below = _over_line(lambda place: function(-place), 0.0, math.inf, is_inner=is_inner)
+        below = _over_line(lambda x: function(-x), 0.0, math.inf, is_inner=is_inner)
         return below + _over_line(function, 0.0, math.inf, is_inner=is_inner)
     if math.isinf(low):
-        return _over_line(lambda place: function(-place), -high, math.inf, is_inner=is_inner)
+        return _over_line(lambda x: function(-x), -high, math.inf, is_inner=is_inner)
     first, second = (_from(function, low, scale) for scale in (1.0, 1.7))
     if not is_close(first, second):
         raise UnsureError("an integral to infinity that two rules give differently")
@@ -119,9 +119,9 @@ def _over_line(function: Integrand, low: float, high: float, *, is_inner: bool) 
 def _from(function: Integrand, low: float, scale: float) -> complex:
     """Integrate from `low` to infinity: up to `low + scale`, and beyond it with x = low + scale / t."""
 
-    def behind(place: float) -> complex:
-        value = function(low + scale / place)
-        return value * scale / place / place if value else 0.0
+    def behind(x: float) -> complex:
+        value = function(low + scale / x)
+        return value * scale / x / x if value else 0.0
 
     return _by_ends(function, low, low + scale, 80) + _by_ends(behind, 0.0, 1.0, 160)
 

@@ -21,8 +21,10 @@ def renamed(gold: AnswerStatement, answer: AnswerStatement) -> Names | None:
 
     A letter of both sides means the same to both, and is neither.
     """
-    mine, theirs = names_of(gold), names_of(answer)
-    return _constant(gold, answer, mine, theirs) or _parameters(gold, answer, mine, theirs)
+    gold_names, answer_names = names_of(gold), names_of(answer)
+    return _constant(gold, answer, gold_names, answer_names) or _parameters(
+        gold, answer, gold_names, answer_names
+    )
 
 
 def names_of(statement: AnswerStatement) -> frozenset[str]:
@@ -38,20 +40,26 @@ def is_direction(gold: AnswerStatement, answer: AnswerStatement) -> bool:
 
 
 def _constant(
-    gold: AnswerStatement, answer: AnswerStatement, mine: frozenset[str], theirs: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, gold_names: frozenset[str], answer_names: frozenset[str]
 ) -> Names | None:
-    """Return the one constant of `T = 20 + Ae^{-kt}` beside `T = 20 + Ce^{-kt}`."""
-    one, other, shared = mine - theirs, theirs - mine, mine & theirs
-    if gold.name is None or answer.name is None or len(one) != 1 or len(other) != 1:
+    """Return the constant that differs between `T = 20 + Ae^{-kt}` and `T = 20 + Ce^{-kt}`."""
+    gold_only, answer_only, shared = (
+        gold_names - answer_names,
+        answer_names - gold_names,
+        gold_names & answer_names,
+    )
+    if gold.name is None or answer.name is None or len(gold_only) != 1 or len(answer_only) != 1:
         return None
-    names = [*one, *other]
+    names = [*gold_only, *answer_only]
     if not all(map(_POSSIBLE.fullmatch, names)) or not any(map(_USUAL.fullmatch, names)):
         return None
     rates = shared - _VARIABLES
     if len(shared & _VARIABLES) != 1 or not rates:
         return None
     items = (*gold.items, *answer.items)
-    return (set(one), set(other)) if all(_is_in_exponents(item, rates) for item in items) else None
+    return (
+        (set(gold_only), set(answer_only)) if all(_is_in_exponents(item, rates) for item in items) else None
+    )
 
 
 def _is_in_exponents(node: Node, names: frozenset[str]) -> bool:
@@ -65,27 +73,29 @@ def _is_in_exponents(node: Node, names: frozenset[str]) -> bool:
 
 
 def _parameters(
-    gold: AnswerStatement, answer: AnswerStatement, mine: frozenset[str], theirs: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, gold_names: frozenset[str], answer_names: frozenset[str]
 ) -> Names | None:
-    """Return the parameters of `(1 + t, 2t)` beside `(1 + s, 2s)`."""
-    if not mine or not theirs or mine & theirs or not is_direction(gold, answer):
+    """Return the parameters that differ between `(1 + t, 2t)` and `(1 + s, 2s)`."""
+    if not gold_names or not answer_names or gold_names & answer_names or not is_direction(gold, answer):
         return None
-    if not (mine <= _PARAMETERS and theirs <= _OTHERS) and not (theirs <= _PARAMETERS and mine <= _OTHERS):
+    if not (gold_names <= _PARAMETERS and answer_names <= _OTHERS) and not (
+        answer_names <= _PARAMETERS and gold_names <= _OTHERS
+    ):
         return None
-    if max(len(mine), len(theirs)) >= min(_size(gold), _size(answer)):
+    if max(len(gold_names), len(answer_names)) >= min(_size(gold), _size(answer)):
         return None
-    return set(mine), set(theirs)
+    return set(gold_names), set(answer_names)
 
 
 def _size(statement: AnswerStatement) -> int:
     if statement.is_ordered:
         return len(statement.items)
-    found: list[int] = []
+    sizes: list[int] = []
     pending = list(statement.items)
     while pending:
         node = pending.pop()
         if isinstance(node, Matrix):
-            found.append(max(len(node.rows), len(node.rows[0])))
+            sizes.append(max(len(node.rows), len(node.rows[0])))
         else:
             pending.extend(children(node))
-    return min(found, default=0)
+    return min(sizes, default=0)

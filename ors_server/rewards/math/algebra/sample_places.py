@@ -26,13 +26,13 @@ def places_for(names: frozenset[str], whole: frozenset[str]) -> Iterator[dict[st
 
 def whole_names(node: Node) -> frozenset[str]:
     """Return the names in the bounds of sums and products, or in factorials."""
-    found: set[str] = set()
+    names: set[str] = set()
     for current in walk(node):
         if isinstance(current, Binder) and current.kind in _SERIES:
-            found |= frozenset[str]().union(*map(_plain_names, current.bounds))
+            names |= frozenset[str]().union(*map(_plain_names, current.bounds))
         elif isinstance(current, Function) and current.name in _GROWING:
-            found |= frozenset[str]().union(*map(_plain_names, current.arguments))
-    return frozenset(found)
+            names |= frozenset[str]().union(*map(_plain_names, current.arguments))
+    return frozenset(names)
 
 
 def _plain_names(node: Node) -> frozenset[str]:
@@ -82,6 +82,6 @@ def _agree_by_cell(first: Any, second: Any, part: float) -> bool:
     if (first.rows, first.cols) != (second.rows, second.cols):
         return False
     return all(
-        agree(one, other, max(part, 1e-15)) or abs(one - other) < mpf("1e-20")
-        for one, other in zip(first, second, strict=True)
+        agree(left, right, max(part, 1e-15)) or abs(left - right) < mpf("1e-20")
+        for left, right in zip(first, second, strict=True)
     )

@@ -24,6 +24,7 @@ from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, contain
 
 CPU_SECONDS: Final = 2.0
 """Processor time of the worker for one question."""
+# Results depend on the texts alone, and the rollouts of a task repeat answers.
 _KEPT: Final = 4_096
 _MAX_CHARS: Final = 1_000
 """Greatest length of a text that is sent."""
@@ -43,7 +44,7 @@ _TURNS: Final = re.compile(r"pi|π|circ|degree|°")
 _WHOLE: Final = re.compile(
     r"(?<![A-Za-z\\])[knmlNK](?![A-Za-z])|(?<=\d)[knml]|[knml]\\pi|\\pi\s*[knml](?![a-z])"
 )
-"""Letters that often name integers, beside a full or half turn."""
+"""Letters that often name integers as factors of a full or half turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ def second_opinion(gold: str, answers: tuple[str, ...]) -> SecondOpinion | None:
     if len(gold) > _MAX_CHARS:
         return None
     has_sign = _has_sign(gold)
+    # The first text that parses is the answer: a later one must not turn a wrong answer right.
     for text in dict.fromkeys(_one_spaced(unfence(answer)) for answer in answers):
+        # The search for signs comes first: it is linear and rules most answers out, without a parser.
         if not 0 < len(text) <= _MAX_CHARS or not (has_sign or _has_sign(text)):
             continue
         if _read(text) is not None:
@@ -97,20 +100,27 @@ def _read(text: str) -> AnswerStatement | None:
 
 @functools.lru_cache(_KEPT)
 def _ask(gold: str, answer: str) -> SecondOpinion | None:
-    mine, theirs = _read(gold), _read(answer)
-    if mine is None or theirs is None or not _is_worth_while(mine, theirs):
+    gold_reading, answer_reading = _read(gold), _read(answer)
+    # What needs no algebra has been decided by the fast comparison.
+    if gold_reading is None or answer_reading is None or not _is_worth_while(gold_reading, answer_reading):
         return None
     try:
-        opinion: Opinion = _call(_DECIDE, mine, theirs)
+        opinion: Opinion = _call(_DECIDE, gold_reading, answer_reading)
+    # The worker was killed in the middle of a question: was it the gold's fault? Then no answer could be
+    # graded.
     except offload.OverLimitError as error:
         return SecondOpinion(
-            Opinion(None, "none", str(error)), answer, is_over=True, is_gold_beyond=_is_beyond(mine)
+            Opinion(None, "none", str(error)),
+            answer,
+            is_over=True,
+            is_gold_beyond=_gold_exceeds_limits(gold_reading),
         )
     return SecondOpinion(opinion, answer)
 
 
 def _call(path: offload.FunctionPath, *statements: AnswerStatement) -> Any:
     workers = offload.prepared(_MODULE)
+    # Once more: a lost worker may have been the machine's failure (memory, a signal), and nothing was judged.
     try:
         return workers.call(path, *statements, limits=_LIMITS)
     except offload.WorkerLostError:
@@ -118,7 +128,7 @@ def _call(path: offload.FunctionPath, *statements: AnswerStatement) -> Any:
 
 
 @functools.lru_cache(_KEPT)
-def _is_beyond(gold: AnswerStatement) -> bool:
+def _gold_exceeds_limits(gold: AnswerStatement) -> bool:
     try:
         _call(_BY_ITSELF, gold)
     except offload.OverLimitError:
@@ -132,12 +142,14 @@ def prepare(task: Mapping[str, Any]) -> None:
     if not isinstance(gold, str) or len(gold) > _MAX_CHARS or not _has_sign(_one_spaced(gold)):
         return
     workers = offload.prepared(_MODULE)
+    # Starting the worker imports SymPy, which takes time: a thread, so that the session does not wait.
     if not workers.is_ready:
         threading.Thread(target=_prepare_for, args=(gold,), name="algebra-start", daemon=True).start()
 
 
 def _prepare_for(gold: str) -> None:
     statement = _read(_one_spaced(unfence(unify(gold))))
+    # The pattern of signs is generous; only a gold answer that needs algebra is worth a worker.
     if statement is not None and _is_worth_while(statement, statement):
         offload.prepared(_MODULE).prepare()
 
@@ -159,8 +171,12 @@ def _is_advanced(node: Node) -> bool:
 
 def restates(gold: str, answer: str) -> bool:
     """Return whether an answer leaves something unevaluated that the gold answer does not."""
-    mine, theirs = _read(unfence(gold)), _read(unfence(answer))
-    return theirs is not None and _is_open(theirs) and (mine is None or not _is_open(mine))
+    gold_reading, answer_reading = _read(unfence(gold)), _read(unfence(answer))
+    return (
+        answer_reading is not None
+        and _is_open(answer_reading)
+        and (gold_reading is None or not _is_open(gold_reading))
+    )
 
 
 def _is_open(statement: AnswerStatement) -> bool:
@@ -171,4 +187,4 @@ def forget() -> None:
     """Clear the cached results."""
     _read.cache_clear()
     _ask.cache_clear()
-    _is_beyond.cache_clear()
+    _gold_exceeds_limits.cache_clear()

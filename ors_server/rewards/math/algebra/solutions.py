@@ -97,16 +97,16 @@ class _RealSet:
     def _values(self, items: tuple[Node, ...]) -> Predicate:
         values = [self._number(item) for item in items]
         self.places += values
-        return lambda place: any(abs(place - value) < _NEAR for value in values)
+        return lambda x: any(abs(x - value) < _NEAR for value in values)
 
     def _interval(self, node: Brackets) -> Predicate:
         start, end = map(self._number, node.items)
         opening, closing = node.opening, node.closing
-        self.places += [place for place in (start, end) if not mp.isinf(place)]
+        self.places += [end_point for end_point in (start, end) if not mp.isinf(end_point)]
 
-        def holds(place: Any) -> bool:
-            above = _sign(place - start) > 0 or (opening == "[" and _sign(place - start) == 0)
-            below = _sign(place - end) < 0 or (closing == "]" and _sign(place - end) == 0)
+        def holds(x: Any) -> bool:
+            above = _sign(x - start) > 0 or (opening == "[" and _sign(x - start) == 0)
+            below = _sign(x - end) < 0 or (closing == "]" and _sign(x - end) == 0)
             return above and below
 
         return holds
@@ -120,15 +120,15 @@ class _RealSet:
             self._comparison(operator, Add((left, negate(right))))
             for operator, left, right in zip(node.operators, node.sides, node.sides[1:], strict=False)
         ]
-        return lambda place: all(part(place) for part in parts)
+        return lambda x: all(part(x) for part in parts)
 
     def _comparison(self, operator: str, gap: Node) -> Predicate:
         self.places += _changes(gap, self._variable)
         reader = TreeEvaluator().read(gap)
 
-        def holds(place: Any) -> bool:
+        def holds(x: Any) -> bool:
             try:
-                value = value_of(reader, {self._variable: place})
+                value = value_of(reader, {self._variable: x})
             except UnsureError:
                 return False
             return not mp.isinf(value) and is_real(value) and _SIGNS[operator](_sign(mp.re(value)))
@@ -165,9 +165,9 @@ def _scan(gap: Node, variable: str) -> Iterator[Any]:
     """Search changes of sign on a grid, and halve the steps with a change."""
     reader = TreeEvaluator().read(gap)
 
-    def sign(place: Any) -> int | None:
+    def sign(x: Any) -> int | None:
         try:
-            value = value_of(reader, {variable: place})
+            value = value_of(reader, {variable: x})
         except UnsureError:
             return None
         return (1 if mp.re(value) > 0 else -1) if is_real(value) and value else 0 if not value else None
@@ -175,13 +175,13 @@ def _scan(gap: Node, variable: str) -> Iterator[Any]:
     low, high, count = _SCAN
     before: tuple[Any, int | None] = (mpf(low), sign(mpf(low)))
     for index in range(1, count + 1):
-        place = mpf(low) + (mpf(high) - mpf(low)) * index / count
-        now = sign(place)
+        x = mpf(low) + (mpf(high) - mpf(low)) * index / count
+        now = sign(x)
         if now == 0:
-            yield place
+            yield x
         elif now != before[1] and before[1] != 0:
-            yield _halve(sign, before[0], place)
-        before = place, now
+            yield _halve(sign, before[0], x)
+        before = x, now
 
 
 def _halve(sign: Callable[[Any], int | None], low: Any, high: Any) -> Any:
@@ -207,10 +207,10 @@ def same_set(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     (variable,) = names
     with mp.workdps(DIGITS):
         first, second = _RealSet(gold, variable), _RealSet(answer, variable)
-        places = sorted({mp.nstr(place, 12): place for place in first.places + second.places}.values())
+        places = sorted({mp.nstr(x, 12): x for x in first.places + second.places}.values())
         if len(places) > _MAX_PLACES:
             raise UnsureError("too many places")
-        return all(first.holds(place) == second.holds(place) for place in _around(places))
+        return all(first.holds(x) == second.holds(x) for x in _around(places))
 
 
 def _around(places: list[Any]) -> Iterator[Any]:
@@ -218,6 +218,6 @@ def _around(places: list[Any]) -> Iterator[Any]:
         yield from (mpf(-1), mpf(0), mpf(1))
         return
     yield places[0] - mpf("1.37")
-    for place, following in zip(places, [*places[1:], places[-1] + mpf("2.74")], strict=True):
-        yield place
-        yield (place + following) / 2
+    for x, following in zip(places, [*places[1:], places[-1] + mpf("2.74")], strict=True):
+        yield x
+        yield (x + following) / 2

@@ -129,11 +129,14 @@ class Builder:
     def _free(self, name: str) -> Any:
         if name not in self.names:
             kinds = {"integer": True} if name in self._whole else {}
+            # Names of the answer never reach SymPy, where some have a meaning; positive, so that roots and
+            # logarithms simplify.
             self.names[name] = sympy.Symbol(f"s{len(self.names)}", positive=True, **kinds)
         return self.names[name]
 
     def _power(self, node: Power) -> Any:
         base, exponent = self.build(node.base), self.build(node.exponent)
+        # Checked before SymPy computes the number.
         if (
             exponent.is_number
             and base.is_number
@@ -147,6 +150,7 @@ class Builder:
         name, arguments = node.name, list(map(self.build, node.arguments))
         if name not in _FUNCTIONS:
             raise UnsureError(name)
+        # SymPy evaluates these at once when they are built.
         is_large = any(argument.is_number and not abs(argument) < _MAX_WHOLE for argument in arguments)
         if name in _GROWING and is_large:
             raise UnsureError(f"{name} of a large number")
@@ -156,8 +160,10 @@ class Builder:
         bounds = [self.build(bound) for bound in node.bounds]
         if node.kind == "diff":
             body = self.build(node.body)
+            # A derivative keeps its variable: its value is that at the place.
             return sympy.diff(body, self._bound.get(node.variable) or self._free(node.variable))
         outer = self._bound
+        # A fresh variable, so that a bound name never collides with a free one.
         variable = sympy.Dummy(**_kinds(node.kind, bounds))
         self._bound = {**outer, node.variable: variable}
         body = self.build(node.body)
@@ -167,6 +173,7 @@ class Builder:
 
 def _kinds(kind: str, bounds: list[Any]) -> dict[str, bool]:
     if kind in ("sum", "prod"):
+        # Assumptions on the variable let SymPy decide more sums and integrals.
         is_from_zero = bool(bounds) and bounds[0].is_nonnegative is True
         return {"integer": True, "nonnegative": True} if is_from_zero else {"integer": True}
     if kind == "int" and bounds and all(bound.is_nonnegative or bound is sympy.oo for bound in bounds):
@@ -176,8 +183,8 @@ def _kinds(kind: str, bounds: list[Any]) -> dict[str, bool]:
 
 def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
     match kind, bounds:
-        case "at", [place]:
-            return body.doit().subs(variable, place)
+        case "at", [point]:
+            return body.doit().subs(variable, point)
         case "int", []:
             raise UnsureError("an integral without bounds")
         case "int", [low, high]:
@@ -188,9 +195,10 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
             if (high - low).is_Integer and high - low > _MAX_WHOLE:
                 raise UnsureError("a product of too many factors")
             return sympy.Product(body, (variable, low, high))
-        case (("lim" | "lim+" | "lim-"), [place]):
-            direction = "-" if place is sympy.oo else "+" if place == -sympy.oo else _DIRECTIONS[kind]
-            return _limit(body, variable, place, direction)
+        case (("lim" | "lim+" | "lim-"), [point]):
+            # At infinity there is one side only.
+            direction = "-" if point is sympy.oo else "+" if point == -sympy.oo else _DIRECTIONS[kind]
+            return _limit(body, variable, point, direction)
         case _:
             raise UnsureError(kind)
 
@@ -198,8 +206,10 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
 def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
     """Make a sum; one of very many terms only if its closed form is a rational function."""
     span = high - low
+    # SymPy would add up the terms one by one.
     if not (span.is_Integer and span > _MAX_WHOLE):
         return sympy.Sum(body, (variable, low, high))
+    # The number of terms as a symbol, put in only when the sum is closed.
     last = sympy.Dummy(integer=True, positive=True)
     form = sympy.Sum(body.doit(), (variable, low, last)).doit()
     if not form.is_rational_function(last):
@@ -207,14 +217,14 @@ def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
     return form.subs(last, high)
 
 
-def _limit(body: Any, variable: Any, place: Any, direction: str) -> Any:
+def _limit(body: Any, variable: Any, point: Any, direction: str) -> Any:
     """Compute a limit at once; with a variable of unknown sign, since the place decides its sign."""
     plain = sympy.Dummy(real=True) if direction == "+-" else variable
     body = body.doit().subs(variable, plain)
-    found = sympy.limit(body, plain, place, direction)
-    if found.has(sympy.Limit, sympy.AccumBounds) or found is sympy.nan:
+    limit = sympy.limit(body, plain, point, direction)
+    if limit.has(sympy.Limit, sympy.AccumBounds) or limit is sympy.nan:
         raise UnsureError("a limit that is not known")
-    return found
+    return limit
 
 
 def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]:
@@ -225,6 +235,7 @@ def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]
     """
     builder = Builder(whole)
     try:
+        # `doit` computes what was built unevaluated.
         expression = builder.build(node).doit()
     except FAILURES as error:
         raise unsure(error) from error
@@ -235,23 +246,21 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
     """Return the value, which may be infinite, of an expression of `closed_form` at a place.
 
     Raises:
-        UnsureError: It has none.
+        UnsureError: It has no value there.
     """
-    known = {symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places}
+    substitutions = {
+        symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places
+    }
     try:
-        value = expression.subs(known).evalf(DIGITS)
+        value = expression.subs(substitutions).evalf(DIGITS)
         if value in (sympy.oo, -sympy.oo):
             return mpf("inf") if value is sympy.oo else mpf("-inf")
         if not value.is_number or value.has(sympy.nan, sympy.zoo):
             raise UnsureError("no value")
-        return _to_complex(value)
+        real, imaginary = value.as_real_imag()
+        if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
+            raise UnsureError("no number")
+        parts = [mpf(str(sympy.N(part, DIGITS))) for part in (real, imaginary)]
+        return mpc(*parts) if parts[1] else parts[0]
     except FAILURES as error:
         raise unsure(error) from error
-
-
-def _to_complex(value: Any) -> Any:
-    real, imaginary = value.as_real_imag()
-    if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
-        raise UnsureError("no number")
-    parts = [mpf(str(sympy.N(part, DIGITS))) for part in (real, imaginary)]
-    return mpc(*parts) if parts[1] else parts[0]

@@ -69,17 +69,21 @@ def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: Clos
     gold, answer = _without_units(gold, answer)
     if is_indefinite(gold) or is_indefinite(answer):
         return same_slope(gold, answer)
-    mine, theirs = free_names(gold), free_names(answer)
-    names = (mine | theirs) - ((mine ^ theirs) & _NAMED.keys())
+    gold_names, answer_names = free_names(gold), free_names(answer)
+    names = (gold_names | answer_names) - ((gold_names ^ answer_names) & _NAMED.keys())
     integers = (whole_names(gold) | whole_names(answer) | frozenset(whole)) & names
     sides = [Side(node, integers, closed_form) for node in (gold, answer)]
     part, is_complex = tolerance(gold, answer), has_unit(gold, answer)
     agreed = 0
     with mp.workdps(DIGITS):
-        named = {name: +_NAMED[name] for name in mine ^ theirs if name in _NAMED}
+        named = {name: +_NAMED[name] for name in gold_names ^ answer_names if name in _NAMED}
         for places in places_for(names, integers):
             first, second = (side.at({**places, **named}) for side in sides)
-            if first is None or second is None or not (is_complex or _are_real(first, second)):
+            if first is None or second is None:
+                continue
+            if not is_complex and not all(
+                isinstance(value, mp.matrix) or is_real(value) for value in (first, second)
+            ):
                 continue
             if not agree(first, second, part):
                 return False
@@ -89,10 +93,6 @@ def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: Clos
     if agreed < min(_ENOUGH, len(names) + 1):
         raise UnsureError("too few places at which both have a value")
     return True
-
-
-def _are_real(*values: Any) -> bool:
-    return all(isinstance(value, mp.matrix) or is_real(value) for value in values)
 
 
 def _without_units(*nodes: Node) -> tuple[Node, ...]:
@@ -121,5 +121,7 @@ def same_values(
         return False
     if gold.is_ordered:
         pairs = zip(gold.items, answer.items, strict=True)
-        return all(same_value(one, other, whole, closed_form) for one, other in pairs)
+        return all(
+            same_value(gold_value, answer_value, whole, closed_form) for gold_value, answer_value in pairs
+        )
     return can_pair(gold.items, answer.items, partial(same_value, whole=whole, closed_form=closed_form))

@@ -34,8 +34,8 @@ def reconsider(verdict: MathVerdict, gold: str, response: str, options: MathOpti
         )
     is_equal = bool(second.opinion.is_equal)
     reason = f"{'equal' if is_equal else 'different'} ({second.opinion.rule}, by algebra)"
-    found = MathVerdict(is_equal=is_equal, reason=reason, status="ok", forms=forms, method="algebra")
-    return found if options.takes_unevaluated else _checked(found, gold, second.answer)
+    reconsidered = MathVerdict(is_equal=is_equal, reason=reason, status="ok", forms=forms, method="algebra")
+    return reconsidered if options.takes_unevaluated else _checked(reconsidered, gold, second.answer)
 
 
 def _checked(verdict: MathVerdict, gold: str, answer: str) -> MathVerdict:
@@ -47,10 +47,10 @@ def _checked(verdict: MathVerdict, gold: str, answer: str) -> MathVerdict:
 def _answers(verdict: MathVerdict, response: str, options: MathOptions) -> tuple[str, ...]:
     """Return the possible answers: the box, or a bare response, or the text that was extracted."""
     boxes = find_boxes(response)
-    found = () if verdict.status == "limit" else (verdict.forms[1],)
+    candidates = () if verdict.status == "limit" else (verdict.forms[1],)
     if len(boxes) > 1 and options.boxes == "agree":
-        return found if verdict.status == "ok" else ()
+        return candidates if verdict.status == "ok" else ()
     if boxes:
         content = boxed(response)
         return () if content is None else (unbox(content),)
-    return (response, *found)
+    return (response, *candidates)

@@ -21,6 +21,7 @@ OFF_THE_WIRE = (
     "ors_server.cli",
     "ors_server.client",
     "ors_server.evaluation",
+    "ors_server.supervisor",
     "ors_server.export",
     "ors_server.replaying",
     "ors_server.store.sql.migrations",

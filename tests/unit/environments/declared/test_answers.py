@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ors_server.environments.declared import declared_environment
 from ors_server.environments.declared.references import declare_data, find_declared
 from ors_server.environments.declared.row_faults import BadRowsError
 from ors_server.model.errors import EnvironmentDefinitionError
@@ -34,7 +35,7 @@ def test_an_answer_that_the_reward_cannot_judge_is_refused_with_its_line(write, 
     with pytest.raises(BadRowsError) as refused:
         declare_data(str(path), {"prompt": "question", "answer": "answer", "reward": reward})
     (report,) = refused.value.reports
-    place = f"{path}, line 2, field 'answer': expected an answer that {reward} can judge, came "
+    place = f"{path}, line 2, field 'answer': expected an answer that {reward} can judge, got "
     assert report.startswith(place + json.dumps(answer))
 
 
@@ -42,6 +43,31 @@ def test_a_late_answer_of_another_type_is_found(write):
     path = write("train.jsonl", rows_with(*["5"] * 300, *[True], "7"))
     with pytest.raises(BadRowsError, match="1 of 302 rows are wrong; the first is line 301"):
         declare_data(str(path), {"prompt": "question", "answer": "answer", "reward": "exact_match_reward"})
+
+
+def late_bad_answer(write):
+    rows = [{"question": "Which?", "choices": CHOICES, "answer": "Rome"}] * 300
+    return write("train.jsonl", [*rows, {"question": "Which?", "choices": CHOICES, "answer": "Paris"}])
+
+
+def test_a_late_answer_of_the_same_type_is_found(write):
+    path = late_bad_answer(write)
+    keys = {"prompt": "question", "answer": "answer", "reward": "multiple_choice_reward"}
+    with pytest.raises(BadRowsError, match="1 of 301 rows are wrong; the first is line 301"):
+        declare_data(str(path), keys)
+
+
+def test_which_rows_are_left_out_does_not_depend_on_the_machine_s_speed(write):
+    keys = {"prompt": "question", "answer": "answer", "reward": "multiple_choice_reward", "skip_bad": True}
+    assert declare_data(str(late_bad_answer(write)), keys).num_tasks("train") == 301
+
+
+def test_a_slow_reward_does_not_hold_up_the_start(write, monkeypatch):
+    monkeypatch.setattr(declared_environment, "JUDGING_SECONDS", 0.0)
+    keys = {"prompt": "question", "answer": "answer", "reward": "multiple_choice_reward"}
+    environment = declare_data(str(late_bad_answer(write)), keys)
+    with play(environment, index=300) as episode:
+        assert episode.call("submit", answer="B").reward is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +180,7 @@ def test_shards_and_patterns_are_data_of_a_declaration(write, tmp_path):
     [
         (["a.jsonl", "b.jsonl"], "expected the shards of one data set"),
         (["train.jsonl", "more.jsonl"], "expected a split such as train or test in the name of each"),
-        (["train-1-of-3.jsonl", "train-3-of-3.jsonl"], "expected 3 shards, came 2; number 0 is missing"),
+        (["train-1-of-3.jsonl", "train-3-of-3.jsonl"], "expected 3 shards, got 2; number 0 is missing"),
     ],
 )
 def test_files_that_do_not_fit_together_are_refused(write, tmp_path, names, words):

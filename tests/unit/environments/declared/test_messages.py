@@ -1,4 +1,4 @@
-"""What an author reads of broken data and declarations: one line with file, place, expected, came, remedy."""
+"""What an author reads of broken data and declarations: one line with file, place, expected, got, remedy."""
 
 import json
 import re
@@ -16,20 +16,20 @@ KEYS = {"prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
 TOML = 'prompt = "question"\nanswer = "answer"\nreward = "math_equal_reward"\ndata = "train.jsonl"\n'
 
 ROWS = [
-    ("no_json", f"{LINE}\n{{question: 1}}\n", "line 2: expected a JSON object, came", "column 2"),
+    ("no_json", f"{LINE}\n{{question: 1}}\n", "line 2: expected a JSON object, got", "column 2"),
     ("cut_off", f'{LINE}\n{{"question": "a", "ans', "line 2: expected a JSON object", "column"),
-    ("a_list", f"{LINE}\n[1, 2]\n", "line 2: expected a JSON object, came [1, 2]", ""),
-    ("a_number", f"7\n{LINE}\n", "line 1: expected a JSON object, came 7", ""),
+    ("a_list", f"{LINE}\n[1, 2]\n", "line 2: expected a JSON object, got [1, 2]", ""),
+    ("a_number", f"7\n{LINE}\n", "line 1: expected a JSON object, got 7", ""),
     ("two_objects", f"{LINE}\n{LINE}{LINE}\n", "line 2: expected a JSON object", "Extra data"),
-    ("nan", f'{LINE}\n{{"question": "q", "answer": NaN}}\n', "line 2, field 'answer'", "came null"),
+    ("nan", f'{LINE}\n{{"question": "q", "answer": NaN}}\n', "line 2, field 'answer'", "got null"),
     (
         "twice",
         f'{LINE}\n{{"question": "q", "answer": "1", "answer": "2"}}\n',
         "field 'answer'",
         "the field twice",
     ),
-    ("null_answer", f'{LINE}\n{{"question": "q", "answer": null}}\n', "line 2, field 'answer'", "came null"),
-    ("empty_answer", f'{LINE}\n{{"question": "q", "answer": ""}}\n', "line 2, field 'answer'", 'came ""'),
+    ("null_answer", f'{LINE}\n{{"question": "q", "answer": null}}\n', "line 2, field 'answer'", "got null"),
+    ("empty_answer", f'{LINE}\n{{"question": "q", "answer": ""}}\n', "line 2, field 'answer'", 'got ""'),
     (
         "no_answer",
         f'{LINE}\n{{"question": "q"}}\n',
@@ -60,17 +60,15 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "place", "came"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
-)
-def test_a_wrong_row_is_named_with_its_line_and_what_came(write, content, place, came):
+@pytest.mark.parametrize(("content", "place", "got"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_a_wrong_row_is_named_with_its_line_and_the_value(write, content, place, got):
     path = write("train.jsonl", content)
     with pytest.raises(BadRowsError) as refused:
         declare_data(str(path), KEYS)
     (report,) = refused.value.reports
     assert report.startswith(f"{path}, line ")
     assert place in report
-    assert came in report
+    assert got in report
     assert "1 of 2 rows are wrong" in str(refused.value)
     assert "--skip-bad" in str(refused.value)
     assert len(report.splitlines()) == len(str(refused.value).splitlines()) == 1
@@ -85,26 +83,26 @@ def test_bytes_that_are_no_utf_8_are_named(write):
     path = write("train.jsonl", LINE.encode() + b'\n{"question": "\xff"}\n')
     with pytest.raises(BadRowsError) as refused:
         declare_data(str(path), KEYS)
-    assert refused.value.reports == (f"{path}, line 2: expected UTF-8, came the byte 0xff",)
+    assert refused.value.reports == (f"{path}, line 2: expected UTF-8, got the byte 0xff",)
 
 
 FILES = [
-    ("train.jsonl", "", "expected at least one row, came none"),
-    ("train.jsonl", "\n \n", "expected at least one row, came none"),
-    ("train.csv", "question,answer\nq\n", "line 2: expected 2 values (question, answer), came 1"),
-    ("train.csv", "question,answer\nq,1,2\n", "line 2: expected 2 values (question, answer), came 3"),
+    ("train.jsonl", "", "no rows: expected at least one"),
+    ("train.jsonl", "\n \n", "no rows: expected at least one"),
+    ("train.csv", "question,answer\nq\n", "line 2: expected 2 values (question, answer), got 1"),
+    ("train.csv", "question,answer\nq,1,2\n", "line 2: expected 2 values (question, answer), got 3"),
     ("train.csv", 'question,answer\n"q,1\n', "expected values that are quoted as in CSV"),
     (
         "train.csv",
         "question,question\nq,1\n",
-        "expected the names of the columns, each once, came 'question' twice",
+        "expected the names of the columns, each once, got 'question' twice",
     ),
-    ("train.csv", "", "expected the names of the columns, each once, came an empty file"),
+    ("train.csv", "", "expected the names of the columns, each once, got an empty file"),
     ("train.csv", "question\nq\n", "expected a field 'answer', and no row has it"),
-    ("train.tsv", "question\tanswer\nq\t\n", "field 'answer': expected an answer, came \"\""),
+    ("train.tsv", "question\tanswer\nq\t\n", "field 'answer': expected an answer, got \"\""),
     ("train.json", "{", ", line 1, column 2: expected JSON, and Expecting property name"),
-    ("train.json", '{"data": [1]}', 'expected a list of records, came ["data"]'),
-    ("train.json", '[{"question": "q", "answer": 1}, 5]', "record 2: expected a JSON object, came 5"),
+    ("train.json", '{"data": [1]}', 'expected a list of records, got ["data"]'),
+    ("train.json", '[{"question": "q", "answer": 1}, 5]', "record 2: expected a JSON object, got 5"),
     ("train.jsonl.gz", "plain", "expected gzip data"),
     ("train.parquet", "plain", "expected a parquet file"),
 ]
@@ -123,7 +121,7 @@ def test_a_broken_file_is_named_with_what_was_expected(write, name, content, mes
 DECLARATIONS = [
     ("prompt = ", "line 1, column end: not TOML"),
     (TOML.replace("prompt", "promt"), "line 1: unknown key 'promt', did you mean 'prompt'?"),
-    (TOML.replace('"question"', "5"), "line 1: prompt: input should be a valid string, came 5"),
+    (TOML.replace('"question"', "5"), "line 1: prompt: input should be a valid string, got 5"),
     (
         TOML.replace('prompt = "question"\n', ""),
         'expected a field or a template, such as prompt = "question"',
@@ -132,7 +130,7 @@ DECLARATIONS = [
     (TOML.replace('reward = "math_equal_reward"\n', ""), "reward: expected the name of a reward"),
     (
         TOML.replace("train.jsonl", "trian.jsonl"),
-        "expected a data file or a folder of JSON files, and there is none",
+        "expected a data file or a folder of JSON files, got a path that does not exist",
     ),
     (TOML.replace("train.jsonl", "train.xlsx"), "expected a file that ends in .jsonl"),
     (TOML.replace('data = "train.jsonl"', ""), 'data: expected a data file, such as data = "train.jsonl"'),
@@ -148,7 +146,7 @@ DECLARATIONS = [
     ),
     (TOML.replace('"question"', '"{{ question / 2 }}"'), "TypeError"),
     (TOML + 'toolsets = ["bsh"]\n', "there is no toolset named 'bsh'"),
-    (TOML + 'toolsets = ["tools.py:Tools"]\n', "tools.py; there is none"),
+    (TOML + 'toolsets = ["tools.py:Tools"]\n', "tools.py, which does not exist"),
     (
         TOML + 'toolsets = ["json:JSONDecoder"]\n',
         "expected a subclass of Toolset named 'JSONDecoder' in json",
@@ -158,9 +156,9 @@ DECLARATIONS = [
     (TOML + 'recipe = "gsm8"\n', "unknown recipe 'gsm8', did you mean 'gsm8k'?"),
     (
         TOML + "[policy]\nstep_limit = 0\n",
-        "policy.step_limit: input should be greater than or equal to 1, came 0",
+        "policy.step_limit: input should be greater than or equal to 1, got 0",
     ),
-    (TOML + '[columns]\nanswer = "integer"\n', "field 'answer': expected integer, came \"five\""),
+    (TOML + '[columns]\nanswer = "integer"\n', "field 'answer': expected integer, got \"five\""),
     (TOML + '[columns]\nlevel = "text"\n', "expected a field 'level', and no row has it"),
     (TOML + 'images = "answer"\n', "expected an image"),
     (TOML + 'paths = ["answer"]\n', "expected a file below"),

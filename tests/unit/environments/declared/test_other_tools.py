@@ -86,6 +86,31 @@ def test_values_that_json_has_not_are_missing_or_text():
     assert declare_data(str(FOLDER / "python_nan.json"), KEYS).get_task("train", 0)["score"] is None
 
 
+def test_durations_within_lists_and_structures_of_parquet_are_text(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    took = arrow.duration("ns")
+    columns = {
+        "question": ["What is 2 + 3?", "What is 6 x 7?"],
+        "answer": ["5", "42"],
+        "one": arrow.array([1001, None], took),
+        "list": arrow.array([[1001, None], None], arrow.list_(took)),
+        "lists": arrow.array([[[1001]], []], arrow.list_(arrow.list_(took))),
+        "structure": arrow.array([{"a": 1001}, {"a": None}], arrow.struct([("a", took)])),
+        "map": arrow.array([[("k", 1001)], []], arrow.map_(arrow.string(), took)),
+    }
+    parquet.write_table(arrow.table(columns), tmp_path / "train.parquet")
+    first, second = declare_data(str(tmp_path / "train.parquet"), KEYS).get_task_range("train")
+    names = ("one", "list", "lists", "structure", "map")
+    assert [first[name] for name in names] == [
+        "1001",
+        ["1001", None],
+        [["1001"]],
+        {"a": "1001"},
+        [["k", "1001"]],
+    ]
+    assert [second.get(name) for name in names] == [None, None, [], {"a": None}, []]
+
+
 def test_a_tsv_file_without_quoting_is_read_as_it_is():
     for name, question in (("pandas_unquoted.tsv", '"2 + 3" is'), ("pandas_lone_quote.tsv", '"2 + 3 is')):
         environment = declare_data(str(FOLDER / name), KEYS)
@@ -103,23 +128,23 @@ def test_a_chat_is_a_prompt():
 
 
 REFUSED = {
-    "curl_gzip.jsonl": "expected text in UTF-8, came gzip data (give it a name that ends in .gz)",
-    "datasets_lost": "expected 2 shards, came 1; number 1 is missing",
+    "curl_gzip.jsonl": "expected text in UTF-8, got gzip data (give it a name that ends in .gz)",
+    "datasets_lost": "expected 2 shards, got 1; number 1 is missing",
     "datasets_saved": "save_to_disk of datasets wrote; write the data with to_parquet or to_json",
-    "excel_ansi.csv": "came the byte 0xdf (save it as 'CSV UTF-8', or convert it with iconv)",
-    "excel_unicode.tsv": "came UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
+    "excel_ansi.csv": "got the byte 0xdf (save it as 'CSV UTF-8', or convert it with iconv)",
+    "excel_unicode.tsv": "got UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
     "jq_pretty.jsonl": "the first of several lines of one value; `jq -c .` writes it on one line",
-    "pandas.csv.bz2": "came bzip2 data; unpack it (bunzip2)",
-    "pandas.csv.xz": "came xz data; unpack it (unxz)",
-    "pandas.csv.zip": "came a ZIP archive; unpack it",
-    "pandas.feather": "came a Feather file; write it as parquet or JSON lines",
-    "pandas.pkl": "came a pickle, which may run code; write it as parquet or JSON lines",
-    "pandas.xlsx": "came an Excel workbook; save the sheet as 'CSV UTF-8' (.csv)",
+    "pandas.csv.bz2": "got bzip2 data; unpack it (bunzip2)",
+    "pandas.csv.xz": "got xz data; unpack it (unxz)",
+    "pandas.csv.zip": "got a ZIP archive; unpack it",
+    "pandas.feather": "got a Feather file; write it as parquet or JSON lines",
+    "pandas.pkl": "got a pickle, which may run code; write it as parquet or JSON lines",
+    "pandas.xlsx": "got an Excel workbook; save the sheet as 'CSV UTF-8' (.csv)",
     "pandas_cr.csv": "end lines with LF, not with CR alone",
-    "pandas_latin1.csv": "came the byte 0xdf (save it as 'CSV UTF-8', or convert it with iconv)",
-    "pandas_utf16.csv": "came UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
-    "polars.arrow": "came an Arrow file; write it as parquet or JSON lines",
-    "pyarrow_twice.parquet": "expected each column once, came 'answer' twice",
+    "pandas_latin1.csv": "got the byte 0xdf (save it as 'CSV UTF-8', or convert it with iconv)",
+    "pandas_utf16.csv": "got UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
+    "polars.arrow": "got an Arrow file; write it as parquet or JSON lines",
+    "pyarrow_twice.parquet": "expected each column once, got 'answer' twice",
     "spark.csv": 'write a quote within quotes as "" (Spark: option("escape", "\\""))',
 }
 

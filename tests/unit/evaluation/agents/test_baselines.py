@@ -12,13 +12,13 @@ from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent, draw_arguments
 from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import AttemptKey, AttemptStatus
 from ors_server.model.clock import SystemClock
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, rules_of
 
-TALK = AttemptPlace("test", 0, 1)
+TALK = AttemptKey("test", 0, 1)
 
 
 async def test_the_oracle_earns_the_most_and_the_idle_agent_the_least():
@@ -111,14 +111,14 @@ async def test_a_replay_makes_the_calls_that_were_recorded():
     async with open_local_target(Guessing, store=store) as target:
         for number in (1, 2):
             await AttemptRunner(target, ScriptedAgent(play), rules_of(), SystemClock()).play(
-                AttemptPlace("test", 2, number)
+                AttemptKey("test", 2, number)
             )
         idle = ScriptedAgent()
-        await AttemptRunner(target, idle, rules_of(), SystemClock()).play(AttemptPlace("test", 2, 3))
+        await AttemptRunner(target, idle, rules_of(), SystemClock()).play(AttemptKey("test", 2, 3))
     agent = ReplayAgent(store, "memory", run_id="run-1")
     attempt, log = await attempt_with(Guessing, agent)
-    other, _ = await attempt_with(Guessing, agent, AttemptPlace("test", 2, 9))
-    missing, _ = await attempt_with(Guessing, agent, AttemptPlace("test", 3, 1))
+    other, _ = await attempt_with(Guessing, agent, AttemptKey("test", 2, 9))
+    missing, _ = await attempt_with(Guessing, agent, AttemptKey("test", 3, 1))
     assert (attempt.episode_return, attempt.steps, attempt.finished) == (1.25, 2, True)
     assert "replays the episode" in log[0]
     assert other.episode_return == 1.25

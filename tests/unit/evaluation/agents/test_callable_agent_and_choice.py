@@ -123,7 +123,7 @@ async def test_agents_take_their_options():
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("oracles", {}, "there is no agent 'oracles'"),
+        ("oracles", {}, "unknown agent 'oracles'"),
         ("oracle", {"steps": 1}, "takes no options, not 'steps'"),
         ("noop", {"steps": 1}, "takes no options"),
         ("random", {"speed": 1}, "takes steps, not 'speed'"),

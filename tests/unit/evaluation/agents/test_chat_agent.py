@@ -9,7 +9,7 @@ from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.runs import AttemptKey, AttemptStatus
 from tests.fixtures.chat_server import ChatServer, played_by_hint, refused, said
 from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, attempt_with, make_run, play_run
@@ -17,7 +17,7 @@ from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = pytest.mark.timeout(60)
 RIGHT = ("guess", {"number": 2})
-TALK = AttemptPlace("test", 0, 1)
+TALK = AttemptKey("test", 0, 1)
 
 
 @pytest.fixture

@@ -25,6 +25,17 @@ def pid() -> int:
     return os.getpid()
 
 
+def write_file(name: str) -> str:
+    """Writes a file where this program runs, and returns the folder."""
+    Path(name).write_text("x")
+    return str(Path.cwd())
+
+
+def write_file_and_spin(name: str, note: str) -> None:
+    Path(note).write_text(write_file(name))
+    spin()
+
+
 def spin() -> None:
     while True:
         pass

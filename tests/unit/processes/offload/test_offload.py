@@ -241,11 +241,56 @@ def test_a_process_that_left_the_worker_s_group_ends_with_a_program_that_is_kill
     wait_until_gone(daemon)
 
 
+def test_a_function_writes_into_a_folder_of_the_worker_that_ends_with_it(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path(pool.call(place("write_file"), "report.csv"))
+    assert (folder / "report.csv").exists()
+    assert pool.call(place("write_file"), "report.csv") == str(folder)
+    pool._close_all()
+    assert not folder.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_a_worker_that_is_killed_is_removed(pool, tmp_path):
+    note = tmp_path / "note"
+    with pytest.raises(OverCpuError):
+        pool.call(place("write_file_and_spin"), "x", str(note), limits=OffloadLimits(cpu_seconds=0.5))
+    assert not Path(note.read_text()).exists()
+
+
+def test_a_worker_runs_where_no_temporary_folder_can_be_made(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing"))
+    assert pool.call(place("write_file"), "report.csv") == str(tmp_path)
+    pool._close_all()
+    assert [path.name for path in tmp_path.iterdir()] == ["report.csv"]
+
+
+def test_no_folder_is_left_by_a_worker_that_cannot_start(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "nothing"))
+    with pytest.raises(WorkerDiedError, match="cannot start"):
+        pool.call(place("pid"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("entry", ["", ".", "../offload"])
+def test_a_module_is_found_that_is_found_from_the_folder_of_this_process(monkeypatch, entry):
+    monkeypatch.chdir(HERE)
+    monkeypatch.syspath_prepend(entry)
+    alone = WorkerPool(1)
+    try:
+        assert alone.call(place("add"), 1, 2) == 3
+    finally:
+        alone._close_all()
+
+
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from ors_server.processes import offload
 print(offload.call(offload.FunctionPath("offloaded:pid")), flush=True)
+print(offload.call(offload.FunctionPath("offloaded:write_file"), "x"), flush=True)
 if sys.argv[2] == "hang":
     offload.call(offload.FunctionPath("offloaded:wait_after_writing"), sys.argv[3])
 if sys.argv[2] == "daemon":
@@ -284,21 +329,23 @@ def wait_until_gone(pid: int) -> None:
 
 def test_no_worker_survives_the_end_of_the_program(tmp_path):
     with start("end", tmp_path / "pid") as program:
-        worker = int(program.stdout.readline())
+        worker, folder = int(program.stdout.readline()), program.stdout.readline().strip()
         assert program.wait(60) == 0
     wait_until_gone(worker)
+    assert not Path(folder).exists()
 
 
 @pytest.mark.parametrize("how", ["hang", "stay"])
 def test_no_worker_survives_the_killing_of_the_program(tmp_path, how):
     with start(how, tmp_path / "pid") as program:
-        worker = int(program.stdout.readline())
+        worker, folder = int(program.stdout.readline()), program.stdout.readline().strip()
         polls = threading.Event()
         while how == "hang" and not (tmp_path / "pid").exists():
             polls.wait(0.01)
         program.send_signal(signal.SIGKILL)
         program.wait(60)
     wait_until_gone(worker)
+    assert not Path(folder).exists()
 
 
 def test_a_forked_copy_starts_workers_of_its_own(pool):

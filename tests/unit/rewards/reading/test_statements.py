@@ -45,6 +45,13 @@ def read(text, **options):
         ("Die Antwort ist keinesfalls 42.", Polarity.DENIED),
         ("答案不是42。", Polarity.DENIED),
         ("The answer is n\u043et 42.", Polarity.DENIED),  # a Cyrillic letter
+        ("There's room for 42 of them and then some.", Polarity.BOUNDED),
+        ("First we get 42, which must be doubled.", Polarity.INTERMEDIATE),
+        ("We get 42, which we double.", Polarity.INTERMEDIATE),
+        ("It comes to 42, which is then halved.", Polarity.INTERMEDIATE),
+        ("We get 42. This must be doubled.", Polarity.RETRACTED),
+        ("We get 42, which is to be expected.", Polarity.ASSERTED),
+        ("We get 42, and this is sufficient.", Polarity.ASSERTED),
     ],
 )
 def test_a_sentence_says_whether_its_value_is_the_answer(text, polarity):
@@ -69,6 +76,29 @@ def test_a_sentence_says_whether_its_value_is_the_answer(text, polarity):
 )
 def test_of_several_values_those_count_that_the_text_asserts(text, asserted):
     assert [value for value, polarity in read(text) if polarity is Polarity.ASSERTED] == asserted
+
+
+@pytest.mark.parametrize(
+    "text", ["The units digit is 9.", "Powers end in 3, 9, 7, 1. So the last digit is 9."]
+)
+def test_a_digit_is_an_answer(text):
+    assert grade_math(text, "9").is_equal
+
+
+def test_the_last_digit_of_a_value_does_not_replace_it():
+    assert grade_math("We get 29. The last digit is 9.", "29").is_equal
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "is_equal"),
+    [
+        ("Locker 41 beside locker 42 here stood open", "42", False),
+        ("Adding 41 to 1 gives 42", "42", True),
+        ("For 41 read 42", "42", True),
+    ],
+)
+def test_a_second_value_needs_a_verb_that_states_it(text, gold, is_equal):
+    assert grade_math(text, gold).is_equal is is_equal
 
 
 def test_alternatives_count_where_the_gold_answer_is_a_list():

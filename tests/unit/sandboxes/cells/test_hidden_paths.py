@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.files.importing import import_file
-from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, find_visible, readable_around, source_places
+from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, find_visible, readable_around, source_paths
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.host.landlock import LandlockBackend
@@ -101,8 +101,8 @@ def test_a_module_s_source_is_its_package_or_its_file_with_what_was_compiled_of_
     compiled = tmp_path / "__pycache__" / f"quiz.{sys.implementation.cache_tag}.pyc"
     compiled.parent.mkdir()
     compiled.touch()
-    assert source_places(str(tmp_path / "quiz.py")) == [tmp_path / "quiz.py", compiled]
-    assert source_places(str(tmp_path / "quiz" / "main.py"), [str(tmp_path / "quiz")]) == [tmp_path / "quiz"]
+    assert source_paths(str(tmp_path / "quiz.py")) == [tmp_path / "quiz.py", compiled]
+    assert source_paths(str(tmp_path / "quiz" / "main.py"), [str(tmp_path / "quiz")]) == [tmp_path / "quiz"]
 
 
 QUIZ = """

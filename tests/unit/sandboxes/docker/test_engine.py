@@ -51,7 +51,7 @@ def test_a_socket_that_may_not_be_used_is_said_to_want_the_group():
 
 def test_something_else_that_listens_is_said_to_be_no_engine(fake):
     fake.answers["GET", "/version"] = 404, {"message": "what is a version?"}
-    with pytest.raises(SandboxUnavailableError, match="no Docker engine"):
+    with pytest.raises(SandboxUnavailableError, match="not a Docker engine"):
         Engine(fake.host)
 
 

@@ -115,11 +115,11 @@ async def test_a_record_of_the_previous_schema_gets_incidents_and_a_secret(where
             for statement in statements:
                 connection.execute(statement)
     else:
-        record = sqlite3.connect(where)
-        with record:
+        database = sqlite3.connect(where)
+        with database:
             for statement in statements:
-                record.execute(statement)
-        record.close()
+                database.execute(statement)
+        database.close()
     store = await open_store(where)
     try:
         incident = Incident(IncidentKind.REBUILT, MORNING, "rebuilt")

@@ -136,7 +136,7 @@ def test_a_game_without_its_trajectory_is_refused_by_name(data):
 @pytest.mark.parametrize(
     ("python", "complaint"),
     [
-        (None, f"alfworld is not installed: run `{re.escape(install_hint('alfworld'))}`"),
+        (None, f"alfworld not installed: run {re.escape(install_hint('alfworld'))} "),
         ("/no/such/python", "ORS_ALFWORLD_PYTHON=/no/such/python cannot be started"),
         (sys.executable, "has no alfworld: run `.* -m pip install alfworld=="),
     ],

@@ -40,8 +40,8 @@ class PlainProcess:
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
-    async def receive(self, most=65536):
-        return await anyio.to_thread.run_sync(os.read, self._process.stdout.fileno(), most)
+    async def receive(self, max_bytes=65536):
+        return await anyio.to_thread.run_sync(os.read, self._process.stdout.fileno(), max_bytes)
 
     async def aclose(self):
         self._process.kill()

@@ -31,7 +31,7 @@ class SlowGit(FreshProcess):
     async def send(self, data):
         pass
 
-    async def receive(self, most=65536):
+    async def receive(self, max_bytes=65536):
         await anyio.sleep(3 * SHORT)  # real time has to pass for a clock that must not count it
         return f"{oid_of('tree', b'')} tree 0\n\n".encode()
 

@@ -181,5 +181,5 @@ async def test_a_git_that_does_not_answer_is_the_agents_fault_if_it_works_withou
 
 
 async def test_a_name_that_is_none_is_not_asked_for():
-    with pytest.raises(StoreError, match="a name that is none"):
+    with pytest.raises(StoreError, match="a malformed name"):
         await ObjectStore(Silent()).read("HEAD\n")

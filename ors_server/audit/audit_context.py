@@ -1,4 +1,4 @@
-"""What all policies share: the environment's tasks, its gold actions, what these earn, and all plays."""
+"""The data that all policies share: tasks, gold actions and their returns, and all plays."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,18 +28,18 @@ SCREENED_TASKS = 6
 """Tasks on which a variant is tried first; the others only if it earned something."""
 SCREENED_IN_SANDBOX = 2
 FEW = 2
-"""Tasks on which each of many answers is tried that are right for every task, or for none."""
+"""Tasks on which each of many answers is tried, where an answer is right for every task or for none."""
 MAX_VARIANTS_IN_SANDBOX = 24
 """Variants of one policy that are tried where each session has a sandbox or a resource: the first ones."""
 _PROMISING = 0.1
 _BATCH = 256
 _BATCH_IN_SANDBOX = 16
-"""Plays after which the time is looked at and progress is reported."""
+"""Plays after which the time is checked and progress is reported."""
 BATCH_SECONDS = 120.0
 """Seconds in which some play of a batch must end, or its process is killed; waits for a processor do not
 count."""
 ALONE_SECONDS = 20.0
-"""The same for one play with no other beside it."""
+"""The same for one play that is played alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ CallsOf: TypeAlias = Callable[[AuditedTask], Sequence[Call] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class VariantResult:
     """What one variant of a policy earned."""
 
     variant: str
@@ -100,7 +100,7 @@ class AuditPlayer:
     deadline: float = float("inf")
     """Of the audit, on the monotonic clock."""
     turn_ends: float = float("inf")
-    """Of the policy that plays now; between two batches it stops, and the process goes on."""
+    """Of the policy that plays now; the policy stops between two batches, and the process keeps running."""
     on_progress: Callable[[int], None] = lambda _: None
     """Called with the number of plays so far."""
     played: int = 0
@@ -109,17 +109,19 @@ class AuditPlayer:
     _known: dict[str, PlayResult] = field(default_factory=dict[str, PlayResult])
 
     async def play(self, plays: Sequence[CallPlan], *, again: bool = False) -> list[PlayResult]:
-        """Play each, and return what came of them, in order.
+        """Play each, and return the results, in order.
 
         Args:
-            again: Whether to play what has been played.
+            again: Whether to repeat plays that have been played.
 
         Raises:
             BudgetOverError: If the time is over before all were played.
         """
         keys = [plan.key for plan in plays]
+        # A dictionary, so that equal plays of one batch are played once, too.
         wanted = {key: plan for key, plan in zip(keys, plays, strict=True) if again or key not in self._known}
         todo = list(wanted.items())
+        # A batch is what is lost when the process is killed, and costs most where each play has a sandbox.
         size = _BATCH_IN_SANDBOX if self.server.facts.is_costly else _BATCH
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
@@ -131,34 +133,36 @@ class AuditPlayer:
         return [self._known[key] for key in keys]
 
     def recall(self, plan: CallPlan) -> PlayResult | None:
-        """Return what came of a play, if it has been played."""
+        """Return the result of a play, if it has been played."""
         return self._known.get(plan.key)
 
     async def play_alone(self, plan: CallPlan, seconds: float | None = None) -> PlayResult:
-        """Play one with no other beside it."""
+        """Play one alone."""
         self._check_time()
-        found = await self.server.play([plan], ALONE_SECONDS if seconds is None else seconds)
-        return found[0] if found else self._note_killer(plan)
+        results = await self.server.play([plan], ALONE_SECONDS if seconds is None else seconds)
+        if results:
+            return results[0]
+        self.killed.append(plan)
+        return PlayResult(failure="the environment hung or ended", blame="slow")
 
     async def play_in_turn(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
-        """Play one after the other, in this order, also what has been played."""
+        """Play one after the other, in this order, also plays that have been played."""
         return await self._play_some(plays, 1)
 
     async def _play_some(self, plays: Sequence[CallPlan], at_once: int = AT_ONCE) -> list[PlayResult]:
         results: dict[int, PlayResult] = {}
-        while left := [place for place in range(len(plays)) if place not in results]:
+        while left := [index for index in range(len(plays)) if index not in results]:
             self._check_time()
-            batch = [plays[place] for place in left]
-            found = await self.server.play(batch, BATCH_SECONDS, at_once)
+            batch = [plays[index] for index in left]
+            batch_results = await self.server.play(batch, BATCH_SECONDS, at_once)
             suspects = self.server.suspects
-            results |= {left[place]: played for place, played in found.items()}
-            for place in sorted(suspects or ({0} if not found else ())):
-                results[left[place]] = await self.play_alone(batch[place])
-        return [results[place] for place in range(len(plays))]
-
-    def _note_killer(self, plan: CallPlan) -> PlayResult:
-        self.killed.append(plan)
-        return PlayResult(failure="the environment hung or ended", blame="slow")
+            results |= {left[index]: played for index, played in batch_results.items()}
+            # A play that kills the process takes the others of its batch along: each suspect is played alone
+            # to tell which one it was. Without a suspect the first play is tried, so that each round makes
+            # progress.
+            for index in sorted(suspects or ({0} if not batch_results else ())):
+                results[left[index]] = await self.play_alone(batch[index])
+        return [results[index] for index in range(len(plays))]
 
     def _check_time(self) -> None:
         if time.monotonic() > min(self.deadline, self.turn_ends):
@@ -166,7 +170,7 @@ class AuditPlayer:
 
 
 @dataclass
-class Study:
+class AuditContext:
     """An environment under audit."""
 
     server: AuditedServer
@@ -181,18 +185,18 @@ class Study:
     """Where the answer is in the gold actions."""
     seed: int = 0
     oracle: Mapping[int, PlayResult] = field(default_factory=dict[int, PlayResult])
-    """What the gold actions came to, by the task's place in `tasks`."""
+    """Results of the gold actions, by the task's position in `tasks`."""
     scale: Scale = field(default_factory=lambda: Scale(0.0, 0.0))
     """From nothing to the gold actions' mean return, or to the declared maximum."""
     notes: Sequence[str] = ()
-    """What a reader of the report should know of the gold actions."""
+    """What a reader of the report should know about the gold actions."""
     wrong: float = 0.0
     """Mean return of another task's answer."""
     _prompts: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
     @property
     def facts(self) -> Facts:
-        """What is known of the class."""
+        """What is known about the class."""
         return self.server.facts
 
     @property
@@ -265,8 +269,9 @@ class Study:
     def other_core(self, task: AuditedTask, step: int = 1) -> str | None:
         """Return the answer of another task, which is a different one."""
         own = self.core(task)
-        others = [core for core in self._distinct if core != own]
-        return others[(task.index * 7 + step) % len(others)] if others else None
+        candidates = [core for core in self._distinct if core != own]
+        # A fixed choice that depends on the task, so that the wrong answers vary and each run has the same.
+        return candidates[(task.index * 7 + step) % len(candidates)] if candidates else None
 
     @cached_property
     def _distinct(self) -> list[str]:
@@ -279,8 +284,11 @@ class Study:
             (task for task in self.tasks if (task.split, task.index) == (plan.split, plan.index)), None
         )
         own = None if task is None else self.core(task)
-        given = None if self.slot is None else self.slot.core(plan.calls)
-        return own is None or given is None or given.strip(" .\n").casefold() != own.strip(" .\n").casefold()
+        answer = None if self.slot is None else self.slot.core(plan.calls)
+        # White space and a full stop do not make a right answer wrong.
+        return (
+            own is None or answer is None or answer.strip(" .\n").casefold() != own.strip(" .\n").casefold()
+        )
 
     def answering(self, task: AuditedTask, text: str) -> Sequence[Call] | None:
         """Return a task's gold actions with another text as the answer; `None` where that is impossible."""
@@ -332,21 +340,24 @@ class Study:
         scale: Scale | None = None,
         chance: float | None = None,
         few: int = SCREENED_TASKS,
-    ) -> list[Measure]:
+    ) -> list[VariantResult]:
         """Play variants of a policy on some tasks, and on all if they earned something there.
 
         Args:
-            message: What it means that a variant earned much; `{variant}` is for its name.
-            scale: On which returns are measured; `Study.scale` by default.
-            chance: The share that guessing earns; `Study.chance` by default.
+            message: The finding if a variant earned much; `{variant}` stands for its name.
+            scale: On which returns are measured; `AuditContext.scale` by default.
+            chance: The share that guessing earns; `AuditContext.chance` by default.
             few: On how many tasks each variant is tried first.
         """
         chosen = self.scale if scale is None else scale
+        # Without a scale a share means nothing; `AuditPolicy.check` tells why.
         if not chosen.is_usable:
             return []
         first = self._spread(min(few, SCREENED_IN_SANDBOX) if self.is_costly else few)
         if self.is_costly:
             variants = dict(islice(variants.items(), MAX_VARIANTS_IN_SANDBOX))
+        # A variant that earns nothing on the first tasks rarely earns anything on the others: leaving those
+        # out saves most of the plays.
         screened = await self._totals(variants, first)
         promising = {
             name: calls_of
@@ -356,8 +367,9 @@ class Study:
         whole = await self._totals(promising, self.tasks)
         guess = self.chance if chance is None else chance
         warn_at = HOSTILE_WARN_SHARE if few == FEW else WARN_SHARE
+        # Against an assumed maximum, a share proves nothing.
         worst = AuditVerdict.WARN if self.is_assumed else AuditVerdict.FAIL
-        measures: list[Measure] = []
+        results: list[VariantResult] = []
         for name, calls_of in variants.items():
             totals = whole.get(name) or screened[name]
             if not totals:
@@ -365,15 +377,16 @@ class Study:
             earned = mean(list(totals.values()))
             share = chosen.share(earned)
             tasks = self.tasks if name in whole else first
+            # Of equal returns, the first task: the report stays the same from run to run.
             best = max(totals, key=lambda at: (totals[at], -at))
             calls = calls_of(tasks[best])
-            measures.append(
-                Measure(
+            results.append(
+                VariantResult(
                     name,
                     min(
                         judge_share(share, guess, warn_at) if name in promising else AuditVerdict.PASS,
                         worst,
-                        key=lambda one: one.weight,
+                        key=lambda verdict: verdict.weight,
                     ),
                     message.format(variant=name),
                     len(totals),
@@ -383,7 +396,7 @@ class Study:
                     chosen.full,
                 )
             )
-        return measures
+        return results
 
     def _spread(self, count: int) -> list[AuditedTask]:
         """Return some tasks, from the first to the last."""
@@ -392,15 +405,15 @@ class Study:
     async def _totals(
         self, variants: Mapping[str, CallsOf], tasks: Sequence[AuditedTask]
     ) -> dict[str, dict[int, float]]:
-        """Return the return of each variant on each task, by the task's place."""
+        """Return the return of each variant on each task, by the task's position."""
         rows = [
             (name, at, task.play(calls, seed=self.seed))
             for name, calls_of in variants.items()
             for at, task in enumerate(tasks)
             if (calls := calls_of(task)) is not None
         ]
-        found = await self.player.play([one for _, _, one in rows])
+        results = await self.player.play([plan for _, _, plan in rows])
         totals: dict[str, dict[int, float]] = {name: {} for name in variants}
-        for (name, at, _), played in zip(rows, found, strict=True):
+        for (name, at, _), played in zip(rows, results, strict=True):
             totals[name][at] = played.total
         return totals

@@ -1,0 +1,168 @@
+"""`ors-server serve --workers N`: starts hosts and a front, and prints one announcement for all of them."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import resource
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ors_server.cli.command_output import CommandError, complain, say, say_json
+from ors_server.cli.listening import bind
+from ors_server.doors.access import TOKEN_PREFIX
+from ors_server.doors.mcp.mcp_results import SESSION_KEY
+from ors_server.model.errors import SettingsError
+from ors_server.sessions.session_services import default_gradings
+from ors_server.store.location import MEMORY, StoreKind, parse_location
+from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
+from ors_server.supervisor.supervising import (
+    HostOptions,
+    HostsFailedError,
+    Program,
+    Supervisor,
+    host_program,
+    inheritable,
+)
+
+if TYPE_CHECKING:
+    from ors_server.model.settings import Settings
+
+WRITERS = 4
+"""Hosts that may write to one SQLite file before the 99th percentile of a call passes a second."""
+SPARE_FILES = 64
+"""Files that the front opens for itself."""
+DIVIDED = ("max_sessions", "max_sessions_per_environment", "max_sessions_per_credential", "gradings_at_once")
+"""Settings that are limits of the server, of which each host gets its share."""
+
+
+def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
+    """Serve with several hosts until a signal ends them.
+
+    Raises:
+        SettingsError: If the settings do not go with several hosts.
+        CommandError: If the address cannot be used, or a host does not start.
+    """
+    _check(settings)
+    haproxy = find_program()
+    listener = bind(settings.host, settings.port)
+    with listener, _owned(settings), tempfile.TemporaryDirectory(prefix="ors-hosts-") as name:
+        folder = Path(name)
+        port = listener.getsockname()[1]
+        arguments = [*sys.argv[1:], "--json", "--port", str(port), *_shares(settings)]
+        options = HostOptions(settings.workers, arguments, folder)
+        hosts = [host_program(number, options) for number in range(settings.workers)]
+        descriptor = inheritable(listener)
+        path = write_configuration(_front_options(settings, folder), descriptor)
+        check_configuration(haproxy, path, descriptor)
+        front = Program(
+            name="haproxy",
+            command=[haproxy, "-db", "-q", "-f", str(path)],
+            variables={"PATH": os.environ.get("PATH", os.defpath)},
+            descriptors=(descriptor,),
+        )
+
+        def announce(announcement: Mapping[str, Any]) -> None:
+            shown = {key: value for key, value in announcement.items() if key != "text"}
+            if as_json:
+                say_json({**shown, "workers": settings.workers})
+            else:
+                say("\n".join(announcement["text"]))
+
+        async def run() -> None:
+            await Supervisor(hosts, front).run(announce)
+
+        try:
+            asyncio.run(run())
+        except HostsFailedError as error:
+            raise CommandError(str(error)) from None
+
+
+def _check(settings: "Settings") -> None:
+    record = parse_location(settings.record)
+    if record.kind is StoreKind.MEMORY:
+        raise SettingsError(
+            "--workers needs a record that several processes share: expected --store PATH or postgresql://…, "
+            f"got {MEMORY}"
+        )
+    for name in DIVIDED:
+        limit = getattr(settings, name)
+        if limit is not None and limit < settings.workers:
+            raise SettingsError(
+                f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
+                f"{settings.workers}, got {limit}"
+            )
+    cores = os.cpu_count() or 1
+    if settings.workers > cores:
+        complain(f"{settings.workers} workers on {cores} processors: the additional ones only cost memory")
+    if record.kind is StoreKind.SQLITE and settings.workers > WRITERS:
+        complain(
+            f"{settings.workers} workers write to one SQLite file: above {WRITERS}, some calls wait for "
+            "it longer than a second; use --store postgresql://…"
+        )
+
+
+def _shares(settings: "Settings") -> list[str]:
+    """Return the flags with each host's share of the limits, and of the worker threads."""
+    shares = {name: getattr(settings, name) for name in DIVIDED}
+    shares["gradings_at_once"] = max(settings.workers, settings.gradings_at_once or default_gradings())
+    flags: list[str] = []
+    for name, limit in shares.items():
+        if limit is not None:
+            flags += [f"--{name.replace('_', '-')}", str(limit // settings.workers)]
+    threads = max(4, settings.worker_threads // settings.workers)
+    return [*flags, "--worker-threads", str(threads)]
+
+
+def _front_options(settings: "Settings", folder: Path) -> FrontOptions:
+    certificate = None
+    if settings.tls_cert is not None:
+        certificate = folder / "certificate.pem"
+        parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
+        certificate.touch(mode=0o600)
+        certificate.write_text("\n".join(part.read_text() for part in parts))
+    return FrontOptions(
+        folder=folder,
+        hosts=settings.workers,
+        token_prefix=TOKEN_PREFIX,
+        session_key=SESSION_KEY,
+        max_connections=min(settings.max_connections, max(1, (_open_files() - SPARE_FILES) // 2)),
+        max_connections_per_address=settings.max_connections_per_address,
+        max_header_bytes=settings.max_header_bytes,
+        header_seconds=settings.header_seconds,
+        certificate=certificate,
+    )
+
+
+def _open_files() -> int:
+    """Return how many files the front may open: two for each connection, to the client and to the host."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems name a higher limit than they grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+@contextlib.contextmanager
+def _owned(settings: "Settings") -> Generator[None]:
+    """Hold the record for this server: two of them would have two hosts for each slot.
+
+    Raises:
+        SettingsError: If another server with workers uses the record.
+    """
+    record = parse_location(settings.record)
+    if record.path is None:
+        yield
+        return
+    record.path.parent.mkdir(parents=True, exist_ok=True)
+    with record.path.with_name(f"{record.path.name}.workers").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingsError(
+                f"another server with --workers uses the record {record.display_name}: stop it, or name "
+                "another --store"
+            ) from None
+        yield

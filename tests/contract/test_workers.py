@@ -1,0 +1,341 @@
+"""`serve --workers 2`: two hosts behind HAProxy, as clients and operators meet them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from zlib import crc32
+
+import httpx2
+import pytest
+
+from ors_server.client import Client
+from ors_server.processes.host_processes import descendants, process_row
+
+KEY = "k" * 32
+COMMAND = Path(sys.executable).with_name("ors-server")
+ENVIRONMENT = "math_word_problems"
+PATIENCE = 120.0
+
+
+def is_running(pid):
+    row = process_row(pid)
+    return row is not None and row.state != "Z"
+
+
+class Workers:
+    """A running server with workers."""
+
+    def __init__(self, process, announced):
+        self.process, self.announced = process, announced
+        self.url = announced["url"]
+
+    def pid_of(self, *words):
+        """Return the process of a host or of the front, by a part of its command line or variables."""
+        for pid in descendants(self.process.pid)[1:]:
+            folder = Path(f"/proc/{pid}")
+            told = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            if all(word.encode() in told for word in words):
+                return pid
+        raise LookupError(words)
+
+    def kill(self, *words):
+        """Kill a host or the front, and wait for its end: a request that it has read by then is lost."""
+        pid = self.pid_of(*words)
+        os.kill(pid, signal.SIGKILL)
+        while is_running(pid):
+            os.sched_yield()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def serving(folder, *flags, workers=2):
+    variables = {**os.environ, "ORS_API_KEYS": f"admin:root:{KEY}"}
+    command = [COMMAND, "serve", ENVIRONMENT, "--workers", str(workers), "--port", "0", "--json"]
+    command += ["--store", str(folder / "episodes.db"), *flags]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
+        try:
+            line = process.stdout.readline()
+            assert line, (folder / "log").read_text()
+            yield Workers(process, json.loads(line))
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(PATIENCE)
+            process.stdout.close()
+
+
+@contextmanager
+def connected(workers):
+    with httpx2.Client(base_url=workers.url, timeout=PATIENCE, headers={"X-API-Key": KEY}) as client:
+        yield client
+
+
+def new_session(client, index):
+    """Create a session over ORS, and return its id."""
+    session_id = re.findall(r"[0-9a-f-]{36}", client.post("/create_session").text)[-1]
+    body = {"env_name": ENVIRONMENT, "split": "test", "index": index}
+    try:
+        created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
+    except httpx2.RemoteProtocolError:  # a host had read it and was killed; a repeat is the same creation
+        created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
+    assert created.status_code == 200
+    return session_id
+
+
+def host_of(session_id):
+    return crc32(session_id.encode()) % 2
+
+
+def session_of_host(client, number):
+    """Return a session that belongs to a host."""
+    return next(found for i in count() if host_of(found := new_session(client, i)) == number)
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("workers")) as running:
+        yield running
+
+
+def test_sessions_of_both_hosts_are_played_over_one_address(workers):
+    played = set()
+    with Client(workers.url, KEY) as client:
+        for index in range(8):
+            with client.episode(ENVIRONMENT, split="test", index=index) as episode:
+                gold = client.task("test", index, ENVIRONMENT)["answer"]
+                assert episode.call("submit", {"answer": gold}).reward == 1.0
+                played.add(host_of(episode.session_id))
+    assert played == {0, 1}
+
+
+def test_the_live_sessions_of_all_hosts_are_listed_in_pages_oldest_first(workers):
+    with connected(workers) as client:
+        body = {"environment": ENVIRONMENT, "split": "test", "index": 0}
+        made = [client.post("/_ors/sessions", json=body).json()["status"]["session_id"] for _ in range(7)]
+        listed, cursor = [], ""
+        while cursor is not None:
+            page = client.get(
+                "/_ors/sessions", params={"limit": 3} | ({"cursor": cursor} if cursor else {})
+            ).json()
+            listed += [view["session_id"] for view in page["sessions"]]
+            cursor = page["next_cursor"]
+        for session_id in made:
+            assert client.delete(f"/_ors/sessions/{session_id}").status_code == 200
+    assert {host_of(session_id) for session_id in made} == {0, 1}
+    assert [session_id for session_id in listed if session_id in made] == made
+    assert len(listed) == len(set(listed))
+
+
+def test_health_names_every_host(workers):
+    with connected(workers) as client:
+        hosts = client.get("/_ors/health").json()["hosts"]
+    assert set(hosts) == {"h0", "h1"}
+    assert all(health["queues"] for health in hosts.values())
+
+
+def test_limits_of_the_server_are_shared_out(tmp_path):
+    with (
+        serving(tmp_path, "--max-sessions", "4", "--gradings-at-once", "6") as running,
+        connected(running) as client,
+    ):
+        hosts = client.get("/_ors/health").json()["hosts"]
+        assert [health["queues"]["gradings"]["capacity"] for health in hosts.values()] == [3, 3]
+        body = {"environment": ENVIRONMENT, "split": "test", "index": 0}
+        statuses = [client.post("/_ors/sessions", json=body).status_code for _ in range(6)]
+        assert sorted(statuses) == [201] * 4 + [429] * 2
+
+
+def test_an_id_of_another_hosts_slot_is_never_taken(workers):
+    with connected(workers) as client:
+        session_id = next(name for i in count() if host_of(name := f"mine-{i}") == 1)
+        body = {"environment": ENVIRONMENT, "split": "test", "index": 0, "session_id": session_id}
+        assert client.post("/_ors/sessions", json=body).status_code == 201
+        assert client.post("/_ors/sessions", json=body).status_code == 409
+        # Such a request is routed by its header to a host that refuses the id as not its own.
+        other = next(name for i in count() if host_of(name := f"other-{i}") == 0)
+        foreign = next(name for i in count() if host_of(name := f"foreign-{i}") == 1)
+        refused = client.post(
+            "/_ors/sessions", json={**body, "session_id": foreign}, headers={"X-Session-ID": other}
+        )
+        assert "belongs to host h1, and this is h0" in refused.json()["detail"]
+        client.delete(f"/_ors/sessions/{session_id}")
+
+
+def test_requests_wait_for_a_host_that_was_killed(workers):
+    with connected(workers) as client:
+        other = session_of_host(client, 0)
+        workers.kill("ORS_HOST_SLOT=1/2")
+        made = session_of_host(client, 1)  # waits until the host is back
+        headers = {"X-Session-ID": other}
+        answered = client.post(
+            f"/{ENVIRONMENT}/call", headers=headers, json={"name": "submit", "input": {"answer": "1"}}
+        )
+        assert (host_of(made), answered.status_code) == (1, 200)
+
+
+def test_the_sessions_of_a_killed_host_continue(workers):
+    with connected(workers) as client:
+        sessions = [session_of_host(client, number) for number in (0, 1)]
+        calculate = {"name": "calculator", "input": {"expression": "6*7"}}
+        path = f"/{ENVIRONMENT}/call"
+        for session_id in sessions:
+            assert '"42"' in client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
+        workers.kill("ORS_HOST_SLOT=1/2")
+        session_of_host(client, 1)
+        for session_id in sessions:
+            answered = client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
+            assert '"42"' in answered
+            view = client.get(f"/_ors/sessions/{session_id}").json()
+            assert (view["episode"]["steps"], view["episode"]["phase"]) == (2, "playing")
+            client.delete(f"/_ors/sessions/{session_id}")
+
+
+def test_suspended_sessions_of_every_host_continue_on_the_next_server(tmp_path):
+    with serving(tmp_path, "--on-stop", "suspend") as running:
+        with connected(running) as client:
+            sessions = [session_of_host(client, number) for number in (0, 1)]
+            tokens = [client.post(f"/_ors/sessions/{name}/token").json()["agent_token"] for name in sessions]
+        assert running.stop() == 0
+    with serving(tmp_path) as running, connected(running) as client:
+        for session_id, token in zip(sessions, tokens, strict=True):
+            headers = {"X-Session-ID": session_id, "X-API-Key": token}
+            call = {"name": "calculator", "input": {"expression": "6*7"}}
+            assert '"42"' in client.post(f"/{ENVIRONMENT}/call", headers=headers, json=call).text
+            assert client.get(f"/_ors/sessions/{session_id}").json()["episode"]["phase"] == "playing"
+
+
+def test_a_record_that_another_server_has_open_is_refused(tmp_path):
+    record = str(tmp_path / "episodes.db")
+    command = [COMMAND, "serve", ENVIRONMENT, "--port", "0", "--json", "--store", record]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as alone:
+        assert alone.stdout.readline()
+        ended = subprocess.run(
+            [*command, "--workers", "2"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        alone.terminate()
+    assert ended.returncode != 0
+    assert "another server has the record open" in ended.stderr
+
+
+def test_a_front_that_was_killed_is_started_again(workers):
+    workers.kill("haproxy.cfg")
+    with connected(workers) as client:
+        assert client.get("/health").status_code == 200
+
+
+def test_tokens_of_agents_are_accepted_after_their_host_was_started_again(workers):
+    with connected(workers) as client:
+        session_id = session_of_host(client, 1)
+        token = client.post(f"/_ors/sessions/{session_id}/token").json()["agent_token"]
+        workers.kill("ORS_HOST_SLOT=1/2")
+        session_of_host(client, 1)
+        answered = client.post(f"/agent/{token}/mcp", json={}, headers={"X-API-Key": ""})
+    assert "not made by this server" not in answered.text
+
+
+def test_an_admins_request_to_one_host_stops_all(tmp_path):
+    with serving(tmp_path) as running:
+        with connected(running) as client:
+            new_session(client, 0)
+            assert client.post("/_ors/shutdown").json() == {"status": "stopping"}
+        assert running.process.wait(PATIENCE) == 0
+
+
+def test_a_signal_ends_the_sessions_of_every_host_and_leaves_no_process(tmp_path):
+    with serving(tmp_path) as running:
+        with connected(running) as client:
+            made = [session_of_host(client, number) for number in (0, 1)]
+        below = descendants(running.process.pid)[1:]
+        assert running.stop() == 0
+    listed = subprocess.run(
+        [COMMAND, "episodes", "list", "--json", "--store", str(tmp_path / "episodes.db")],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for session_id in made:
+        assert f'"{session_id}"' in listed
+    assert listed.count('"stop_reason":"shutdown"') + listed.count('"stop_reason": "shutdown"') >= 2
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+
+
+def test_what_a_killed_supervisor_started_ends_with_it(tmp_path):
+    with serving(tmp_path) as running:
+        below = descendants(running.process.pid)[1:]
+        running.process.kill()
+        running.process.wait(PATIENCE)
+        for pid in below:
+            while (
+                Path(f"/proc/{pid}/exe").exists()
+                and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]
+            ):
+                os.sched_yield()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--store", "memory"], "expected --store PATH or postgresql://…, got memory"),
+        (["--max-sessions", "1"], "max_sessions is divided among the hosts: expected at least 2"),
+        (["--reload"], "--workers is for a server over HTTP without --reload"),
+        (["--tls-cert", "/nowhere.pem"], "/nowhere.pem"),
+        (["--port", "99999"], "port"),
+    ],
+)
+def test_settings_that_do_not_go_with_workers_are_refused(tmp_path, flags, message):
+    command = [
+        COMMAND,
+        "serve",
+        ENVIRONMENT,
+        "--workers",
+        "2",
+        "--port",
+        "0",
+        "--store",
+        str(tmp_path / "a.db"),
+        *flags,
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode != 0
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_host_that_cannot_start_says_so_once(tmp_path):
+    command = [
+        COMMAND,
+        "serve",
+        "no_such_environment",
+        "--workers",
+        "2",
+        "--port",
+        "0",
+        "--store",
+        str(tmp_path / "a.db"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode != 0
+    assert ended.stderr.count("no_such_environment") == 1
+
+
+def test_two_servers_with_workers_on_one_record_are_refused(workers):
+    record = workers.announced["record"]
+    command = [COMMAND, "serve", ENVIRONMENT, "--workers", "2", "--port", "0", "--store", record]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode != 0
+    assert "another server with --workers uses the record" in ended.stderr
+
+
+def test_nothing_of_ray_is_imported():
+    program = "import sys, ors_server.cli.main; assert 'ray' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,160 @@
+"""The front's configuration, before a real HAProxy and hosts that answer with their names."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import secrets
+import shutil
+import socket
+from urllib.parse import quote
+from zlib import crc32
+
+import pytest
+
+from ors_server.doors.access import TOKEN_PREFIX
+from ors_server.doors.mcp.mcp_results import SESSION_KEY
+from ors_server.model.errors import SettingsError
+from ors_server.model.host_slot import HostSlot, slot_of, socket_path
+from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
+from ors_server.supervisor.supervising import inheritable
+
+HOSTS = 3
+ATTEMPTS = 100
+
+
+def options_for(folder, **changes):
+    values = {
+        "folder": folder,
+        "hosts": HOSTS,
+        "token_prefix": TOKEN_PREFIX,
+        "session_key": SESSION_KEY,
+        "max_connections": 200,
+        "max_connections_per_address": 100,
+        "max_header_bytes": 65_536,
+        "header_seconds": 10.0,
+    }
+    return FrontOptions(**(values | changes))
+
+
+async def answer(name, reader, writer):
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            length = head.partition("content-length:")[2].partition("\r\n")[0].strip() or "0"
+            await reader.readexactly(int(length))
+            writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(name)}\r\n\r\n{name}".encode())
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def front(folder, **changes):
+    """Run HAProxy before fake hosts, and give the function that sends it a request."""
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(HOSTS):
+
+            async def serve(reader, writer, name=f"h{number}"):
+                await answer(name, reader, writer)
+
+            server = await asyncio.start_unix_server(serve, str(socket_path(folder, number)))
+            stack.callback(server.close)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        descriptor = inheritable(listener)
+        path = write_configuration(options_for(folder, **changes), descriptor)
+        check_configuration(find_program(), path, descriptor)
+        command = [find_program(), "-db", "-q", "-f", str(path)]
+        process = await asyncio.create_subprocess_exec(*command, pass_fds=[descriptor])
+        stack.push_async_callback(process.wait)
+        stack.callback(process.terminate)
+        port = listener.getsockname()[1]
+
+        async def ask(method, path, headers=(), body=None):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            data = b"" if body is None else json.dumps(body).encode()
+            lines = [
+                f"{method} {path} HTTP/1.1",
+                "host: x",
+                "connection: close",
+                f"content-length: {len(data)}",
+            ]
+            lines += [f"{name}: {value}" for name, value in headers]
+            writer.write("\r\n".join([*lines, "", ""]).encode() + data)
+            answered = (await reader.read()).decode()
+            writer.close()
+            return answered.partition("\r\n\r\n")[2]
+
+        yield ask
+
+
+def places_of(session_id):
+    """Return a request for each place in which a session's id may be."""
+    claim = base64.urlsafe_b64encode(f"episode {session_id}".encode()).decode().rstrip("=")
+    token = f"{TOKEN_PREFIX}{claim}.signature-_"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    long = "x" * 20_000
+    return {
+        "header": ("POST", "/call", [("X-Session-ID", session_id)], {"name": "x"}),
+        "path of MCP": ("POST", f"/sessions/{session_id}/mcp", [], call),
+        "path of the control API": ("GET", f"/_ors/sessions/{session_id}/steps?limit=1", []),
+        "encoded path": ("GET", f"/_ors/sessions/{quote(session_id, safe='').replace('-', '%2D')}", []),
+        "token": ("POST", f"/agent/{token}/mcp", [], call),
+        "argument": ("POST", "/mcp", [], {**call, "params": {"arguments": {"session_id": session_id}}}),
+        "meta": ("POST", "/mcp", [], {**call, "params": {"_meta": {"a": 1, SESSION_KEY: session_id}}}),
+        "body": ("POST", "/_ors/sessions", [], {"environment": "x", "session_id": session_id, "task": long}),
+    }
+
+
+async def test_every_place_of_a_session_id_leads_to_its_host(tmp_path):
+    ids = [secrets.token_hex(16) for _ in range(6)] + ["a", "A.b_c~d-e", "0" * 128]
+    async with front(tmp_path) as ask:
+        for session_id in ids:
+            expected = f"h{crc32(session_id.encode()) % HOSTS}"
+            answers = {place: await ask(*request) for place, request in places_of(session_id).items()}
+            assert answers == dict.fromkeys(answers, expected), session_id
+
+
+async def test_an_mcp_connection_stays_with_the_host_that_its_id_names(tmp_path):
+    async with front(tmp_path) as ask:
+        answers = [
+            await ask("POST", "/mcp", [("Mcp-Session-Id", f"h{number}-0123")], {"id": 1})
+            for number in range(HOSTS)
+        ]
+        strange = await ask("POST", "/mcp", [("Mcp-Session-Id", "h99999999999999999999-0")], {"id": 1})
+    assert answers == ["h0", "h1", "h2"]
+    assert strange in answers
+
+
+async def test_requests_about_no_session_are_shared_out(tmp_path):
+    async with front(tmp_path) as ask:
+        answers = [await ask("GET", "/list_environments") for _ in range(2 * HOSTS)]
+    assert sorted(answers) == ["h0", "h0", "h1", "h1", "h2", "h2"]
+
+
+async def test_one_address_has_a_limited_number_of_connections(tmp_path):
+    async with front(tmp_path, max_connections_per_address=1) as ask:
+        assert await ask("GET", "/health") in {"h0", "h1", "h2"}
+        answers = await asyncio.gather(*(ask("GET", "/health") for _ in range(8)), return_exceptions=True)
+    assert any(isinstance(answered, ConnectionError) or not answered for answered in answers)
+
+
+def test_a_refused_configuration_is_an_error_with_haproxys_reason(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        descriptor = inheritable(listener)
+        path = write_configuration(options_for(tmp_path, certificate=tmp_path / "none.pem"), descriptor)
+        with pytest.raises(SettingsError, match=r"none\.pem"):
+            check_configuration(find_program(), path, descriptor)
+
+
+def test_a_machine_without_haproxy_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SettingsError, match=r"HAProxy.*workers.*haproxy"):
+        find_program()
+
+
+def test_a_host_draws_ids_of_its_own_slot():
+    for number in range(5):
+        slot = HostSlot(number, 5)
+        drawn = {slot.draw_session_id() for _ in range(20)}
+        assert len(drawn) == 20
+        assert {slot_of(session_id, 5) for session_id in drawn} == {number}
