@@ -12,7 +12,7 @@ COPY tasks tasks
 RUN scripts/install.sh /opt/ors-server requirements/image.lock
 
 FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
-# What agents' commands are isolated with and what the bundled tasks use; docs/docker.md says what a container
+# What agents' commands are isolated with and what the bundled tasks use; docs/deployment.md says what a container
 # must be allowed for it. Without bubblewrap's rights the server falls back to Landlock by itself.
 # Their newest versions: a pinned one is gone from the mirrors with the next correction of a hole.
 # hadolint ignore=DL3008
@@ -34,7 +34,7 @@ USER 10001
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f\"http://127.0.0.1:{os.environ['ORS_PORT']}/health\", timeout=4)"]
-# Bound to every address, the server refuses to start without keys; docs/docker.md has the whole command:
+# Bound to every address, the server refuses to start without keys; docs/deployment.md has the whole command:
 #   docker run --init -p 127.0.0.1:8080:8080 -e ORS_API_KEYS=trainer:me:REPLACE-WITH-A-SECRET ors-server
 ENTRYPOINT ["ors-server"]
 CMD ["serve"]

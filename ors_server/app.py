@@ -149,7 +149,7 @@ class App:
             EnvironmentDefinitionError: If there are none, or two share a name; then nothing changes.
         """
         if not definitions:
-            raise EnvironmentDefinitionError("expected at least one environment to serve, came none")
+            raise EnvironmentDefinitionError("expected at least one environment to serve, got none")
         check_names(definitions)
         paid = tuple(_paid(definition, self.settings.emit) for definition in definitions)
         self.manager.replace_environments(paid)
@@ -252,7 +252,7 @@ class App:
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 
     def begin_to_stop(self) -> None:
-        """End the streams that go on for as long as somebody reads, before the server waits for them."""
+        """End the streams that continue for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
         if self._mcp is not None:
@@ -297,7 +297,7 @@ class App:
                 await http.serve_head(door, scope, receive, watch)
             else:
                 await door(scope, receive, watch)
-        except Exception:  # whatever it is, other requests go on
+        except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if started:
                 raise

@@ -1,4 +1,4 @@
-"""Old public names that go on working for one minor version, with a warning that names the new one."""
+"""Old public names that keep working for one minor version, with a warning that names the new one."""
 
 import warnings
 from collections.abc import Callable, Mapping

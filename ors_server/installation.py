@@ -42,7 +42,7 @@ def reinstall_hint() -> str:
 
 
 def package_hint(*words: str) -> str:
-    """Return the command that installs other packages beside this one.
+    """Return the command that installs other packages next to this one.
 
     Args:
         words: Requirements and options of pip.
@@ -111,7 +111,7 @@ def _own_requirement(extra: str) -> str:
 
 
 def _read_origin() -> dict[str, Any]:
-    """Return where the package came from, in the form of `direct_url.json` (PEP 610); empty for an index."""
+    """Return the package's origin, in the form of `direct_url.json` (PEP 610); empty for an index."""
     checkout = Path(__file__).parents[1]
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")

@@ -1,8 +1,8 @@
-"""Audits the bundled environments and those of the gallery, and writes docs/audit-verdicts.md.
+"""Audits the bundled environments and those of the gallery, and writes docs/reference/audit-verdicts.md.
 
 Usage:
 
-    python scripts/audit_verdicts.py                     write the page from docs/audit-verdicts.json
+    python scripts/audit_verdicts.py                     write the page from its JSON file
     python scripts/audit_verdicts.py --check             say whether the page is up to date
     python scripts/audit_verdicts.py --missing           audit what has no verdict yet
     python scripts/audit_verdicts.py qa textarena/...    audit these again
@@ -17,9 +17,9 @@ from threading import Lock
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "docs" / "audit-verdicts.json"
-PAGE = ROOT / "docs" / "audit-verdicts.md"
-GALLERY = ROOT / "docs" / "gallery.json"
+DATA = ROOT / "docs/reference/audit-verdicts.json"
+PAGE = ROOT / "docs/reference/audit-verdicts.md"
+GALLERY = ROOT / "docs/reference/gallery.json"
 BUNDLED = (
     "math_word_problems",
     "qa",
@@ -40,7 +40,7 @@ HEAD = """# Verdicts
 
 <!-- Written by scripts/audit_verdicts.py; audit again with it, and do not edit. -->
 
-What [`ors-server audit`](audit.md) found in the environments that come with this server and in those of the
+What [`ors-server audit`](../audit.md) found in the bundled environments and in the
 [gallery](gallery.md), with seed 0 and the default number of tasks. A class that could not be judged is
 neither passed nor failed. To see a finding, and to record its calls as an episode that can be replayed:
 
@@ -215,7 +215,7 @@ def main() -> None:
     rendered = page(read_data())
     if given == ["--check"]:
         if PAGE.read_text() != rendered:
-            sys.exit("docs/audit-verdicts.md is not up to date: run scripts/audit_verdicts.py")
+            sys.exit("docs/reference/audit-verdicts.md is not up to date: run scripts/audit_verdicts.py")
         return
     PAGE.write_text(rendered)
 

@@ -1,4 +1,4 @@
-"""Fails where a name or a sentence uses a word that docs/glossary.md has retired.
+"""Fails where a name or a sentence uses a word that docs/reference/glossary.md has retired.
 
 scripts/retired_words.toml holds the words, what to write instead, and the paths that are not checked yet.
 """

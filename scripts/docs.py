@@ -1,10 +1,13 @@
-"""Writes the reference pages of settings, command line, control API and rewards, from the code.
+"""Writes the reference: settings, commands, control API, errors, rewards, JSON schemas, and the Python API.
 
 Usage: `python scripts/docs.py` writes them; with `--check` it only says whether they are up to date.
+The Python API is written by `scripts/api_reference.py`, which this runs.
 """
 
 import inspect
+import subprocess
 import sys
+from collections.abc import Mapping
 from enum import Enum
 from importlib import import_module
 from itertools import groupby
@@ -20,9 +23,11 @@ from ors_server.audit.report_schema import report_schema
 from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
 from ors_server.cli.setting_flags import flag_of
+from ors_server.doors.http.faults import FAULTS, Fault
 from ors_server.environments.declared.declaration_schema import declaration_schema
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.episode import TRANSITIONS, Phase
+from ors_server.model.errors import Blame, OrsServerError
 from ors_server.model.settings import Settings, load_settings
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
 from ors_server.rewards.deviations import DEVIATIONS, Deviation
@@ -323,6 +328,42 @@ def reward_row(entry: CatalogueEntry) -> str:
     return table_row(cells)
 
 
+BLAMES = {
+    Blame.CLIENT: "The program that called the server has to change its request.",
+    Blame.AUTHOR: "The environment's author has to correct it. The step is recorded as failed, unpaid.",
+    Blame.MACHINERY: "The same request may succeed later: repeat it, with the same call id.",
+    Blame.US: "A defect of the server. Its log has the traceback.",
+}
+
+
+def errors_page() -> str:
+    """Render every error with its code, its statuses and its meaning, by who has to act."""
+    lines = [
+        "# Errors",
+        "",
+        NOTE,
+        "",
+        "Every error that the server raises on purpose, by who has to act. Answers have the `code` and",
+        "`blame` of their error; the [client](../client.md#what-a-call-returns) raises the same class. A",
+        "mistake of an agent is not an error: the agent reads what was wrong. The JSON-RPC codes are used",
+        "over MCP.",
+        "",
+    ]
+    faults: Mapping[type[OrsServerError], Fault] = FAULTS
+    for blame, meaning in BLAMES.items():
+        rows = [error_row(error, fault) for error, fault in faults.items() if error.blame is blame]
+        header = "| code | class | HTTP | control API | JSON-RPC | when |"
+        lines += [f"## {blame.value}", "", meaning, "", header, "|---|---|---|---|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def error_row(error: type[OrsServerError], fault: Fault) -> str:
+    """Render one error."""
+    summary = (inspect.getdoc(error) or "").partition("\n\n")[0]
+    cells = (f"`{error.code}`", f"`{error.__name__}`", str(fault.status), str(fault.control_status))
+    return table_row((*cells, str(fault.jsonrpc), " ".join(summary.split())))
+
+
 def deviations_page() -> str:
     """Render the table of deviations."""
     return "\n".join(
@@ -369,8 +410,9 @@ PAGES = {
     "settings.md": settings_page,
     "cli.md": cli_page,
     "control-api.md": control_api_page,
+    "errors.md": errors_page,
     "rewards.md": rewards_page,
-    "../rewards-deviations.md": deviations_page,
+    "rewards-deviations.md": deviations_page,
     "environment.schema.json": declaration_schema,
     "audit.schema.json": report_schema,
 }
@@ -378,14 +420,17 @@ PAGES = {
 
 def main() -> int:
     """Write the pages, or say which are out of date."""
+    python_api = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("api_reference.py")), *sys.argv[1:]], check=False
+    )
     stale = [name for name, render in PAGES.items() if not is_fresh(name, render())]
     if "--check" in sys.argv[1:]:
         print("\n".join(f"docs/reference/{name} is out of date; run scripts/docs.py" for name in stale))
-        return len(stale)
+        return len(stale) + python_api.returncode
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name in stale:
         (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
-    return 0
+    return python_api.returncode
 
 
 def is_fresh(name: str, text: str) -> bool:

@@ -1,6 +1,6 @@
-"""Writes docs/gallery.md: every environment of every source, with what baselines earned in it.
+"""Writes docs/reference/gallery.md: every environment of every source, with what baselines earned in it.
 
-The figures are in docs/gallery.json, which `ors-server import` measures:
+The figures are in docs/reference/gallery.json, which `ors-server import` measures:
 
     ors-server import SOURCE --check --include-broken --json > proofs.json
     python scripts/gallery.py --update proofs.json
@@ -17,20 +17,21 @@ from ors_server.environments.sources import FORCE, Source, load_source, source_n
 from ors_server.installation import DISTRIBUTION
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "docs" / "gallery.json"
-VERDICTS = ROOT / "docs" / "audit-verdicts.json"
-PAGE = ROOT / "docs" / "gallery.md"
+DATA = ROOT / "docs/reference/gallery.json"
+VERDICTS = ROOT / "docs/reference/audit-verdicts.json"
+PAGE = ROOT / "docs/reference/gallery.md"
 AGENTS = ("oracle", "noop", "random")
 HEAD = """# Gallery
 
 <!-- Written by scripts/gallery.py; change the sources or measure again, and run it. -->
 
-Environments of [other packages](adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
+Environments of [other packages](../adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
 random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
 them; `-` means that no actions are known which earn the most, or that nothing was measured. The last column
-has the classes of [`ors-server audit`](audit.md) that fail or warn; [Verdicts](audit-verdicts.md) shows why.
-What is broken is left out unless it is asked for. Problems and games that begin alike are one task, unless
-chance decides how a game goes on; a source lists environments in which tasks repeat all the same.
+has the classes of [`ors-server audit`](../audit.md) that fail or warn; the [verdicts](audit-verdicts.md)
+show why. A broken environment is left out unless it is requested by its name and a `!`. Problems and games
+that begin alike are one task, unless chance decides how a game continues; a source lists environments in
+which tasks repeat nevertheless.
 
 | source | environments | licence | install with |
 |---|---|---|---|
@@ -118,7 +119,7 @@ def main() -> None:
     rendered = page(read_data())
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != rendered:
-            sys.exit("docs/gallery.md is not up to date: run scripts/gallery.py")
+            sys.exit("docs/reference/gallery.md is not up to date: run scripts/gallery.py")
         return
     PAGE.write_text(rendered)
 

@@ -1,4 +1,4 @@
-"""What mkdocs does beside its plugins: pages from outside of docs/, diagrams, the Python API, llms.txt.
+"""What mkdocs does in addition to its plugins: pages from outside of docs/, diagrams, llms.txt.
 
 mkdocs.yml names this file; it runs in the environment of `make site`, which has neither the package nor its
 dependencies.
@@ -10,27 +10,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import griffe
 import mmdr
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
-ADDRESSES = {"README.md": "index.md"} | {
+ADDRESSES = {"README.md": "index.md", "tasks/README.md": "tasks/index.md"} | {
     f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
-"""Pages at the root of the project, by their address in the site."""
+"""Pages outside of docs/, by their address in the site."""
 ADDRESSES |= {
     f"tasks/{folder.parent.name}/README.md": f"tasks/{folder.parent.name}.md"
     for folder in sorted(ROOT.glob("tasks/*/README.md"))
 }
-API = {
-    "ors_server": "Environments, tools, grading and rewards: what an author imports.",
-    "ors_server.rewards": "Rewards, and the functions that score with them.",
-    "ors_server.testing": "An environment played in the test's own process, the checks, a fake clock.",
-    "ors_server.client": "Clients of ORS and MCP servers, async and blocking.",
-}
-"""Public modules, by what they are for."""
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+PICTURE = re.compile(r"(!\[[^\]]*\]\()docs/([^)\s]+\))")
+"""A picture on a page at the root of the project."""
 FENCE = re.compile(r"^```(\w+) ([^\n]+)$", re.MULTILINE)
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -62,27 +56,13 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not in docs/."""
     for source, address in ADDRESSES.items():
         files.append(File.generated(config, address, content=(ROOT / source).read_text(encoding="utf-8")))
-    for module, purpose in API.items():
-        files.append(File.generated(config, api_address(module), content=api_page(module, purpose)))
     return files
-
-
-def api_address(module: str) -> str:
-    """Name the page of a public module."""
-    return f"reference/python/{module}.md"
-
-
-def api_page(module: str, purpose: str) -> str:
-    """Write the page of a public module for mkdocstrings."""
-    return f"# `{module}`\n\n{purpose}\n\n::: {module}\n"
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Lead links to where pages are in the site, draw diagrams, and keep the text for llms.txt."""
     address = page.file.src_uri
-    text = relink(markdown, address)
-    module = re.search(r"^::: (\S+)$", text, re.MULTILINE)
-    written[address] = text if module is None else text.replace(module[0], api_text(module[1]))
+    written[address] = text = PICTURE.sub(r"\1\2", relink(markdown, address))
     drawn = DIAGRAM.sub(lambda match: draw(match[1], address, config, files), text)
     return FENCE.sub(with_title, drawn)
 
@@ -124,49 +104,6 @@ def with_title(match: re.Match[str]) -> str:
     """Show the file that an example is as the title of its block."""
     name = re.search(r"file=(\S+)", match[2])
     return f'```{match[1]} title="{name[1]}"' if name else f"```{match[1]}"
-
-
-def api_text(module: str) -> str:
-    """Write the public names of a module as Markdown: signature and documentation."""
-    loaded = griffe.load(module, search_paths=[str(ROOT)], resolve_aliases=True)
-    names = sorted(str(export) for export in loaded.exports or ())
-    return "\n\n".join(
-        member_text(name, loaded.members[name])
-        for name in names
-        if name in loaded.members and not name.startswith("_")
-    )
-
-
-def member_text(name: str, member: Any) -> str:
-    """Write one public name with what a class has below it."""
-    parts = [f"## {name}", f"```python\n{signature(name, member)}\n```", documentation(member)]
-    if member.is_class:
-        below = [each for each in member.members.values() if not each.name.startswith("_")]
-        parts.append("\n".join(field_line(each) for each in below if each.is_attribute and each.docstring))
-        for each in below:
-            if each.is_function:
-                parts += [f"### {name}.{each.name}", f"```python\n{signature(each.name, each)}\n```"]
-                parts.append(documentation(each))
-    return "\n\n".join(part for part in parts if part)
-
-
-def documentation(member: Any) -> str:
-    """Give an object's docstring."""
-    return "" if member.docstring is None else str(member.docstring.value)
-
-
-def field_line(field: Any) -> str:
-    """Write a class's field with its type, its default and what it means."""
-    default = "" if field.value is None else f" = {field.value}"
-    return f"- `{field.name}: {field.annotation}{default}`: {' '.join(documentation(field).split())}"
-
-
-def signature(name: str, member: Any) -> str:
-    """Spell a class, a function or a value as Python does."""
-    if member.is_attribute:
-        return f"{name} = {member.value}"
-    spelled = member.signature(return_type=True, name=name)
-    return f"class {spelled or name}" if member.is_class else f"def {spelled}"
 
 
 def on_post_build(config: Any) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/audit"
+PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/reference/audit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Announcement:
     has_keys: bool
     environments: Sequence[Served]
     sandbox: Sandboxes = NO_SANDBOXES
-    """The sandbox backend, or why there is none."""
+    """The sandbox backend, or why it is missing."""
     record: str = MEMORY
     """Where the record is kept, without a password."""
     activation: str = ""

@@ -84,7 +84,7 @@ class AuditCommandOptions(RecordedAuditOptions):
             help="Classes whose failure is accepted.",
             exists=True,
             dir_okay=False,
-            show_default="audit.toml beside the environment, if it is there",
+            show_default="audit.toml next to the environment, if it is there",
         ),
     ] = None
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False
@@ -128,15 +128,15 @@ def audit(options: AuditCommandOptions) -> None:
         with _progress(chosen) as show:
             return await run_audit(target, chosen, name=options.environment, on_progress=show)
 
-    found = apply_waivers(anyio.run(run), accepted)
-    _write(options, found)
+    report = apply_waivers(anyio.run(run), accepted)
+    _write(options, report)
     if options.openenv:
-        _show_openenv(options, target, found)
+        _show_openenv(options, target, report)
     elif options.json:
-        say(found.model_dump_json())
+        say(report.model_dump_json())
     else:
-        _show(options, found)
-    if found.failed:
+        _show(options, report)
+    if report.failed:
         raise typer.Exit(ExitStatus.FAILED)
 
 

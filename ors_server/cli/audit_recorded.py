@@ -123,8 +123,8 @@ async def _gold_tools(definition: "EnvironmentDefinition") -> frozenset[str] | N
     shared: frozenset[str] | None = None
     for split in definition.splits:
         for index in range(min(GOLD_TASKS, await definition.tasks.num_tasks(split.name))):
-            found: Any = find(await definition.tasks.get_task(split.name, index))
-            actions: Any = await found if inspect.isawaitable(found) else found
+            task: Any = find(await definition.tasks.get_task(split.name, index))
+            actions: Any = await task if inspect.isawaitable(task) else task
             if actions is not None:
                 tools = frozenset(str(tool) for tool, _ in actions)
                 shared = tools if shared is None else shared & tools
@@ -146,13 +146,13 @@ def _show(report: "RecordedReport") -> None:
     if report.findings:
         table = make_table("verdict", "kind", "class", "share", "what the episodes show", left=5)
         for finding in report.findings:
-            ids = ", ".join(one[:_SHOWN_DIGITS] for one in finding.episode_ids[:3])
+            ids = ", ".join(episode_id[:_SHOWN_DIGITS] for episode_id in finding.episode_ids[:3])
             shown = f"{clean_line(finding.message)}\n{ids}\n{finding.command}"
             kind = finding.kind.value.replace("_", " ")
             share = f"{100 * finding.share:.0f} %"
             table.add_row(finding.verdict.value, kind, finding.hack_class or "", share, shown)
         console.print(table)
-    for reason in sorted({f"{one.environment}: {one.reason}" for one in report.not_judged}):
+    for reason in sorted({f"{item.environment}: {item.reason}" for item in report.not_judged}):
         kinds = [
             one.kind.value.replace("_", " ")
             for one in report.not_judged

@@ -52,7 +52,7 @@ def call(options: CallOptions) -> None:
 
     The status is 1 if the call was refused or failed, or its reward could not be computed.
 
-    Without --session the call is made in a session of its own, which ends after it. A server's API key is
+    Without --session the call is made in a new session, which ends after it. A server's API key is
     read from the environment variable ORS_API_KEY.
     """
     import anyio

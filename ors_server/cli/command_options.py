@@ -54,7 +54,7 @@ def _as_flags(parameters: list[Any]) -> list[Any]:
 
 
 def refuse_unknown_variables() -> None:
-    """Raise `SettingsError` if an environment variable looks like a setting of this program, and is none."""
+    """Raise `SettingsError` if an environment variable looks like a setting of this program but is not."""
     from ors_server.model.settings_sources import check_variables, may_be_wrong
 
     if may_be_wrong(os.environ):
@@ -110,13 +110,15 @@ def _complete_option(hint: Any, panel: str | None) -> None:
     for option in notes:
         if isinstance(option, OptionInfo):
             option.rich_help_panel = option.rich_help_panel or panel
-            placeholder = next((shown for known, shown in _KINDS.items() if known in _parts(kind)), None)
+            placeholder = next(
+                (shown for kind_shown, shown in _KINDS.items() if kind_shown in _parts(kind)), None
+            )
             option.metavar = placeholder if option.metavar is None else option.metavar
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
     """Return a type and every type that it is made of."""
-    return (kind, *(part for each in typing.get_args(kind) for part in _parts(each)))
+    return (kind, *(part for member in typing.get_args(kind) for part in _parts(member)))
 
 
 def _default(field: Field[Any]) -> Any:
@@ -139,17 +141,17 @@ def read_pairs(
     """
     if not texts_given:
         return None
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in texts_given:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise BadParameter(f"{option} takes KEY=VALUE, not {text}")
         try:
-            found[key] = json.loads(value)
+            options[key] = json.loads(value)
         except ValueError as error:
             if not texts:
                 raise BadParameter(
                     f"{option} takes KEY=VALUE with a JSON value, such as match='\"exact\"', not {text}"
                 ) from error
-            found[key] = value
-    return found
+            options[key] = value
+    return options

@@ -59,13 +59,13 @@ class DataOptions:
 
 def declared_keys(options: DataOptions) -> dict[str, Any]:
     """Return the keys of a declaration that were given as options."""
-    given = {
+    values = {
         "prompt": options.prompt,
         "answer": options.answer,
         "recipe": options.recipe,
         "name": options.name,
     }
-    keys: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    keys: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
     if options.reward is not None:
         pairs = read_pairs("--reward-option", options.reward_option, texts=True) or {}
         keys["reward"] = {"name": options.reward, "options": pairs}

@@ -127,10 +127,10 @@ def other_packages() -> Iterator[Finding]:
 def command() -> Finding:
     """Check whether the shell finds the command `ors-server` of this installation."""
     activation = find_activation()
-    found = shutil.which(COMMAND)
+    path = shutil.which(COMMAND)
     if not activation:
-        return Finding("command", OK, str(found))
-    text = f"the shell finds {found}" if found else f"the shell does not find {COMMAND}"
+        return Finding("command", OK, str(path))
+    text = f"the shell finds {path}" if path else f"the shell does not find {COMMAND}"
     own = Path(sys.executable).with_name(COMMAND)
     return Finding("command", MISSING, f"{text}; this installation's is {own}", activation)
 
@@ -143,12 +143,14 @@ def environments(settings: "Settings") -> list[Finding]:
     unusable: list[UnusableEnvironment] = []
     try:
         chosen = choose(settings.environments, unusable).items()
-        found = [one for reference, loaded in chosen for one in definitions_of(loaded or reference)]
+        found = [
+            definition for reference, loaded in chosen for definition in definitions_of(loaded or reference)
+        ]
         check_names(found)
     except OrsServerError as error:
         remedy = "correct it, or serve others: ors-server serve REF"
         return [Finding("environments", PROBLEM, str(error), remedy)]
-    names = ", ".join(one.name for one in found)
+    names = ", ".join(definition.name for definition in found)
     if not names:
         return [Finding("environments", MISSING, "none is installed", "ors-server new my_environment")]
     return [Finding("environments", OK, names), *map(_describe_unusable, unusable)]
@@ -228,19 +230,20 @@ def store(settings: "Settings") -> Finding:
     from ors_server.store.location import StoreKind, parse_location
 
     try:
-        place = parse_location(settings.record)
-        if place.kind is StoreKind.POSTGRES:
-            _reach(place)
-            return Finding("store", OK, place.display_name)
+        location = parse_location(settings.record)
+        if location.kind is StoreKind.POSTGRES:
+            _reach(location)
+            return Finding("store", OK, location.display_name)
     except OrsServerError as error:
         return Finding("store", PROBLEM, str(error), "correct the setting `store`")
-    if place.path is None:
+    if location.path is None:
         return Finding("store", OK, "memory: it ends with the server")
-    folder = next(above for above in place.path.parents if above.is_dir())
-    if not os.access(place.path if place.path.exists() else folder, os.W_OK):
-        return Finding("store", PROBLEM, f"{place.path} cannot be written", "set `store` to another file")
+    folder = next(above for above in location.path.parents if above.is_dir())
+    if not os.access(location.path if location.path.exists() else folder, os.W_OK):
+        return Finding("store", PROBLEM, f"{location.path} cannot be written", "set `store` to another file")
     free = shutil.disk_usage(folder).free
-    text = f"{place.path}{'' if place.path.exists() else ' (not made yet)'}, {free / (1 << 30):.1f} GiB free"
+    state = "" if location.path.exists() else " (not made yet)"
+    text = f"{location.path}{state}, {free / (1 << 30):.1f} GiB free"
     if free < _MIN_FREE_BYTES:
         return Finding("store", PROBLEM, text, "free disk space: ors-server store prune")
     return Finding("store", OK, text)
@@ -296,8 +299,8 @@ def _endpoint(name: str, variables: "EndpointVariables") -> Finding | None:
     url, model = os.environ.get(variables.base_url), os.environ.get(variables.model)
     if not url:
         return None
-    place = urlsplit(url)
-    shown = place._replace(netloc=place.netloc.rpartition("@")[2], query="").geturl()
+    parts = urlsplit(url)
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     if not model:
         missing = f"{variables.base_url} is set, and {variables.model} is not"
         return Finding(name, PROBLEM, missing, f"export {variables.model}=MODEL")
@@ -318,20 +321,20 @@ def extras() -> Iterator[Finding]:
 def test_programs() -> Iterator[Finding]:
     """Check the programs that only the project's own tests use."""
     for name, (programs, package, purpose) in TEST_PROGRAMS.items():
-        found = next(filter(None, map(shutil.which, programs.split())), None)
-        if found is None:
+        program_path = next(filter(None, map(shutil.which, programs.split())), None)
+        if program_path is None:
             yield _absent(name, purpose, name, install_command(package))
         else:
-            yield Finding(name, OK, f"{found} ({purpose})")
+            yield Finding(name, OK, f"{program_path} ({purpose})")
 
 
 def install_command(packages: str) -> str:
     """Return the command that installs packages, by their names on Debian."""
-    found = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), None)
-    if found is None:
+    installer = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), None)
+    if installer is None:
         return f"install {packages} with the package manager of this system"
     is_root = os.name == "posix" and os.geteuid() == 0
-    return f"{'' if is_root else 'sudo '}{found} {packages}"
+    return f"{'' if is_root else 'sudo '}{installer} {packages}"
 
 
 def _version(package: str) -> Any:

@@ -35,10 +35,10 @@ async def list_from(
             async for entry in entries:
                 say(json.dumps(entry.model_dump(mode="json", by_alias=True)))
             return
-        found = [entry async for entry in entries]
-    if found:
-        _print_table(found)
-    say(sum_up(len(found), await record.totals(episode_filter)))
+        shown = [entry async for entry in entries]
+    if shown:
+        _print_table(shown)
+    say(sum_up(len(shown), await record.totals(episode_filter)))
 
 
 def sum_up(shown: int, totals: "EpisodeTotals") -> str:
@@ -76,12 +76,12 @@ def show_return(summary: "EpisodeSummary") -> str:
 def show_task(entry: "EpisodeEntry") -> str:
     """Write which task an episode plays, on one line: its environment, and its place or its hash."""
     is_placed = entry.split is not None and entry.index is not None
-    place = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:SHOWN_DIGITS]
-    return clean_line(f"{entry.environment} {place}")
+    task = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:SHOWN_DIGITS]
+    return clean_line(f"{entry.environment} {task}")
 
 
 def show_state(entry: "EpisodeEntry") -> str:
-    """Write why an episode ended, and whether its session is still open; its phase while it goes on."""
+    """Write why an episode ended, and whether its session is still open; its phase until then."""
     reason = entry.episode.stop_reason
     if reason is None:
         return entry.episode.phase

@@ -39,7 +39,7 @@ def reasons_of(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe_reward(output: Mapping[str, Any]) -> str:
-    """Return the reward of an output, as the control API gives it, or why there is none, on one line."""
+    """Return the reward of an output, as the control API gives it, or why it is missing, on one line."""
     if output["reward"] is not None:
         return f"reward {output['reward']:g}"
     metadata = _mapping(output.get("metadata"))
@@ -134,7 +134,7 @@ async def _show_all(reader: "RecordReader", record: "EpisodeRecord", *, whole: b
 
 
 def print_lines(lines: "Iterator[StyledLine] | Sequence[StyledLine]") -> None:
-    """Print lines as they are, whatever the width of the terminal."""
+    """Print lines as they are, at any width of the terminal."""
     from rich.text import Text
 
     console = make_console()

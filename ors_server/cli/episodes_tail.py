@@ -107,7 +107,7 @@ class EpisodeWatch:
             async for event in self._steps_of(entry):
                 yield event
         living = {entry.episode_id for entry in live}
-        for episode_id in [each for each in self._seen if each not in living]:
+        for episode_id in [seen_id for seen_id in self._seen if seen_id not in living]:
             async for event in self._end_of(episode_id):
                 yield event
 

@@ -41,8 +41,8 @@ class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreChoice):
         bool,
         typer.Option(
             "--include-unfinished",
-            help="Write episodes too that were deleted, expired, failed or go on. plain, episodes and "
-            "steps always do.",
+            help="Write episodes too that were deleted, expired, failed or have not ended. plain, episodes "
+            "and steps always do.",
         ),
     ] = False
     tools: Annotated[

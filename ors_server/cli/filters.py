@@ -126,8 +126,8 @@ def read_filter(options: PlaceFilters, environment: str | None, *, now: datetime
     for name in ("since", "until"):
         values[name] = read_time(values[name], now)
     try:
-        given = {name: value for name, value in values.items() if value not in (None, [])}
-        return EpisodeSelection.model_validate(given).as_filter()
+        chosen = {name: value for name, value in values.items() if value not in (None, [])}
+        return EpisodeSelection.model_validate(chosen).as_filter()
     except ValidationError as error:
         raise typer.BadParameter(_describe(error)) from error
 

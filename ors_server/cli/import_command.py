@@ -77,7 +77,7 @@ def _choose(options: ImportOptions) -> "Iterator[tuple[Source, str]]":
         source = load_source(source_name)
         source.check_installed()
         if not slash:
-            yield from ((source, each) for each in source.list_names())
+            yield from ((source, name) for name in source.list_names())
             continue
         name = name.removesuffix(FORCE)
         source.check_name(name)
@@ -120,9 +120,9 @@ def _print(proofs: list[dict[str, Any]], broken: list[dict[str, str]], options: 
     for proof in proofs:
         for problem in proof["problems"]:
             complain(f"{proof['reference']}: {problem}")
-    for each in broken:
+    for failure in broken:
         verb = "broken" if options.include_broken else "left out"
-        complain(f"{verb}: {each['reference']}: {each['reason']}")
+        complain(f"{verb}: {failure['reference']}: {failure['reason']}")
 
 
 def _cells(proof: dict[str, Any]) -> list[str]:

@@ -48,8 +48,8 @@ def list_environments(options: EnvironmentListOptions) -> None:
         show_available(options.references or [], as_json=options.json)
         return
 
-    found = resolve_chosen(choose(options.references), options)
-    definitions = [definition for each in found for definition in definitions_of(each)]
+    references = resolve_chosen(choose(options.references), options)
+    definitions = [definition for reference in references for definition in definitions_of(reference)]
 
     async def describe_all() -> list[dict[str, Any]]:
         return [await describe(definition) for definition in definitions]

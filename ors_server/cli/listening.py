@@ -44,8 +44,8 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
         try:
             server.run(sockets=[listener])
         except SystemExit:
-            known = isinstance(app.failure, OrsServerError)
-            why = f": {app.failure}" if known else "; the log says why"
+            is_known = isinstance(app.failure, OrsServerError)
+            why = f": {app.failure}" if is_known else "; the log says why"
             kind = SettingsError if isinstance(app.failure, SettingsError) else CommandError
             raise kind(f"the server did not start{why}") from None
         if server.was_asked_to_stop and not slot.is_alone:
@@ -63,10 +63,10 @@ def bind(host: str, port: int) -> socket.socket:
     """
     listener: socket.socket | None = None
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
-        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, kind, protocol, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
         # The protocol is named so that accepted connections know that they are TCP and send without delay.
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -60,23 +60,23 @@ def new(options: NewOptions) -> None:
     else:
         _write_class(folder, name)
     say(f"made {folder}")
-    place = shlex.quote(str(folder) if folder.is_absolute() else f"./{folder}")
+    quoted = shlex.quote(str(folder) if folder.is_absolute() else f"./{folder}")
     say("Next:")
-    for command in (f"ors-server check {place}", f"ors-server play {place}", f"ors-server serve {place}"):
+    for command in (f"ors-server check {quoted}", f"ors-server play {quoted}", f"ors-server serve {quoted}"):
         say(f"  {command}")
     if not options.declared:
-        for command in _test_commands(place):
+        for command in _test_commands(quoted):
             say(f"  {command}")
 
 
-def _test_commands(place: str) -> list[str]:
+def _test_commands(quoted: str) -> list[str]:
     from importlib.util import find_spec
 
     from ors_server.installation import package_hint
 
     # Tests run in this Python, whose `pytest` a shell finds only where it finds this Python's programs.
     is_missing = find_spec("pytest") is None
-    return [*([package_hint("pytest")] if is_missing else []), f"pytest {place}"]
+    return [*([package_hint("pytest")] if is_missing else []), f"pytest {quoted}"]
 
 
 def _write_class(folder: Path, name: str) -> None:

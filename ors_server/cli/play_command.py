@@ -79,8 +79,8 @@ def history_file() -> Path:
 
 
 def _offer(words: Callable[[], Sequence[str]], typed: str, number: int) -> str | None:
-    found = [word for word in words() if word.startswith(typed)]
-    return f"{found[number]} " if number < len(found) else None
+    matches = [word for word in words() if word.startswith(typed)]
+    return f"{matches[number]} " if number < len(matches) else None
 
 
 def _readline() -> ModuleType | None:
@@ -203,7 +203,7 @@ class Player:
             self._schemas[last.name] = {"type": "object", "properties": part, "required": list(part)}
 
     def _execute(self, line: str) -> bool:
-        """Execute a line and return whether the episode goes on."""
+        """Execute a line and return whether the episode continues."""
         match line:
             case ":quit":
                 return False

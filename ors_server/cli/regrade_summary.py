@@ -110,8 +110,8 @@ class RegradeSummary:
             table.add_row("judged now only", str(self.only_now), *self.only_now_figures.as_cells())
         for status, count in sorted(self.statuses.items()):
             table.add_row(f"status {status}", str(count))
-        found = self.correlation.value
-        table.add_row("correlation", "", "none" if found is None else f"{found:.4f}")
+        value = self.correlation.value
+        table.add_row("correlation", "", "none" if value is None else f"{value:.4f}")
         return table
 
     def as_changes(self) -> "Table":

@@ -1,4 +1,4 @@
-"""`serve --reload`: loads environments anew when their files change."""
+"""`serve --reload`: reloads environments when their files change."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ class Reloader:
         self._seen = self.stamp()
 
     async def watch(self) -> None:
-        """Load the environments anew after each change, until this is cancelled."""
+        """Reload the environments after each change, until this is cancelled."""
         while True:
             await anyio.sleep(POLL_SECONDS)
             await self.look()
@@ -62,19 +62,19 @@ class Reloader:
     def _load(self) -> list[EnvironmentDefinition]:
         folders = [folder for reference in self._references for folder in _folders_of(reference)]
         with forgotten_modules(folders), indices_made_elsewhere():
-            found = resolve_references(self._references, self._options)
-            return [definition for each in found for definition in definitions_of(each)]
+            references = resolve_references(self._references, self._options)
+            return [definition for reference in references for definition in definitions_of(reference)]
 
     def stamp(self) -> Stamp:
         """Return the state of every file that is looked at."""
-        found: Stamp = {}
+        stamp: Stamp = {}
         for path in self._files():
             try:
                 state = path.stat()
             except OSError:  # it went while the folder was read
                 continue
-            found[path] = (state.st_mtime_ns, state.st_size)
-        return found
+            stamp[path] = (state.st_mtime_ns, state.st_size)
+        return stamp
 
     def _files(self) -> Iterator[Path]:
         for definition in self._app.definitions:
@@ -88,8 +88,8 @@ class Reloader:
 
 
 def _path_of(reference: str) -> Path:
-    place, colon, name = reference.rpartition(":")
-    return Path(place if colon and name.isidentifier() else reference)
+    path, colon, name = reference.rpartition(":")
+    return Path(path if colon and name.isidentifier() else reference)
 
 
 def _folders_of(reference: str) -> list[Path]:

@@ -45,7 +45,7 @@ class ReplayOptions(RecordedOptions):
         list[str] | None,
         typer.Option(
             metavar="NAME=env:VARIABLE",
-            help="A secret that the environment needs, from an environment variable; a record has none. "
+            help="A secret that the environment needs, from an environment variable; never recorded. "
             "Repeatable.",
         ),
     ] = None

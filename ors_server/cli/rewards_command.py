@@ -58,32 +58,32 @@ def describe(entry: "CatalogueEntry") -> dict[str, Any]:
 def _show(name: str, *, as_json: bool) -> None:
     from ors_server.rewards.catalogue import find_reward
 
-    found = find_reward(name)
-    signature = found.signature
-    texts = (inspect.getdoc(fromkey) for fromkey in dict.fromkeys(_documented(found)))
+    reward = find_reward(name)
+    signature = reward.signature
+    texts = (inspect.getdoc(fromkey) for fromkey in dict.fromkeys(_documented(reward)))
     documentation = "\n\n".join(dict.fromkeys(text for text in texts if text))
     if as_json:
         say_json(
             {
-                "name": found.name,
-                "range": None if found.range is None else list(found.range),
+                "name": reward.name,
+                "range": None if reward.range is None else list(reward.range),
                 "required": sorted(signature.required),
                 "optional": sorted(signature.optional),
                 "documentation": documentation,
             }
         )
         return
-    fields = ", ".join([*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))])
-    say(f"{found.name} {_range(found.range)}")
+    fields = ", ".join([*sorted(signature.required), *(f"[{name}]" for name in sorted(signature.optional))])
+    say(f"{reward.name} {_range(reward.range)}")
     say(f"takes {fields or 'every field'}")
     say()
     say(documentation or "It has no documentation.")
 
 
-def _documented(found: Any) -> list[Any]:
+def _documented(reward: Any) -> list[Any]:
     from ors_server.rewards.define import FunctionReward
 
-    return [found.function] if isinstance(found, FunctionReward) else [type(found), found.function]
+    return [reward.function] if isinstance(reward, FunctionReward) else [type(reward), reward.function]
 
 
 def _range(allowed: tuple[float, float] | None) -> str:

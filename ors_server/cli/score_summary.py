@@ -71,8 +71,8 @@ class ScoreSummary:
         else:
             self._add_reason(f"{result.status.value}: {result.reason}"[:_WIDE])
         for name, value in result.extras.items():
-            known = name in self.extras or len(self.extras) < MAX_EXTRAS
-            if known and isinstance(value, int | float):
+            is_shown = name in self.extras or len(self.extras) < MAX_EXTRAS
+            if is_shown and isinstance(value, int | float):
                 self.extras.setdefault(name, RunningFigures()).add(float(value))
 
     def _add_reason(self, reason: str) -> None:

@@ -64,7 +64,7 @@ class ServeOptions(DataOptions):
         bool,
         typer.Option(
             "--reload",
-            help="For authors: load the environments anew when their files change. Live sessions keep the "
+            help="For authors: reload the environments when their files change. Live sessions keep the "
             "old ones; after an error the old ones stay.",
         ),
     ] = False
@@ -124,9 +124,9 @@ def serve(options: ServeOptions) -> None:
 
 def settings_of(options: ServeOptions) -> dict[str, Any]:
     """Return the settings that were given as flags, by name."""
-    others = {field.name for field in fields(ServeOptions)}
+    own = {field.name for field in fields(ServeOptions)}
     return {
-        name: value for name, value in vars(options).items() if name not in others and value not in (None, [])
+        name: value for name, value in vars(options).items() if name not in own and value not in (None, [])
     }
 
 

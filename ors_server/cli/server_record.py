@@ -70,21 +70,21 @@ class ServerRecord:
 
     async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
         """Return a slice of an episode's steps."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for _ in range(MAX_STEP_PAGES):
-            first = start + len(found)
+            first = start + len(steps)
             last = first + MAX_PAGE if stop is None else min(stop, first + MAX_PAGE)
             if first >= last:
-                return found
+                return steps
             page = await self._get(
                 _path(episode_id, "/steps"), EpisodeStepPage, {"start": first, "stop": last}
             )
-            found += page.steps
+            steps += page.steps
             if not page.steps:
-                return found
+                return steps
         raise CommandError(
             f"expected the steps of {episode_id} within {MAX_STEP_PAGES:,} pages, "
-            f"got {len(found):,} steps so far"
+            f"got {len(steps):,} steps so far"
         )
 
     async def page(

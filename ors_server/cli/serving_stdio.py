@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def keep_stdout_clean() -> Generator[None]:
     """Send what environments print while they load to standard error: stdout is the protocol's."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def serve_over_stdio(app: "App", episode: str | None) -> None:

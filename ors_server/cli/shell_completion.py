@@ -11,7 +11,7 @@ def installed_names(incomplete: str) -> list[str]:
     names = [point.name for point in entry_points(group="ors_server.environments")]
     source, slash, _ = incomplete.partition("/")
     if not slash:
-        names += [f"{each}/" for each in source_names()]
+        names += [f"{source}/" for source in source_names()]
     elif source in source_names():
         try:
             names = [f"{source}/{name}" for name in load_source(source).list_names()]

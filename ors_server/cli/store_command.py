@@ -124,7 +124,7 @@ def run_verify(options: StoreCommandOptions) -> None:
 
     done = verify(_location(options))
     if options.json:
-        findings = [{"episode_id": found.episode_id, "text": found.text} for found in done.findings]
+        findings = [{"episode_id": finding.episode_id, "text": finding.text} for finding in done.findings]
         counts = {"episodes": done.episodes, "steps": done.steps, "blobs": done.blobs}
         leftovers = list(done.leftovers)
         say_json({"sound": not findings, **counts, "findings": findings, "leftovers": leftovers})

@@ -19,6 +19,7 @@ class Turn:
     messages: Sequence[Message]
     """The prompt."""
     tools: Sequence[ToolSpec]
+    """The tools of the session, in the order of the server."""
     results: Sequence[CallResult]
     """The results of its moves so far, in order."""
 
@@ -33,7 +34,9 @@ class Move:
     """The next tool call of an agent."""
 
     tool: str
+    """The tool's name."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The tool's arguments, by name."""
 
 
 Agent: TypeAlias = Callable[[Turn], "Move | Awaitable[Move | None] | None"]
@@ -45,6 +48,7 @@ class Played:
     """The result of a played episode."""
 
     results: Sequence[CallResult]
+    """The result of each call, in order."""
     episode_return: float | None
     """The sum of the rewards that this client received; `None` if a judgement of the episode failed."""
     finished: bool
@@ -55,6 +59,9 @@ class Played:
 
 async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = None) -> Played:
     """Let an agent play until the episode is over, it gives up, or it has made `max_calls` calls.
+
+    Args:
+        max_calls: Number of calls, from 0; `None` without a limit.
 
     Raises:
         SumMismatchError: If the server's figures differ from the received rewards.

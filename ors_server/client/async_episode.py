@@ -70,7 +70,7 @@ class AsyncEpisode(ABC):
 
     @abstractmethod
     async def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup; one user message if the server knows none."""
+        """Return the prompt as a conversation, after setup; one user message by default."""
 
     @abstractmethod
     async def tools(self) -> ToolListing:
@@ -78,7 +78,7 @@ class AsyncEpisode(ABC):
 
     @abstractmethod
     async def summary(self) -> Summary:
-        """Return the server's figures, also after the end; `NotSupportedError` if it does not keep any."""
+        """Return the server's figures, also after the end; `NotSupportedError` if it has no summary."""
 
     @abstractmethod
     async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:

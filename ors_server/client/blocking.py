@@ -69,7 +69,7 @@ class Episode:
         return self._loop.run(self.on_loop.blocks)
 
     def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup; one user message if the server knows none."""
+        """Return the prompt as a conversation, after setup; one user message by default."""
         return self._loop.run(self.on_loop.messages)
 
     def tools(self) -> ToolListing:
@@ -77,7 +77,7 @@ class Episode:
         return self._loop.run(self.on_loop.tools)
 
     def summary(self) -> Summary:
-        """Return the server's figures, also after the end; `NotSupportedError` if it does not keep any."""
+        """Return the server's figures, also after the end; `NotSupportedError` if it has no summary."""
         return self._loop.run(self.on_loop.summary)
 
     def call(

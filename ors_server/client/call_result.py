@@ -29,7 +29,9 @@ class CallResult:
     """The result of a tool call: an output, or the reason why the call did not run."""
 
     call_id: str
+    """The id with which a repeat gets the same result."""
     tool: str
+    """The tool's name."""
     output: ToolOutput
     """The tool's output; for a refused call, a message for the agent."""
     step: int | None = None

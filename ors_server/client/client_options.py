@@ -21,6 +21,7 @@ class ClientOptions:
     """Options of a client."""
 
     patience: Patience = field(default_factory=Patience)
+    """How long the client waits and how often it repeats."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request, for example for a proxy."""
     transport: httpx2.AsyncBaseTransport | None = None
@@ -28,6 +29,7 @@ class ClientOptions:
     connections: int = 1_000
     """Most connections at a time; each running call uses one."""
     clock: Clock = field(default_factory=SystemClock)
+    """What tells the time; a fake one in tests."""
 
 
 class HttpPool:

@@ -13,11 +13,13 @@ class EpisodeRequest(TypedDict, total=False):
     """The episode that a client requests: a task by value, or by split and index."""
 
     split: str | None
+    """The task's split; `None` for a task by value."""
     index: int | None
     """Position of the task in its split, from 0."""
     task_spec: JSONObject | None
     """The task by value."""
     toolset: str | None
+    """A toolset that the environment offers on request."""
     secrets: Mapping[str, str] | None
     """Handed to the environment; never recorded."""
     session_id: str | None

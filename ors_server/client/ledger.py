@@ -27,7 +27,9 @@ class Receipt:
     """A client's result of one call."""
 
     call_id: str
+    """The id of the call."""
     reward: float | None = None
+    """What the step paid; `None` without a judgement."""
     finished: bool = False
     """Whether the answer reported the end of the episode."""
     step: int | None = None

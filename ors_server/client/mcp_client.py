@@ -105,6 +105,9 @@ class AsyncMcpClient:
     ) -> AsyncGenerator[AsyncLobbyEpisode]:
         """Play an episode with the lobby's tools, as an agent does; its session ends when it is idle.
 
+        Args:
+            index: Position of the task in its split, from 0.
+
         Raises:
             InvalidRequestError: If the lobby refuses.
         """

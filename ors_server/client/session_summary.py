@@ -25,8 +25,11 @@ class Summary(EpisodeSummary):
     """Id of the record."""
     environment: str
     environment_version: str = ""
+    """The version that the class states."""
     split: str | None = None
+    """`None` if the task was given by value."""
     index: int | None = None
+    """Position of the task in its split, from 0; `None` if the task was given by value."""
     seed: int | None = None
     """Seed of the environment's random generator."""
     task_hash: str = ""
@@ -34,9 +37,11 @@ class Summary(EpisodeSummary):
     policy: JSONObject = field(default_factory=dict[str, Any])
     """The rules in force."""
     labels: dict[str, str] = field(default_factory=dict[str, str])
+    """Names that the creator gave: a run, an attempt, a group."""
     pending_steps: int = 0
     """Played steps that are not recorded yet; the figures count them."""
     created_at: datetime | None = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]  # a server may not state it
+    """UTC."""
 
     @property
     def is_over(self) -> bool:
@@ -45,7 +50,7 @@ class Summary(EpisodeSummary):
 
     @property
     def why_unjudged(self) -> str | None:
-        """The reason why the episode has no return; `None` if it has one, or is not over."""
+        """Why the episode has no return, in words; `None` if it has one, or has not ended."""
         if self.unjudged_steps:
             return (
                 f"a judgement failed in {self.unjudged_steps} of {self.steps} steps, so that the episode has "

@@ -94,7 +94,7 @@ class Caller:
         """Refuse an agent at a session other than its own, or at a later episode of the same session id.
 
         Args:
-            live_episode: The episode of the live session with that id; `None` if there is none.
+            live_episode: The episode of the live session with that id; `None` if it is not live.
 
         Raises:
             ForbiddenError: If it is not the caller's.
@@ -215,10 +215,10 @@ def credential_from(headers: Mapping[str, str]) -> str | None:
     key = headers.get("x-api-key")
     if key:
         return key.strip()
-    given = headers.get("authorization")
-    if given is None:
+    authorization = headers.get("authorization")
+    if authorization is None:
         return None
-    scheme, _, value = given.partition(" ")
+    scheme, _, value = authorization.partition(" ")
     return value.strip() or None if scheme.lower() == "bearer" else None
 
 

@@ -54,13 +54,20 @@ class CallContext:
     """
 
     session_id: str
+    """The session of the call."""
     call_id: str
+    """The call's id, by which a repeat is recognised."""
     step: int
+    """Number of the step that this call becomes, from 1."""
     task_spec: JSONObject
+    """The task that is played."""
     listeners: list[ProgressListener]
     client: CallingClient = field(default_factory=NoClient)
+    """The program that made the call, for questions to it."""
     policy: EpisodePolicy = field(default_factory=EpisodePolicy)
+    """The episode's rules."""
     time_limit: float | None = None
+    """Seconds that the call's own code may take; `None` without a limit."""
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
     user_turns: list[UserTurn] = field(default_factory=list[UserTurn])
     judging: int = field(default=0, init=False)
@@ -86,7 +93,12 @@ class CallContext:
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Send the progress, in the tool's own unit and only growing, to the clients that requested it."""
+        """Send the progress to the clients that requested it.
+
+        Args:
+            progress: In the tool's own unit; larger than in the call before.
+            total: In the same unit; `None` if it is not known.
+        """
         for listener in list(self.listeners):
             try:
                 await listener(progress, total, message)
@@ -136,6 +148,7 @@ class CallContext:
         """Ask the calling program's own model; raises as `ask` does.
 
         Args:
+            max_tokens: Tokens that the reply may have, at least 1.
             key: Names the question; a second one in the same call needs another key.
         """
         return await self._ask_one(key, Sample(prompt, max_tokens, system_prompt), Sampled)

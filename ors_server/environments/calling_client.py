@@ -51,6 +51,7 @@ class Elicit:
     """A form for the person behind the calling program."""
 
     message: str
+    """What the person reads."""
     schema: JSONObject
     """JSON Schema of an object whose properties are strings, numbers, booleans or choices."""
 
@@ -60,8 +61,11 @@ class Sample:
     """A question to the calling program's own model."""
 
     prompt: str
+    """What the model reads as the message of a user."""
     max_tokens: int = 100
+    """Tokens that the reply may have, at least 1."""
     system_prompt: str | None = None
+    """Instructions for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Elicited:
     """A person's answer to a form."""
 
     action: Literal["accept", "decline", "cancel"]
+    """What the person did: accept, decline, or dismiss the form."""
     content: JSONObject = field(default_factory=dict[str, Any])
     """The form's values; empty unless accepted."""
 
@@ -83,8 +88,11 @@ class Sampled:
     """The answer of the calling program's model."""
 
     text: str
+    """The model's reply."""
     model: str
+    """The model's name, as the client states it."""
     stop_reason: str | None = None
+    """Why the reply ended, as the client states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,9 @@ class Root:
     """One folder or file that the calling program works on."""
 
     uri: str
+    """Where it is, such as `file:///home/me/project`."""
     name: str | None = None
+    """A name for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,7 @@ class RootList:
     """The calling program's folders, in its order."""
 
     roots: tuple[Root, ...]
+    """The client's folders and files, in its order."""
 
 
 Question: TypeAlias = Elicit | Sample | ListRoots

@@ -126,7 +126,7 @@ class Environment:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The session's sandbox, from `setup` to the end of `teardown`; RuntimeError without one."""
+        """The session's sandbox, from `setup` to the end of `teardown`; RuntimeError without a sandbox."""
         if self._sandbox is None:
             raise RuntimeError(
                 f"{type(self).__name__} has no sandbox here: take a toolset that needs one (such as 'bash') "
@@ -151,7 +151,7 @@ class Environment:
             makes a tool's output of either.
 
         Raises:
-            RewardDefinitionError: If it is not a reward, or is left out and the class does not set one.
+            RewardDefinitionError: If it is not a reward, or is left out and the class has no reward.
         """
         return await ask_reward(self, reward, fields)
 
@@ -214,7 +214,12 @@ class Environment:
     def get_task_range(
         cls, split: str, start: int | None = None, stop: int | None = None
     ) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
-        """Return a slice of a split's tasks, with Python's rules for slices."""
+        """Return a slice of a split's tasks, with Python's rules for slices.
+
+        Args:
+            start: Position of the first task, from 0; by default the first.
+            stop: Position behind the last task; by default the end of the split.
+        """
         raise NotImplementedError
 
     def setup(self) -> Awaitable[None] | None:

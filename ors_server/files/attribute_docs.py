@@ -72,17 +72,17 @@ def _docs_of_module(name: str) -> Mapping[str, Mapping[str, str]]:
         tree = ast.parse(inspect.getsource(sys.modules[name]))
     except (KeyError, OSError, TypeError):  # no module any more, or none with a source
         return {}
-    found: dict[str, Mapping[str, str]] = {}
-    _read_classes(tree.body, "", found)
-    return found
+    docs: dict[str, Mapping[str, str]] = {}
+    _read_classes(tree.body, "", docs)
+    return docs
 
 
-def _read_classes(body: list[ast.stmt], prefix: str, found: dict[str, Mapping[str, str]]) -> None:
+def _read_classes(body: list[ast.stmt], prefix: str, docs: dict[str, Mapping[str, str]]) -> None:
     for statement in body:
         if isinstance(statement, ast.ClassDef):
             name = f"{prefix}{statement.name}"
-            found[name] = dict(_texts(statement.body))
-            _read_classes(statement.body, f"{name}.", found)
+            docs[name] = dict(_texts(statement.body))
+            _read_classes(statement.body, f"{name}.", docs)
 
 
 def _texts(body: list[ast.stmt]) -> list[tuple[str, str]]:

@@ -33,9 +33,9 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
         search: Folders of its submodules, where it is a package.
 
     Raises:
-        NotAPythonFileError: If it is none.
+        NotAPythonFileError: If it is not a Python file.
         NeighbourClashError: If it imports a neighbour of a name that a file of another folder has already
-            imported from there. Whatever its code raises comes out as it is, and the module is forgotten.
+            imported from there. Errors of its code are raised as they are, and the module is forgotten.
     """
     if name in sys.modules:
         return sys.modules[name]
@@ -52,7 +52,7 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
 
 @contextmanager
 def forgotten_modules(folders: Sequence[Path]) -> Generator[None]:
-    """Import the modules of folders anew in the with statement; an error brings the old ones back."""
+    """Import the modules of folders again in the with statement; an error brings the old ones back."""
     roots = [folder.resolve() for folder in folders]
     old: dict[str, ModuleType] = {}
     for name, module in list(sys.modules.items()):
@@ -107,10 +107,10 @@ def _leads_to(dotted: str, file: Path) -> bool:
     try:
         if importlib.util.find_spec(head) is None:
             return False
-        found = importlib.util.find_spec(dotted)
+        spec = importlib.util.find_spec(dotted)
     except (ImportError, ValueError, AttributeError):
         return False
-    return found is not None and found.origin is not None and Path(found.origin).resolve() == file.resolve()
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
 
 
 @contextmanager

@@ -30,6 +30,7 @@ class StdioCase:
     """One run of a program."""
 
     stdin: str
+    """What the program reads on standard input."""
     stdout: str
     """The expected output."""
     arguments: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class FunctionCase:
     arguments: tuple[Any, ...] = ()
     """Plain values; the function gets copies."""
     keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Keyword arguments."""
     expected: Any = None
     """The plain value that it must return."""
     raises: str | None = None
@@ -64,7 +66,9 @@ class CaseResult:
     """The result of one case."""
 
     name: str
+    """The case's name."""
     passed: bool
+    """Whether the case passed."""
     reason: str | None = None
     """Why it failed; expected values are quoted only if the case is `shown`."""
 
@@ -74,6 +78,7 @@ class CaseReport:
     """The results of all cases, in their order; at least one."""
 
     results: tuple[CaseResult, ...]
+    """One result for each case, in their order."""
 
     def __post_init__(self) -> None:
         """Raise `GradingError` if there are no results."""

@@ -104,6 +104,9 @@ class Evidence:
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         """List a folder of the work dir, as `Sandbox.list_files` does.
 
+        Args:
+            depth: Levels of folders to list, from 1.
+
         Raises:
             SandboxFileError: It is missing, or not a folder.
         """
@@ -125,7 +128,7 @@ class Evidence:
 
         Args:
             files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
-            time_limit: Seconds that the program may spend (docs/limits.md), above 0.
+            time_limit: Seconds that the program may spend (docs/policy.md), above 0.
 
         Raises:
             SandboxStarvedError: The machine was too busy for it, twice.

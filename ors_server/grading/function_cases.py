@@ -64,7 +64,7 @@ async def grade_functions(
             names none of these has.
         function: Its name there; dots lead into classes.
         cases: At least one; plain values only.
-        time_limit: Seconds that the function may spend on a case (loading is one more), as docs/limits.md
+        time_limit: Seconds that the function may spend on a case (loading is one more), as docs/policy.md
             counts them; by default all together get 30 times that.
         tolerance: Largest difference of a float, relative to the expected one; absolute if 0 is expected.
 

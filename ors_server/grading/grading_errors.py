@@ -4,7 +4,7 @@ from ors_server.model.errors import AuthorError, MachineryError
 
 
 class GradingError(AuthorError):
-    """Cases or hidden tests cannot be graded as they are written; the agent cannot cause this."""
+    """Cases or hidden tests cannot be graded as they are written, for any agent."""
 
     code = "grading"
 

@@ -103,7 +103,7 @@ async def grade_pytest(
             name of anything that the server can import.
         classes: The agent's classes, as `module.Class`, whose objects may judge the tests' own values by
             their operators and by methods with the names of plain values' methods.
-        time_limit: Seconds that the agent's code may spend on all tests, as docs/limits.md counts them; by
+        time_limit: Seconds that the agent's code may spend on all tests, as docs/policy.md counts them; by
             default one call into it gets a sixth of that. The tests themselves may spend as much.
         shown: Whether reasons may quote the tests.
 

@@ -55,7 +55,7 @@ async def grade_stdio(
     Args:
         argv: The command, from within the work dir; or a Python program.
         cases: At least one.
-        time_limit: Seconds that the program may spend on a case, as docs/limits.md counts them; by default
+        time_limit: Seconds that the program may spend on a case, as docs/policy.md counts them; by default
             all together get 30 times that.
         compare: How texts are compared; by default white space at the ends of lines and empty last lines do
             not count.

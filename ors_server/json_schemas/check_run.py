@@ -64,7 +64,7 @@ class SchemaViolation:
     """As a JSON path: `$.names[0]`."""
     keyword: str
     message: str
-    """At most a few hundred characters, whatever the value."""
+    """At most a few hundred characters, for any value."""
 
 
 class EnoughViolationsError(Exception):

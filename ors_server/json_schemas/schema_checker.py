@@ -39,9 +39,9 @@ MAX_SCHEMA_VALUES = 10_000
 MAX_COMPILED = 20_000
 """Schemas within a schema; dynamic references multiply them."""
 DRAFT_WITH_SIBLINGS_OF_REF = 2019
-"""The first in which keywords beside `$ref` count."""
+"""The first in which keywords besides `$ref` count."""
 RECURSIVE = ""
-"""The name under which `$recursiveAnchor` is kept beside dynamic anchors."""
+"""The name under which `$recursiveAnchor` is kept next to dynamic anchors."""
 
 _DRAFTS = {
     "http://json-schema.org/draft-04/schema": 4,
@@ -70,7 +70,7 @@ class SchemaChecker:
         """Compile a schema; without `$schema` it is of draft 2020-12.
 
         Args:
-            make_search: Makes what searches patterns, for each value anew.
+            make_search: Makes what searches patterns, once for each value.
 
         Raises:
             BadSchemaError: It is of an unknown draft, invalid in its draft, has an invalid pattern, or a

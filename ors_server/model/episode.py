@@ -32,7 +32,7 @@ class Phase(_Word):
     FINISHED = "finished"
     """Over; readable, refuses calls."""
     FAILED = "failed"
-    """The environment cannot go on; readable, refuses calls."""
+    """The environment cannot continue; readable, refuses calls."""
     EXPIRED = "expired"
     """Idle for too long; only its record is left."""
     DELETED = "deleted"
@@ -45,7 +45,7 @@ class EpisodeEvent(_Word):
     SETUP_DONE = "setup_done"
     SETUP_FAILED = "setup_failed"
     STEP = "step"
-    """A step was answered and the episode goes on."""
+    """A step was answered and the episode continues."""
     END = "end"
     """The episode is over: by a step, by a limit, or by a forbidden action."""
     BREAK = "break"
@@ -139,7 +139,7 @@ class IllegalMoveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that some steps reported beside their reward; recorded, never paid."""
+    """A number that some steps reported besides their reward; recorded, never paid."""
 
     count: int
     """Steps that reported it."""
@@ -180,9 +180,9 @@ class EpisodeState(NamedTuple):
     last_reward: float | None = None
     """The last one that was paid."""
     best_reward: float | None = None
-    """The best that one step came to, paid or held."""
+    """The best reward of one step, paid or held."""
     metrics: Mapping[str, Metric] = MappingProxyType({})
-    """Numbers that steps reported beside their rewards, by name."""
+    """Numbers that steps reported besides their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
     unjudged_steps: int = 0
@@ -217,7 +217,7 @@ class CallOutcome(NamedTuple):
     causes: tuple[PenaltyCause, ...] = ()
     """Penalties that the tool adds, each at most once."""
     metrics: Mapping[str, float] = MappingProxyType({})
-    """Finite numbers by name that the tool reports beside its reward."""
+    """Finite numbers by name that the tool reports besides its reward."""
     waived: float = 0.0
     """Seconds that the session waited for the server since the last step."""
     is_unjudged: bool = False

@@ -26,7 +26,7 @@ class Blame(StrEnum):
 class OrsServerError(Exception):
     """Base of every error that the server raises on purpose.
 
-    The message says what was expected, what came, and what to do.
+    The message says what was expected, what it got, and what to do.
     """
 
     blame: ClassVar[Blame] = Blame.US
@@ -163,7 +163,7 @@ class UnknownSnapshotError(ClientError):
 
 
 class EpisodeOverError(ClientError):
-    """The episode has ended, so there is nothing to go on from."""
+    """The episode has ended, so nothing can be continued."""
 
     code = "episode_over"
 
@@ -181,7 +181,7 @@ class HeaderTooLargeError(ClientError):
 
 
 class RequestTimeoutError(ClientError):
-    """The client began a request and did not go on with it in time."""
+    """The client began a request and did not continue it in time."""
 
     code = "request_timeout"
 

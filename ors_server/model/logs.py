@@ -2,7 +2,7 @@
 
 Modules take their logger from [`get_logger`][ors_server.model.logs.get_logger]. Its events travel through the
 standard library's `logging`, so a program that embeds the server configures where they go; by default nothing
-is printed. Secrets are removed before an event leaves this module, whatever the handler.
+is printed. Secrets are removed before an event leaves this module, for every handler.
 """
 
 import logging

@@ -25,6 +25,6 @@ def clean_line(text: str) -> str:
     return clean(text).replace("\n", "\\n").replace("\t", " ")
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < ord(" ") else f"\\u{code:04x}"

@@ -55,8 +55,8 @@ class JsonCodec(Generic[Part]):
 
     def _mistake(self, error: ValidationError) -> str:
         first = cast("dict[str, Any]", error.errors(include_url=False, include_input=False)[0])
-        place = ".".join(str(part) for part in first["loc"]) or "the value"
-        return f"invalid {self._name}: {place}: {first['msg']}"
+        location = ".".join(str(part) for part in first["loc"]) or "the value"
+        return f"invalid {self._name}: {location}: {first['msg']}"
 
 
 def task_digest(task_spec: JSONObject) -> str:

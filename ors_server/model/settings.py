@@ -183,7 +183,7 @@ class Settings(BaseSettings):
     @field_validator("*", mode="before")
     @classmethod
     def _ignore_case(cls, value: Any, info: ValidationInfo) -> Any:
-        """Read a value that is one of a few names whatever its case."""
+        """Read a value that is one of a few names in any case."""
         if not isinstance(value, str) or info.field_name is None:
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
@@ -249,17 +249,17 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         SettingsError: If a value is invalid, a key of the file or an `ORS_*` variable unknown, or the file
             unreadable; the message says where, and repeats no value but a flag's.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
+    flags_set = {name: value for name, value in flags.items() if value is not None}
     check_variables(os.environ, Settings.model_fields)
     named = config or (Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else None)
     file = None if named is None else TomlFile.read(named)
     if file is not None:
         check_keys(file, Settings.model_fields)
     try:
-        return _with_file({} if file is None else _placed(file))(**given)  # type: ignore[arg-type]  # pydantic checks them
+        return _with_file({} if file is None else _placed(file))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
-            f"{_source(name, given, file)}{_expected(item['msg'])}{_got(name, given)}"
+            f"{_source(name, flags_set, file)}{_expected(item['msg'])}{_got(name, flags_set)}"
             for item in error.errors(include_url=False, include_input=False)
             for name in [str(item["loc"][0])]
         )
@@ -281,7 +281,9 @@ def _placed(file: TomlFile) -> dict[str, Any]:
     values = dict(file.values)
     listed: Any = values.get("environments")
     if isinstance(listed, list):
-        values["environments"] = [_placed_reference(file.path.parent, one) for one in _each(listed)]
+        values["environments"] = [
+            _placed_reference(file.path.parent, reference) for reference in _each(listed)
+        ]
     return values
 
 
@@ -324,10 +326,10 @@ def _got(name: str, flags: Mapping[str, object]) -> str:
 def _unread_variable() -> str:
     """Name the variable of a list that is not JSON."""
     for name, field in Settings.model_fields.items():
-        given = os.environ.get(f"ORS_{name.upper()}")
-        if given and get_origin(field.annotation) is list:
+        variable = os.environ.get(f"ORS_{name.upper()}")
+        if variable and get_origin(field.annotation) is list:
             try:
-                json.loads(given)
+                json.loads(variable)
             except ValueError:
                 return f"ORS_{name.upper()}"
     return "an environment variable"

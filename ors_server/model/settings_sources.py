@@ -83,8 +83,8 @@ def _count(value: object) -> int:
 
 
 def _describe(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
-    found = _POSITION.search(str(error))
-    line, column = (found[1], found[2]) if found is not None else (None, None)
+    position = _POSITION.search(str(error))
+    line, column = (position[1], position[2]) if position is not None else (None, None)
     if line is None:
         line, column = str(len(text.splitlines()) or 1), "end"
     return f"{path}, line {line}, column {column}: not TOML: {_POSITION.sub('', str(error))}"

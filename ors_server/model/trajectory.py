@@ -44,13 +44,15 @@ class UserTurn:
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     message: str
+    """What the agent wrote."""
     reply: str
+    """What the user answered."""
     user: str = "scripted"
     """Who answered: `scripted`, or the name of a function or model."""
     tokens: int = 0
     """What the user's model used, prompt and answer."""
     seconds: float = 0.0
-    """Until the answer came."""
+    """Until the answer arrived."""
 
 
 class StepStatus(StrEnum):
@@ -187,7 +189,7 @@ class Transition:
     phase: str
     """The phase after it."""
     stop_reason: str | None
-    """Why the episode is over; `None` while it goes on."""
+    """Why the episode is over; `None` while it is not."""
     at: datetime
     """UTC."""
 
@@ -228,6 +230,7 @@ class EpisodeSummary:
     phase: str
     """created, ready, playing, finished, failed, expired or deleted."""
     steps: int
+    """Number of steps, from 0."""
     episode_return: Annotated[float, Field(alias="return")]
     """Sum of the rewards of all steps, in step order."""
     withheld: float = 0.0
@@ -253,12 +256,16 @@ class EpisodeSummary:
     """Steps whose judgement failed: the reward had no number, or it was interrupted. If there are any, the
     return lacks a part, so nothing should train on it or count it."""
     stop_reason: str | None = None
+    """Why the episode is over; `None` while it is not."""
     created_at: datetime
     started_at: datetime | None = None
+    """UTC; when the setup was done."""
     last_call_at: datetime | None = None
+    """UTC; when the last step was taken."""
     finished_at: datetime | None = None
+    """UTC; when the episode ended."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Figures that rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
+    """Figures that rewards reported in addition to their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
@@ -300,14 +307,15 @@ def result_of(summary: EpisodeSummary) -> EpisodeResult:
 
 
 _FIGURES = [
-    (each.name, "return" if each.name == "episode_return" else each.name) for each in fields(EpisodeSummary)
+    (figure.name, "return" if figure.name == "episode_return" else figure.name)
+    for figure in fields(EpisodeSummary)
 ]
 """The figures' names here, and on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
-    """Everything on record of an episode beside its steps."""
+    """Everything on record of an episode besides its steps."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 

@@ -4,12 +4,12 @@ from enum import StrEnum
 
 
 class Visibility(StrEnum):
-    """How much of the numbers reaches an agent; its end reaches it in words, whatever the setting."""
+    """How much of the numbers reaches an agent; its end reaches it in words, with every setting."""
 
     NEGOTIATED = "negotiated"
-    """Beside the content, in `_meta`, only for MCP callers that request it."""
+    """In addition to the content, in `_meta`, only for MCP callers that request it."""
     META = "meta"
-    """Beside the content, for every MCP caller; some hosts show it to the model."""
+    """In addition to the content, for every MCP caller; some hosts show it to the model."""
     VISIBLE = "visible"
     """Also as structured content, for programs that consume tool outputs."""
     HIDDEN = "hidden"

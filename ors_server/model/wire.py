@@ -62,6 +62,7 @@ class TextBlock(WireModel):
     """A piece of text shown to the agent."""
 
     text: str
+    """What the agent reads."""
     detail: JSONObject | None = None
     """Free data about the block; not shown to the agent."""
     type: Literal["text"] = "text"
@@ -103,7 +104,9 @@ class ReasoningBlock(WireModel):
     """An assistant's recorded reasoning inside a conversation prompt."""
 
     text: str
+    """The model's reasoning."""
     signature: str | None = None
+    """The provider's signature of it."""
     detail: JSONObject | None = None
     type: Literal["reasoning"] = "reasoning"
 
@@ -112,8 +115,11 @@ class ToolCallBlock(WireModel):
     """An assistant's recorded tool call inside a conversation prompt."""
 
     id: str
+    """By which a result names the call."""
     name: str
+    """The tool's name."""
     input: JSONObject
+    """The tool's arguments, by name."""
     detail: JSONObject | None = None
     type: Literal["tool_call"] = "tool_call"
 
@@ -129,8 +135,11 @@ class ToolResultBlock(WireModel):
     """The answer to a recorded tool call inside a conversation prompt."""
 
     tool_call_id: str
+    """The call that the result belongs to."""
     blocks: Rows[Block]
+    """What the tool returned, in order."""
     is_error: bool = False
+    """Whether the call failed."""
     detail: JSONObject | None = None
     type: Literal["tool_result"] = "tool_result"
 
@@ -155,7 +164,9 @@ class Message(WireModel):
     """
 
     role: Literal["system", "user", "assistant"]
+    """Who wrote it."""
     blocks: Rows[MessageBlock]
+    """Its content, in order."""
     detail: JSONObject | None = None
 
     @model_validator(mode="before")
@@ -222,7 +233,7 @@ class ToolOutput(WireModel):
         reward: float | None = None,
         metadata: JSONObject | None = None,
     ) -> "ToolOutput":
-        """Make a step after which the episode goes on.
+        """Make a step after which the episode continues.
 
         Args:
             *content: Blocks for the agent, in order; a string becomes a text block.
@@ -299,7 +310,9 @@ class Split(WireModel):
     """A named list of tasks."""
 
     name: str
+    """Under which tasks are requested."""
     type: Literal["train", "validation", "test"]
+    """What the split is for."""
 
 
 def named_split(name: str) -> Split:
@@ -321,14 +334,18 @@ class GroupCandidate(WireModel):
     """One rollout of a group that is to be scored together."""
 
     messages: Rows[Message]
+    """The conversation of one rollout."""
     metadata: JSONObject | None = None
+    """Fields for the reward."""
 
 
 class GroupScore(WireModel):
     """The score of one rollout of a group."""
 
     reward: float
+    """The score of the candidate."""
     metadata: JSONObject | None = None
+    """What the reward reports in addition."""
 
     @field_validator("reward", mode="before")
     @classmethod

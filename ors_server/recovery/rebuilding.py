@@ -1,6 +1,6 @@
 """Rebuilds one session: makes its environment again, plays the recorded calls, and compares their results.
 
-Nothing is written meanwhile. The session goes on only if every step is as it was; otherwise the environment
+Nothing is written meanwhile. The session continues only if every step is as it was; otherwise the environment
 would be in another state than the agent knows.
 """
 
@@ -130,7 +130,7 @@ class LeftSession:
 
 
 async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) -> Session:
-    """Return a session that goes on where the record ends.
+    """Return a session that continues where the record ends.
 
     Raises:
         CannotRebuildError: If it cannot be rebuilt.
@@ -189,7 +189,7 @@ class _Rebuild:
         """Bring the session to where the record ends; return the steps whose texts differed."""
         record = self.left.record
         if Phase(record.summary.phase) is Phase.CREATED:
-            return []  # its setup begins anew once the session is live
+            return []  # its setup begins again once the session is live
         self.session.start()
         normaliser = Normaliser(self.left.definition.volatile, (record.origin.session_id,))
         try:

@@ -50,13 +50,13 @@ def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
     Raises:
         RecordError: If it is not a policy.
     """
-    known = {name: value for name, value in recorded.items() if name in EpisodePolicy.model_fields}
+    rules = {name: value for name, value in recorded.items() if name in EpisodePolicy.model_fields}
     try:
-        return EpisodePolicy.model_validate(known)
+        return EpisodePolicy.model_validate(rules)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"the record's policy cannot be read: {place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"]))
+        raise RecordError(f"the record's policy cannot be read: {location}: {first['msg']}") from error
 
 
 def repeatable_steps(steps: Sequence[Step]) -> Generator[Step, None, None]:

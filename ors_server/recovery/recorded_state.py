@@ -1,7 +1,7 @@
 """The state of an episode on record, in the time of this process's clock; pure.
 
 Time for which no server ran is neither played nor idle: what a time limit left at the last recorded step, it
-leaves when the session goes on.
+leaves when the session continues.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,9 +122,9 @@ def _remaining_time(record: EpisodeRecord, steps: Sequence[Step], limit: float) 
 
 
 def _metrics(steps: Sequence[Step]) -> Mapping[str, Metric]:
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for step in steps:
         if step.status in _RAN_WELL and step.error_code is None and step.metadata:
             for key, value in numeric_extras(step.metadata).items():
-                found[key] = found[key].joined(value) if key in found else Metric.of(value)
-    return found
+                metrics[key] = metrics[key].joined(value) if key in metrics else Metric.of(value)
+    return metrics

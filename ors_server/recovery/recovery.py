@@ -76,7 +76,7 @@ class Recovery:
         return None if waiting is None else waiting.episode_id
 
     async def resume(self, session_id: str) -> None:
-        """See `Recoverer.resume`; it goes on if the caller leaves."""
+        """See `Recoverer.resume`; it keeps running if the caller disconnects."""
         reason = self._reasons.get(session_id)
         if reason is not None:
             raise SessionInterruptedError(reason)

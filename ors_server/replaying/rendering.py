@@ -54,9 +54,9 @@ def summarise(replay: EpisodeReplay) -> str:
 def explain(difference: ReplayDifference) -> list[str]:
     """Return a difference as lines that begin with `-` (was), `+` (is) or a space (both)."""
     was, now = _lines(difference.was), _lines(difference.now)
-    found = [line for line in difflib.ndiff(was, now) if not line.startswith("?")]
-    shown = [line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "") for line in found[:MAX_LINES]]
-    return shown + ([f"... {len(found) - MAX_LINES} more lines"] if len(found) > MAX_LINES else [])
+    differing = [line for line in difflib.ndiff(was, now) if not line.startswith("?")]
+    shown = [line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "") for line in differing[:MAX_LINES]]
+    return shown + ([f"... {len(differing) - MAX_LINES} more lines"] if len(differing) > MAX_LINES else [])
 
 
 def _render_step(step: StepReplay) -> Generator[str, None, None]:

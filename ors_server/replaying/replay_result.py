@@ -96,7 +96,8 @@ class EpisodeReplay:
             **episode_json(self.origin),
             "verdict": self.verdict.value,
             "failure": self.failure,
-            "counts": {"steps": len(self.steps)} | {each.value: self.count(each) for each in StepVerdict},
+            "counts": {"steps": len(self.steps)}
+            | {verdict.value: self.count(verdict) for verdict in StepVerdict},
             "notes": list(self.notes),
             "differences": [difference.as_json() for difference in self.differences],
             "steps": [step.as_json() for step in self.steps if step.verdict is not StepVerdict.SAME],

@@ -166,7 +166,7 @@ class LocalStage(Stage):
                     "environment to play, as module:Class or a path"
                 )
             loaded = load_environments([name])
-            known = next((each for each in loaded if each.name == name), loaded[0])
+            known = next((definition for definition in loaded if definition.name == name), loaded[0])
             self.found[name] = known
         return known
 
@@ -185,7 +185,7 @@ async def open_local_stage(
     """Prepare to replay in this process; leaving the context ends everything.
 
     Args:
-        environments: What to play; a single one is played whatever name a record has. Others are found by
+        environments: What to play; a single one is played for every name on record. Others are found by
             their entry points.
         sandbox: The requested isolation; the strongest that works here by default.
     """

@@ -42,7 +42,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, 1)  # whatever the object prints must not mix with answers
+    os.dup2(2, 1)  # what the object prints must not mix with answers
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     threading.Thread(target=end_with_caller, args=(requests,), daemon=True).start()
@@ -68,7 +68,7 @@ class EnvHost:
         try:
             result = self._call(request) if self._env is not None else self._create(request)
             encoded = json.dumps({"id": request["id"], "result": result}, allow_nan=False).encode()
-        except Exception as error:  # noqa: BLE001  (whatever it raises is for the caller)
+        except Exception as error:  # noqa: BLE001  (every exception is the caller's)
             encoded = json.dumps({"id": request["id"], "error": described(error)}).encode()
         if len(encoded) > self._limit:
             problem = f"the result has {len(encoded)} bytes as JSON, more than {self._limit}"
@@ -113,13 +113,13 @@ def find(place: str) -> Callable[..., Any]:
     """Return the class at `module:name`, `module.name` or `/folder/file.py:name`."""
     if ".py:" in place:
         file, _, name = place.rpartition(":")
-        found: Any = load_file(file)
+        module: Any = load_file(file)
     else:
         path, _, name = place.partition(":") if ":" in place else place.rpartition(".")
-        found = importlib.import_module(path)
+        module = importlib.import_module(path)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+        module = getattr(module, part)
+    return module  # type: ignore[no-any-return]
 
 
 def load_file(file: str) -> ModuleType:

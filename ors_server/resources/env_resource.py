@@ -58,7 +58,7 @@ class EnvResource(Resource):
         return await self._call(command, *args, **kwargs)
 
     async def _call_if_there(self, name: str) -> Any:
-        """Call an optional method; `None` if the environment has none of that name."""
+        """Call an optional method; `None` if the environment has no such method."""
         return await self._call(name) if self._has_method(name) else None
 
     def _refuse_second_start(self) -> None:

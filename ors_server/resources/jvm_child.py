@@ -1,4 +1,4 @@
-"""A Java virtual machine in a process of its own, whose objects this process calls through py4j.
+"""A Java virtual machine in a separate process, whose objects this process calls through py4j.
 
 Every wait is bounded: a JVM that does not answer within its time limit is killed, and killing it from another
 thread frees a call that waits for it. py4j is needed when a JVM starts, not before.
@@ -47,14 +47,14 @@ def find_java() -> str:
     """Return the path of the program `java`, in `JAVA_HOME` or on `PATH`.
 
     Raises:
-        MissingRequirementError: There is none; the message has the command that installs it.
+        MissingRequirementError: Java is missing; the message has the command that installs it.
     """
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home, "bin"))) if home else None
-    found = found or shutil.which("java")
-    if found is None:
+    program = shutil.which("java", path=str(Path(home, "bin"))) if home else None
+    program = program or shutil.which("java")
+    if program is None:
         raise MissingRequirementError(JAVA_MISSING)
-    return found
+    return program
 
 
 class JvmChild:
@@ -126,7 +126,7 @@ class JvmChild:
 
         Raises:
             ResourceError: The JVM died, ran out of memory, or did not answer in time; it is killed.
-            Exception: Java code threw something else, which is py4j's `Py4JJavaError`; the JVM goes on.
+            Exception: Java code threw something else, which is py4j's `Py4JJavaError`; the JVM keeps running.
         """
         seconds = self._call_timeout if time_limit is None else time_limit
         with self._lock:

@@ -108,7 +108,7 @@ class LocalEnvResource(EnvResource):
 
 
 class LocalBackend:
-    """Creates resources on this machine: in this process, or each in a process of its own."""
+    """Creates resources on this machine: in this process, or each in a separate process."""
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
         """Return one that is not started yet; ResourceUseError for another kind of spec."""
@@ -118,7 +118,7 @@ class LocalBackend:
             return WorkerEnvResource(spec, resource_id)
         raise ResourceUseError(
             f"the local backend starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, "
-            f"not a {type(spec).__name__}; give the pool a backend of its own for it"
+            f"not a {type(spec).__name__}; give the pool a custom backend for it"
         )
 
 

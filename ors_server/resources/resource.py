@@ -1,6 +1,6 @@
 """The interfaces of a resource and of its backend.
 
-A resource is something beside an episode that tools and rewards share: a simulator, a browser, a database.
+A resource is something outside an episode that tools and rewards share: a simulator, a browser, a database.
 """
 
 from abc import ABC, abstractmethod
@@ -31,6 +31,7 @@ class Resource(ABC):
     resource_id: str
     """Unique in its pool."""
     category: str
+    """The kind of resource, as its spec names it."""
 
     @abstractmethod
     async def start(self) -> None:

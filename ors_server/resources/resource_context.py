@@ -4,7 +4,7 @@ The names are those of AgentFly's `Context`, so that its tools and rewards work 
 
 | scope | without `id` | with `id` | when the context closes |
 |---|---|---|---|
-| `rollout` | the rollout's own | another one of its own | it ends |
+| `rollout` | the rollout's own | another resource | it ends |
 | `group` | one for all rollouts of the group | another one for the group | the last holder releases it |
 | `global` | the rollout's own, until released | one for all with that id | the last holder releases it |
 
@@ -232,7 +232,7 @@ class Context:
         _refuse_unknown(scope)
         claim = self._claim(scope, own_id) if spec is not None else None
         if spec is None and own_id is not None:
-            raise ResourceUseError(f"the id {own_id!r} needs the spec beside it")
+            raise ResourceUseError(f"the id {own_id!r} needs its spec, too")
         chosen = [
             (key, holding)
             for key, holding in self._holdings.items()
@@ -274,10 +274,10 @@ class Context:
 
 def _spec(spec: ResourceSpec | None) -> ResourceSpec:
     if not isinstance(spec, ResourceSpec):
-        raise ResourceUseError(f"acquire_resource needs spec=, a ResourceSpec; {spec!r:.80} came")
+        raise ResourceUseError(f"acquire_resource needs spec=, a ResourceSpec; got {spec!r:.80}")
     return spec
 
 
 def _refuse_unknown(scope: str) -> None:
     if scope not in SCOPES:
-        raise ResourceUseError(f"a scope is one of {', '.join(SCOPES)}; {scope!r} came")
+        raise ResourceUseError(f"scope must be one of {', '.join(SCOPES)}, got {scope!r}")

@@ -216,6 +216,9 @@ class ResourcePool:
     async def start(self, spec: ResourceSpec, size: int, *, backend: str = "local") -> None:
         """Start resources in advance: all of them, or none; raises as `acquire` does.
 
+        Args:
+            size: Number of resources to start, at least 1.
+
         Raises:
             ResourceUseError: Also if the spec does not allow that many.
         """

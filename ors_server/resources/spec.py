@@ -65,7 +65,10 @@ class ResourceSpec:
     @cached_property
     def key(self) -> Hashable:
         """The spec as one value that can be hashed."""
-        return (type(self), *((one.name, _frozen(getattr(self, one.name), one.name)) for one in fields(self)))
+        return (
+            type(self),
+            *((item.name, _frozen(getattr(self, item.name), item.name)) for item in fields(self)),
+        )
 
     @property
     def label(self) -> str:
@@ -133,7 +136,7 @@ class LocalEnvResourceSpec(ResourceSpec):
 
 @dataclass(frozen=True, eq=False)
 class WorkerEnvResourceSpec(ResourceSpec):
-    """An environment object in a process of its own; with `interpreter`, in a virtual environment of its own.
+    """An environment object in a separate process; with `interpreter`, in another virtual environment.
 
     Arguments and results of its methods are JSON. The optional methods are those of `LocalEnvResourceSpec`.
     """
@@ -165,7 +168,7 @@ class WorkerEnvResourceSpec(ResourceSpec):
         super().__post_init__()
         self._check_seconds("call_timeout", self.call_timeout)
         self._check("answer_limit", self.answer_limit, at_least=1)
-        if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or a class came)
+        if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or it is a class)
             raise ResourceUseError(
                 f"env_cls_path of a worker is a text such as 'module:name', not {self.env_cls_path!r:.80}: "
                 "its process imports the class"
@@ -188,7 +191,7 @@ class NamedResourceSpec(ResourceSpec):
     def worker(
         self, env_cls_path: str, init_kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> WorkerEnvResourceSpec:
-        """Return a spec of an environment in a process of its own that has this one's name and limits.
+        """Return a spec of an environment in a separate process that has this one's name and limits.
 
         `options` are further fields of `WorkerEnvResourceSpec`.
         """
@@ -196,7 +199,7 @@ class NamedResourceSpec(ResourceSpec):
 
     @property
     def _limits(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
+        return {item.name: getattr(self, item.name) for item in fields(ResourceSpec)}
 
 
 WebShopSpec = NamedResourceSpec(category="webshop", max_global_num=8, start_timeout=180.0)

@@ -1,7 +1,7 @@
 """A child process that is reaped when it ends, and whose last output on standard error is kept for messages.
 
-A thread per child waits for both, so that neither a full pipe nor a zombie is left, whatever the caller does.
-What the child started ends with it, also if it ends by itself.
+A thread per child waits for both, so that neither a full pipe nor a zombie is left, also by a
+caller that is killed or busy. What the child started ends with it, also if it ends by itself.
 """
 
 import os

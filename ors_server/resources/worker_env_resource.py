@@ -52,7 +52,7 @@ class _Request:
 
 
 class WorkerEnvResource(EnvResource):
-    """An environment object in a process of its own."""
+    """An environment object in a separate process."""
 
     def __init__(self, spec: WorkerEnvResourceSpec, resource_id: str) -> None:
         super().__init__(spec, resource_id)
@@ -142,7 +142,7 @@ class WorkerEnvResource(EnvResource):
             return await self._ask(name, request, self._spec.call_timeout)
 
     async def _ask(self, name: str, request: _Request, seconds: float) -> Any:
-        """Send a request and return the result of its answer; kill the process if there is none."""
+        """Send a request and return the result of its answer; kill the process if it does not answer."""
         child = self._child
         if child is None:
             raise ResourceClosedError(f"{self._label} is not started")

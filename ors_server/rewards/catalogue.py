@@ -74,15 +74,17 @@ class CatalogueEntry:
     """A reward in one line."""
 
     name: str
+    """Under which `find_reward` finds it."""
     summary: str
     """The first sentence of its documentation."""
     fields: tuple[str, ...]
     """The fields that it takes; optional ones in brackets."""
     range: tuple[float, float] | None
+    """The lowest and the highest number; `None` if any number is possible."""
     place: str
     """`module:name`."""
     hazards: str = ""
-    """How an agent can earn without doing the task, in one paragraph; empty if it documents none."""
+    """How an agent can earn without doing the task, in one paragraph; empty if none is documented."""
     source: str = ""
     """Where it comes from: its documentation's paragraph, or that of its module."""
 

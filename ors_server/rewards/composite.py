@@ -220,7 +220,13 @@ class ClippedReward(_Composed):
     """A reward moved to the nearest end of a range."""
 
     def __init__(self, inner: object, low: float, high: float, *, name: str = "clipped_reward") -> None:
-        """Clip a reward to a range."""
+        """Clip a reward to a range.
+
+        Args:
+            inner: A reward, or a callable as one.
+            low: The lowest result.
+            high: The highest result, not below `low`.
+        """
         super().__init__(name, (inner,), (low, high))
         self.low, self.high = float(low), float(high)
 

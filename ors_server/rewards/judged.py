@@ -63,7 +63,7 @@ async def llm_judge_reward(
     judge without a score raises `JudgeError`. An outcome without content is 0 without a request.
 
     Raises:
-        JudgeError: If the judge gave no usable score.
+        JudgeError: If the judge reached no score.
     """
     if is_degenerate(trajectory.outcome) and (trajectory.outcome.strip() or not trajectory.steps):
         return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the outcome has no content")
@@ -96,7 +96,7 @@ async def llm_as_judge_reward(
 
     Raises:
         RewardFieldError: If there is no answer or no reference.
-        JudgeError: If the judge gave no usable score.
+        JudgeError: If the judge reached no score.
     """
     response = final_response if prediction is None else prediction
     reference = answer if golden_answer is None else golden_answer

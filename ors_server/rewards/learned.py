@@ -137,7 +137,7 @@ class LearnedReward(Reward):
         """Return the model's score, or that of `task_success` while there are too few ratings.
 
         Raises:
-            JudgeError: If the model gave no usable score.
+            JudgeError: If the model reached no score.
         """
         examples = await anyio.to_thread.run_sync(lambda: self.examples)
         if len(examples) < self.min_examples:

@@ -26,7 +26,7 @@ class RewardStatus(StrEnum):
     BAD_GOLD = "bad_gold"
     """The task's own answer could not be read; there is no reward."""
     ERROR = "error"
-    """The reward raised, or returned something that is not a reward; there is no number."""
+    """The reward raised, or returned something that is not a reward."""
     LIMIT = "limit"
     """The judgement took too long or too much memory; there is no reward."""
 
@@ -36,11 +36,12 @@ _NUMBERED = frozenset({RewardStatus.GRADED, RewardStatus.UNPARSED_ANSWER})
 
 @dataclass(frozen=True, slots=True)
 class RewardResult:
-    """A reward with its metrics, or the reason why there is no number."""
+    """A reward with its metrics, or the reason why it is missing."""
 
     reward: float | None
     """A finite number; `None` unless the status is graded or unparsed_answer."""
     status: RewardStatus = RewardStatus.GRADED
+    """Whether the reward judged, and if not, why."""
     extras: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Metrics by name; recorded, never summed."""
     reason: str | None = None

@@ -80,7 +80,9 @@ class Trajectory:
     reward: float | None = 0.0
     """The return of a recorded episode; after `score`, what the reward gave, `None` if that was no number."""
     skill_library_version: int = 0
+    """A field of ARISE, which no reward here reads."""
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """UTC; when the trajectory was made."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the process that ran it reports: `success`, `expected`, `expected_output`, the task's fields."""
     full_outcome: str | None = None

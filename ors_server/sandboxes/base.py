@@ -71,7 +71,8 @@ class Killed(StrEnum):
     TIME_LIMIT = "time limit"
     OUTPUT_LIMIT = "output limit"
     PROCESS_LIMIT = "process limit"
-    SHELL_DIED = "shell died"  # not killed by the server: the shell was gone, and its status with it
+    SHELL_DIED = "shell died"
+    """Not killed by the server: the shell ended, and the command's status is lost with it."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,15 @@ class ExecResult:
     exit_code: int | None
     """Status in [0, 255]; 128 + n for a death by signal n; None if the shell could not report it."""
     stdout: Output
+    """What the command printed on standard output."""
     stderr: Output
+    """What the command printed on standard error."""
     cwd: str
     """The shell's working directory afterwards."""
     duration_s: float
     """Seconds from the command's arrival to its result."""
     killed: Killed | None = None
+    """Why the command was killed; `None` if it ended by itself."""
     shell_restarted: bool = False
     """Whether a new shell answers from now on: jobs may be gone, files are not."""
     background: Output = field(default_factory=Output)
@@ -94,7 +98,7 @@ class ExecResult:
     notes: tuple[str, ...] = ()
     """Events beyond the command itself, one sentence each."""
     state_lost: bool = False
-    """Whether the new shell lacks the old one's variables, functions, aliases, options and umask."""
+    """Whether the new shell lacks the variables, functions, aliases, options and umask of the old one."""
 
     @property
     def timed_out(self) -> bool:
@@ -123,6 +127,7 @@ class Entry:
     path: str
     """Relative to the work dir; bytes that are not UTF-8 appear as surrogate escapes."""
     kind: EntryKind
+    """A file, a folder, or something else."""
     size: int
     """Bytes; 0 for anything but a file."""
 
@@ -145,13 +150,17 @@ class Sandbox(ABC):
     """
 
     session_id: str
+    """The session that it belongs to."""
     report: IsolationReport
+    """How it is isolated, as checked at the start."""
     limits: Limits
+    """What its commands may use."""
     work_dir: str
     """The path of the work dir for the agent's commands; commands start there."""
     fresh_dir: str
     """The path of a fresh program's files, as the program sees it."""
-    gate: Gate | None = None  # limits how many gradings run at once
+    gate: Gate | None = None
+    """Limits how many gradings run at once; `None` without a limit."""
 
     @abstractmethod
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
@@ -172,9 +181,9 @@ class Sandbox(ABC):
         Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
         hung up, then killed; then the sandbox is restarted over the same files. Each stage takes at most one
         second, the last one ten; background jobs survive the first two. `killed` is set, and
-        `shell_restarted` if the shell is new. A shell that ends by itself (`exit`, `exec`, a signal) is
-        replaced in the same way, and gets its directory, variables, functions, aliases, options, umask and
-        traps back if it could still save them.
+        `shell_restarted` if the shell is new. A shell that ends by itself (`exit`, `exec`,
+        a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
+        and traps back if it could still save them.
 
         Processes: a session that stays at its limit of `pids` has its processes killed; files stay.
 
@@ -261,7 +270,7 @@ class Sandbox(ABC):
     async def snapshot(self) -> Snapshot:
         """Copy work dir, home, /tmp and the shell's state; processes are stopped meanwhile.
 
-        The shell of a frozen sandbox cannot save its state, so its snapshot is without one.
+        The shell of a frozen sandbox cannot save its state, so that copy begins without it.
 
         Raises:
             SnapshotError: A file could not be copied.
@@ -345,7 +354,7 @@ class Sandbox(ABC):
         A program that fails, dies, runs out of time or prints too much is a result, not an error.
 
         Args:
-            time_limit: Seconds that it may spend (docs/limits.md), above 0.
+            time_limit: Seconds that it may spend (docs/policy.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
 
         Raises:

@@ -34,6 +34,7 @@ class FreshRun:
     stderr: Output
     """Head and tail, as the sandbox's limits keep them of a command."""
     timed_out: bool
+    """Whether the time limit ended the program."""
     output_limit: bool
     """Whether standard output was longer than the caller's `output_bytes`."""
     duration_s: float
@@ -77,8 +78,8 @@ class FreshProcess(ABC):
     async def wait(self) -> int:
         """Wait for its end and return its status in [0, 255]; 128 + n for a death by signal n.
 
-        A program that cannot be executed has status 126 or 127, as in a shell. When the program ends, every
-        process that it started is killed.
+        A program that cannot be executed has status 126 or 127, as in a shell. Everything that it started is
+        killed when it ends.
 
         Raises:
             SandboxStartError: Its isolation did not start, so it never ran.

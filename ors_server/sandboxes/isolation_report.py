@@ -41,7 +41,9 @@ class IsolationReport:
     """The isolated resources, the means, and the gaps; recorded with every episode."""
 
     backend: str
+    """The backend's name, such as `bubblewrap`."""
     strength: Strength
+    """What the isolation prevents, as a level."""
     isolated: MappingProxyType[IsolatedResource, str]
     """IsolatedResource to the means that isolates it, such as `"network namespace"`."""
     gaps: tuple[str, ...] = ()

@@ -84,7 +84,7 @@ MAX_RUNNING_SIZE = 64 * 1024 * 1024
 """Bytes of arguments of the calls of a session that run or wait; the first call may have more."""
 
 _CALL_SIZE = 1024
-"""Bytes that a call takes beside its arguments, roughly."""
+"""Bytes that a call takes besides its arguments, roughly."""
 
 _COUNTED_SIZE = 4 * 1024 * 1024
 """Bytes up to which the parts of one value are counted, because counting them holds the event loop."""
@@ -402,7 +402,7 @@ class CallRunner:
         self._services = self._recorder.services
 
     def start(self, call: Call) -> None:
-        """Run a call in the background, which goes on if its client leaves."""
+        """Run a call in the background, which keeps running if its client disconnects."""
         self.calls.add(call)
         if call.repeats is not None and self._recorder.has_run(call.repeats):
             call.seal()
@@ -547,7 +547,7 @@ class CallRunner:
     async def _run_tool(
         self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread
     ) -> CallResult:
-        """Run the tool within its time limit and record what came of it."""
+        """Run the tool within its time limit and record its result."""
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)
         with recorder.playing(call, run.clock):
@@ -617,7 +617,7 @@ class CallRunner:
         return await self._recorder.record(call, EndedCall(outcome, started, refusal=Refusal(reason, text)))
 
     async def _acquire_turn(self, call: Call, concurrency: Concurrency) -> CallResult | None:
-        """Wait for the turn; return `None` once the call has it, or what the call came to without it."""
+        """Wait for the turn; return `None` once the call has it, or its result without a turn."""
         try:
             with _cancellable(call):
                 await self._wait_for_turn(concurrency)
@@ -674,7 +674,7 @@ class CallRunner:
 
 
 def _cancellable(call: Call) -> anyio.CancelScope:
-    """Return a scope that `Call.cancel` cancels; what comes after it goes on."""
+    """Return a scope that `Call.cancel` cancels; what follows it continues."""
     scope = make_scope()
     call.use_scope(scope)
     return scope

@@ -44,7 +44,7 @@ class SessionParts:
 
 
 class SessionEnding:
-    """Ends one session, once; in the background, which goes on if the caller leaves."""
+    """Ends one session, once; in the background, which keeps running if the caller disconnects."""
 
     __slots__ = ("_is_recorded", "_make_error", "_on_end", "_parts", "_services", "answered", "released")
 

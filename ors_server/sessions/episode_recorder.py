@@ -114,7 +114,7 @@ class SessionClock:
         return max(0.0, self._waived)
 
     def start_from(self, waived_s: float) -> None:
-        """Go on from where another session stood."""
+        """Continue where another session was."""
         self._waived = waived_s
 
     def enter(self, clock: CallClock) -> None:
@@ -285,7 +285,7 @@ class EpisodeRecorder:
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
     _is_lost: bool = field(default=False, init=False)
-    """Whether the environment cannot go on."""
+    """Whether the environment cannot continue."""
     _clock: SessionClock = field(init=False)
     """Of an episode with a time limit."""
     _playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
@@ -293,7 +293,7 @@ class EpisodeRecorder:
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
     is_let_go: bool = field(default=False, init=False)
-    """Whether nothing is written any more, although the episode goes on."""
+    """Whether nothing is written any more, although the episode continues."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
 
@@ -349,7 +349,7 @@ class EpisodeRecorder:
         self.services.health.succeed()
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
-        """Open an episode that goes on from where another one stood.
+        """Open an episode that continues where another one was.
 
         The state and the record are those of the steps that were copied, if the store fails half-way.
         """
@@ -363,7 +363,7 @@ class EpisodeRecorder:
                 self.state = after
 
     def go_on_from(self, state: EpisodeState, services: Services) -> None:
-        """Go on from a state on record, and write what happens from now on."""
+        """Continue from a state on record, and write what happens from now on."""
         self._clock.start_from(state.waived)
         self.state, self.services = state, services
 
@@ -386,9 +386,9 @@ class EpisodeRecorder:
         self._change_state(move(self.current_state(), event, self.now, reason), event)
 
     async def fail(self) -> None:
-        """End an episode whose environment cannot go on, unless it is over.
+        """End an episode whose environment cannot continue, unless it is over.
 
-        Steps that wait to be written come first; until then every call is refused, and the episode goes on.
+        Steps that wait to be written come first; until then every call is refused, and the episode continues.
         """
         self._is_lost = True
         async with self._one_at_a_time():
@@ -420,7 +420,7 @@ class EpisodeRecorder:
 
     @property
     def snapshot_state(self) -> EpisodeState:
-        """The state as a copy of the episode goes on from it, while no call runs."""
+        """The state from which a copy of the episode continues, while no call runs."""
         return self.state._replace(waived=self._clock.waived_s)
 
     def refusal(self, tool: str) -> Refusal | None:
@@ -545,7 +545,7 @@ class EpisodeRecorder:
         return self.now - (self._clock.waived_s - state.waived)
 
     def _one_at_a_time(self) -> asyncio.Lock:
-        """Return the lock that is held while a step is recorded; an idle session has none."""
+        """Return the lock that is held while a step is recorded; an idle session needs no lock."""
         if self._recording is None:  # anyio's costs four times as much, and each call takes it
             self._recording = asyncio.Lock()
         return self._recording

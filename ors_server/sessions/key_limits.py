@@ -12,7 +12,7 @@ MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What one API key may use; `None` for no limit of its own."""
+    """What one API key may use; `None` where the server's limit holds."""
 
     sessions: int | None = None
     """Live sessions; it replaces the limit that all keys have."""
@@ -34,7 +34,7 @@ def no_key_limits(_credential_id: str | None) -> KeyLimits:
 class CallRates:
     """Admits the tool calls of each credential at its rate: a bucket that a minute fills.
 
-    A credential that was idle may make a minute's calls at once, and then goes on at its rate.
+    A credential that was idle may make a minute's calls at once, and continues at its rate.
     """
 
     def __init__(self, limits_of: LimitsOf = no_key_limits) -> None:

@@ -89,7 +89,7 @@ class Setup:
             await self._ready.wait()
 
     def check(self) -> None:
-        """Refuse to go on after a failure; the error is a new one each time, so that no traceback grows."""
+        """Refuse to continue after a failure; a new error each time, so that no traceback grows."""
         if self.error is not None:
             raise type(self.error)(str(self.error))
 

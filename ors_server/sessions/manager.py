@@ -79,7 +79,7 @@ async def make_session(
     Raises:
         InvalidRequestError, UnknownSplitError, UnknownTaskError: If the request is wrong.
         EnvironmentFailedError: If the environment's constructor failed, or the task is not JSON.
-        SandboxUnavailableError: If the session needs a sandbox and this server has none.
+        SandboxUnavailableError: If the session needs a sandbox and this server cannot start one.
         StoreError: If the origin could not be written.
     """
     toolset = find_toolset(definition, request.toolset)
@@ -137,7 +137,7 @@ async def make_fork(
     snapshot: SessionSnapshot,
     steps: Sequence[Step],
 ) -> Session:
-    """Make a session with an instance, files and a record of its own; it is ready at once."""
+    """Make a session with its own instance, files and record; it is ready at once."""
     before = parent.recorder.origin
     services = parent.recorder.services
     origin = replace(
@@ -258,7 +258,9 @@ class SessionManager:
         """Serve other environments from now on, at least one; live sessions keep theirs."""
         self.environments = MappingProxyType({definition.name: definition for definition in definitions})
         self._default = definitions[0]
-        self._policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
+        self._policies = {
+            definition.name: definition.policy.model_dump(mode="json") for definition in definitions
+        }
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -268,11 +270,11 @@ class SessionManager:
         """
         if name is None:
             return self._default
-        found = self.environments.get(name) or self.environments.get(name.lower())
-        if found is None:
+        definition = self.environments.get(name) or self.environments.get(name.lower())
+        if definition is None:
             served = ", ".join(self.environments)
             raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
-        return found
+        return definition
 
     async def remember_tasks(
         self, definition: EnvironmentDefinition, split: str, first: int, tasks: Sequence[JSONObject]
@@ -288,13 +290,13 @@ class SessionManager:
     # Sessions
 
     async def create(self, request: SessionRequest) -> SessionStatus:
-        """Make a session; its setup goes on in the background.
+        """Make a session; its setup continues in the background.
 
         Raises:
             ClientError: If the request is wrong or the id is live.
             CapacityError: If a limit is reached.
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
-            SandboxUnavailableError: If the session needs a sandbox and this server has none.
+            SandboxUnavailableError: If the session needs a sandbox and this server cannot start one.
         """
         definition = self.environment(request.environment)
         if self._stopping:
@@ -308,11 +310,11 @@ class SessionManager:
         except SessionInterruptedError:  # its id is free now
             if self.recoverer is not None:
                 self.recoverer.forget(session_id)
-        known = self._sessions.get(session_id)
+        live = self._sessions.get(session_id)
         digest = creation_digest(request)
-        if known is not None and known.is_rebuilt and digest == known.recorder.origin.creation is not None:
-            return known.status()
-        if known is not None or session_id in self._creations:
+        if live is not None and live.is_rebuilt and digest == live.recorder.origin.creation is not None:
+            return live.status()
+        if live is not None or session_id in self._creations:
             raise SessionExistsError("Session already exists")
         policy = self._policies[definition.name]
         make = partial(make_session, session_id, request, definition, self.services, policy)
@@ -320,7 +322,7 @@ class SessionManager:
         return session.status()
 
     async def fork(self, session_id: str, request: ForkRequest) -> Sequence[SessionStatus]:
-        """Make copies of a live session, each of which goes on by itself; all of them, or none.
+        """Make copies of a live session, each of which continues separately; all of them, or none.
 
         A copy's record begins with copies of the steps that both share, and its sums with theirs.
 
@@ -334,8 +336,8 @@ class SessionManager:
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         parent = await self.obtain(session_id)
-        kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
-        snapshot = kept or await parent.snapshots.take()
+        snapshot_kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
+        snapshot = snapshot_kept or await parent.snapshots.take()
         children: list[Session] = []
         try:
             shared = parent.recorder.origin.episode_id
@@ -352,7 +354,7 @@ class SessionManager:
                     await self._end(child, EpisodeEvent.DELETE, StopReason.DELETED)
             raise
         finally:
-            if kept is None:
+            if snapshot_kept is None:
                 with anyio.CancelScope(shield=True):
                     await snapshot.aclose()
         return [child.status() for child in children]
@@ -461,7 +463,7 @@ class SessionManager:
         return True
 
     def drain(self) -> None:
-        """Take no new sessions from now on; live ones go on."""
+        """Take no new sessions from now on; live ones continue."""
         self._is_draining = True
 
     def check_ready(self) -> None:

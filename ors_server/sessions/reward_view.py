@@ -88,7 +88,7 @@ class RewardView:
         )
 
     async def grade(self, output: ToolOutput, final_response: str) -> ToolOutput:
-        """Grade an output that ends the episode and has no result of its own.
+        """Grade an output that ends the episode and has no result yet.
 
         Returns:
             The same output, unless the class names a reward that can judge it.

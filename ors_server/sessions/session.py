@@ -167,7 +167,7 @@ class Session:
         await call.wait()
 
     def go_on_from(self, state: EpisodeState, services: Services, steps: Iterable[Step]) -> None:
-        """Go on where the record ends: ids of recorded calls are answered from it, and run nothing."""
+        """Continue where the record ends: ids of recorded calls are answered from it, and run nothing."""
         self.recorder.go_on_from(state, services)
         self._runner.calls = self._make_table()
         self._runner.calls.add_recorded(steps)
@@ -237,7 +237,7 @@ class Session:
     ) -> Call:
         """Begin a call, or return the one that has this id already; never waits for the tool.
 
-        The call goes on if its client leaves.
+        The call keeps running if the client disconnects.
 
         Args:
             call_id: The caller's own id, of at most 256 characters; the same id in the same session never
@@ -256,15 +256,15 @@ class Session:
             self._setup.check()
         runner = self._runner
         if call_id is not None:
-            known = runner.calls.get(call_id)
+            earlier = runner.calls.get(call_id)
         else:
-            known = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
-        if known is not None:
-            known.expect(tool, arguments)
-        if known is not None and not known.is_unwritten:
-            call = known
+            earlier = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
+        if earlier is not None:
+            earlier.expect(tool, arguments)
+        if earlier is not None and not earlier.is_unwritten:
+            call = earlier
         else:
-            if known is None:
+            if earlier is None:
                 self.recorder.services.call_rates.admit(self.recorder.origin.credential_id, self.recorder.now)
             call = Call(
                 call_id or token_hex(16),
@@ -273,8 +273,12 @@ class Session:
                 client=client or NO_CLIENT,
                 is_named=call_id is not None,
             )
-            if known is not None:
-                call.id, call.is_named, call.repeats = known.id, known.is_named, known.repeats or known
+            if earlier is not None:
+                call.id, call.is_named, call.repeats = (
+                    earlier.id,
+                    earlier.is_named,
+                    earlier.repeats or earlier,
+                )
             runner.start(call)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
@@ -339,7 +343,7 @@ class Session:
     ) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
-        The ending goes on in the background even if the caller leaves; a second call waits for the
+        The ending continues in the background even if the caller leaves; a second call waits for the
         first. Author code that ignores its stop delays the answer briefly, and the teardown for longer.
 
         Args:

@@ -47,7 +47,7 @@ class Completed:
 
     @property
     def is_error(self) -> bool:
-        """Whether the output tells the agent of a mistake of its own."""
+        """Whether the output tells the agent about its own mistake."""
         return self.recorded.error_code is not None
 
     @property

@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 async def run_whole(
     spawn: Callable[..., object], function: Callable[..., Awaitable[Result]], *args: object
 ) -> Result:
-    """Run a function in the background and return its result; it goes on if the caller is cancelled.
+    """Run a function in the background and return its result; it keeps running if the caller is cancelled.
 
     Args:
         spawn: Starts a background task.
@@ -66,14 +66,14 @@ async def run_whole(
 
 @dataclass(slots=True)
 class LastUse:
-    """When something was last used; an object of its own, so that its parts need not hold the whole."""
+    """When something was last used; a separate object, so that its parts need not hold the whole."""
 
     at: float
     """Seconds from the clock's origin."""
 
 
 class BackgroundTasks:
-    """Runs functions side by side, each in a task of its own.
+    """Runs functions side by side, each in its own task.
 
     These are deliberately no task group's children: they run authors' code, and a task group ends all of its
     tasks when one of them raises, cancels itself, or leaves a cancel scope open.
@@ -126,7 +126,7 @@ class Sandboxes:
         return None if self.report is None else self.report.as_dict()
 
     def require(self) -> Backend:
-        """Return the backend; raises `SandboxUnavailableError` if there is none."""
+        """Return the backend; raises `SandboxUnavailableError` without one."""
         if self.backend is None:
             raise SandboxUnavailableError(self.refusal)
         return self.backend
@@ -263,7 +263,7 @@ class SessionOptions:
     worker_threads: int = DEFAULT_THREADS
     """Threads for authors' blocking code."""
     suspends: bool = False
-    """Whether the sessions' records stay open when the server stops, so that the next one goes on."""
+    """Whether the sessions' records stay open when the server stops, so that the next one continues them."""
     suspend_time_limit: float = 60.0
     """Seconds that running calls have to end then."""
     limits_of: LimitsOf = no_key_limits

@@ -25,9 +25,9 @@ class Concurrency(Enum):
     """How a call shares its session with others."""
 
     SERIAL = "serial"
-    """One at a time among serial calls; beside concurrent ones."""
+    """One at a time among serial calls; next to concurrent ones."""
     CONCURRENT = "concurrent"
-    """Beside everything but exclusive calls."""
+    """Next to everything but exclusive calls."""
     EXCLUSIVE = "exclusive"
     """Alone; it waits for all and holds new ones back."""
 
@@ -205,7 +205,7 @@ class SessionTools:
         return self._task_specs or []
 
     def _one_at_a_time(self) -> asyncio.Lock:
-        """Return the lock that is held while an author's code makes tools; an idle session has none."""
+        """Return the lock that is held while an author's code makes tools; an idle session needs no lock."""
         self._making = self._making or asyncio.Lock()
         return self._making
 

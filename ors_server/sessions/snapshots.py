@@ -56,7 +56,7 @@ class SessionSnapshot:
     """Seconds that it took."""
 
     def resumed_at(self, now: float, *, created_at: float) -> EpisodeState:
-        """Return the state of a copy that goes on now: time that passed meanwhile is not played time.
+        """Return the state of a copy that continues now: time that passed meanwhile is not played time.
 
         Args:
             created_at: When the copy was created, as its origin says; all its times count from there.
@@ -131,8 +131,8 @@ class Snapshots:
     async def restore(self, snapshot_id: str) -> SessionSnapshot:
         """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid.
 
-        It goes on if its caller leaves. If it fails half-way, the environment cannot be played on, and the
-        episode ends as failed.
+        It keeps running if its caller disconnects. If it fails half-way, the environment cannot be played on,
+        and the episode ends as failed.
 
         Raises:
             EpisodeOverError: If the episode has ended.

@@ -23,7 +23,7 @@ MAX_VALUES = 50_000
 """Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
 
 _OVERHEAD = 64
-"""Bytes that a value takes in memory beside its text, roughly."""
+"""Bytes that a value takes in memory besides its text, roughly."""
 
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -152,7 +152,7 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
 
 
 def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
-    """Make the output that tells an agent of its own mistake."""
+    """Make the output that tells an agent about its mistake."""
     return CheckedOutput([TextBlock(text=text)], {"error": {"code": code, **(extra or {})}})
 
 

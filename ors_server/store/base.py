@@ -162,7 +162,7 @@ class EpisodeStore(RecordReader, Protocol):
     left_open: Sequence[OpenEpisode]
     """Episodes that were open when this store was opened and that no other store writes, oldest first. Empty
     if another store had the same database open at that moment, because it may write any of them; a host of
-    several has those of its own slot, which no other host writes."""
+    several has those of its slot, which no other host writes."""
     shared_secret: bytes
     """A random secret of the record: the same for every store of it, at any time."""
 

@@ -58,7 +58,7 @@ def parse_location(where: str) -> StoreLocation:
         where: Path of a SQLite file, `sqlite:///PATH`, `postgresql://...`, or `memory`.
 
     Raises:
-        SettingsError: If it is none of these.
+        SettingsError: If it is something else.
     """
     text = where.strip()
     if text == MEMORY:

@@ -159,7 +159,7 @@ class MemoryStore:
             episode = self._episodes.get(episode_id)
             if episode is None:
                 continue
-            record = episode.as_record()  # together with the steps, for the episode may go on meanwhile
+            record = episode.as_record()  # together with the steps, for the episode may continue meanwhile
             if matches(episode_filter, record):
                 yield record, tuple(episode.steps)
 

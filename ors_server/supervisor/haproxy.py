@@ -77,7 +77,7 @@ def find_program() -> str:
     """Return the path of HAProxy: of the extra `workers`, or else the one on the `PATH`.
 
     Raises:
-        SettingsError: If there is none.
+        SettingsError: If HAProxy is not installed.
     """
     spec = find_spec(PACKAGE)
     if spec is not None and spec.origin is not None:

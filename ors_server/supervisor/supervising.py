@@ -116,7 +116,7 @@ async def _answering_for(running: Running) -> AsyncGenerator[None]:
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Ask a client to repeat its request, whatever it is."""
+    """Ask a client to repeat its request, of any kind."""
     with suppress(ConnectionError):
         await reader.read(1)  # an answer before the request would be one to nothing
         writer.write(STARTING.encode())
@@ -273,7 +273,7 @@ class Supervisor:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the supervisor ends, in whatever way."""
+    """Ask the kernel to end this process when the supervisor ends, even if it is killed."""
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -52,7 +52,9 @@ class EnvironmentCheck:
     """One requirement of an environment."""
 
     id: str
+    """Such as `gold-earns-the-most`."""
     level: Level
+    """Whether the check must hold or only should."""
     text: str
     """The requirement, as a sentence."""
     run: Callable[[EnvironmentSubject], Awaitable[None]]

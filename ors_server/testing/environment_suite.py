@@ -73,10 +73,13 @@ class CheckVerdict:
     """The result of one check of an environment."""
 
     environment: str
+    """The environment's name."""
     check: EnvironmentCheck
+    """What was checked."""
     outcome: Literal["pass", "fail", "skip"]
+    """`skip` if it could not be judged; the reason is in the message."""
     reason: str = ""
-    """What was expected and what was received, or why there was nothing to judge; empty for a pass."""
+    """What was expected and what was found, or why nothing could be judged; empty for a pass."""
 
     @override
     def __str__(self) -> str:
@@ -89,6 +92,7 @@ class EnvironmentReport:
     """The results of every check of environments."""
 
     verdicts: tuple[CheckVerdict, ...]
+    """One for each check, in order."""
 
     @property
     def is_conformant(self) -> bool:
@@ -144,7 +148,8 @@ async def inspect_environment(
     """Check an environment; the parameters are those of `check_environment`.
 
     Args:
-        on_progress: CallEvents with a description of each check and call that begins.
+        tasks_per_split: Tasks of each split that are played, from 1.
+        on_progress: Called with a description of each check and call that begins.
 
     Raises:
         UnknownEnvironmentError: If a reference is unknown.

@@ -66,11 +66,15 @@ class FakeClock:
         await _let_others_run()
 
     def jump(self, seconds: float) -> None:
-        """Advance time without waking a sleeper, as on a busy machine; `advance` wakes them later."""
+        """Move time without waking a sleeper, as on a busy machine; `advance` wakes them later.
+
+        Args:
+            seconds: By which the time moves, at least 0.
+        """
         self._passed += seconds
 
     async def until_sleeping(self, count: int = 1) -> None:
-        """Wait until at least so many tasks sleep."""
+        """Wait until at least `count` tasks sleep."""
         while self.sleepers < count:
             self._slept = anyio.Event()
             await self._slept.wait()

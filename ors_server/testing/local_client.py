@@ -100,7 +100,11 @@ class LocalSession:
         return await self._episode.score_group(candidates)
 
     async def fork(self, count: int = 1) -> "list[LocalSession]":
-        """Copy the session."""
+        """Copy the session.
+
+        Args:
+            count: Number of copies, at least 1.
+        """
         return [
             LocalSession(self.client, location) for location in await self.client.server.fork(self.id, count)
         ]

@@ -172,7 +172,7 @@ class Admission:
             pass
 
     def figures(self) -> AdmissionFigures:
-        """Return what goes on now."""
+        """Return what runs now."""
         now = self._clock.monotonic()
         waiters: dict[Hashable, list[float]] = {}
         for queues in (self._urgent, self._usual):

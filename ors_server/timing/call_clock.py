@@ -79,12 +79,12 @@ class CallClock:
         """Start to count, in the time of the watch; `None` seconds for no limit.
 
         Args:
-            bound: Returns the seconds that are left of a time which goes on while this clock is paused.
+            bound: Returns the seconds that are left of a time which continues while this clock is paused.
         """
         self.limit = math.inf if seconds is None else seconds
         self.bound = bound
         self.before_change: Callable[[], None] | None = None
-        """Is called before the clock stops or goes on to count, on the event loop's thread."""
+        """Is called before the clock stops or continues to count, on the event loop's thread."""
         self.on_hold: Callable[[float], None] | None = None
         """Is called with the seconds for which the call's own code held the event loop."""
         self.watch = watch
@@ -268,7 +268,7 @@ def _scope_class() -> type[anyio.CancelScope]:
 
 
 def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.CancelScope:
-    """Make a cancel scope; anyio would look its class up anew for each, which costs more than the scope.
+    """Make a cancel scope; anyio would look its class up for each, which costs more than the scope.
 
     Only for code that runs on an event loop.
     """

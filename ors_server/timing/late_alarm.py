@@ -35,7 +35,7 @@ class LateAlarm(Protocol):
         ...
 
     def wait(self) -> bool:
-        """Wait for the next ring, in a thread of its own; return `False` once it is closed."""
+        """Wait for the next ring, in its own thread; return `False` once it is closed."""
         ...
 
     def close(self) -> None:

@@ -117,12 +117,12 @@ class LoopFigures:
             "longest_late_s": round(self.longest_late_s, 3),
             "held_by": [
                 {
-                    "name": each.name,
-                    "times": each.times,
-                    "seconds": round(each.seconds, 3),
-                    "longest_s": round(each.longest_s, 3),
+                    "name": holder.name,
+                    "times": holder.times,
+                    "seconds": round(holder.seconds, 3),
+                    "longest_s": round(holder.longest_s, 3),
                 }
-                for each in self.held_by
+                for holder in self.held_by
             ],
         }
 
@@ -173,7 +173,7 @@ class LoopWatch:
 
     def figures(self) -> LoopFigures:
         """Return how the loop does."""
-        held = sorted(self._holdings.values(), key=lambda each: each.longest_s, reverse=True)
+        held = sorted(self._holdings.values(), key=lambda holding: holding.longest_s, reverse=True)
         return LoopFigures(self._late, self._longest, tuple(held))
 
     @coroutine

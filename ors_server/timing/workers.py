@@ -120,7 +120,7 @@ class Workers:
         """Wait for a permit for `run`, the call's clock paused; `CapacityError` if that takes too long."""
         code = author_code.get()
         is_urgent = code is not None and code.is_urgent
-        # A key of its own: tools that have used up the share do not keep prompts waiting.
+        # A separate key: tools that have used up the share do not keep prompts waiting.
         key = (None if code is None else code.environment, is_urgent)
         permit = self.admission.take_now(key, urgent=is_urgent)
         if permit is not None:

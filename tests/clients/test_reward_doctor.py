@@ -16,7 +16,7 @@ from tests.clients.conftest import PLAY_LIMIT, SCRIPTS, client_python
 
 MAX_UNPAID = 0.02
 """Share of the right answers that may be refused."""
-BY_RULE = {"eq.frac.repeating": "numbers are exact, and 0.3333333333 is not 1/3 (docs/rewards-math-rules.md)"}
+BY_RULE = {"eq.frac.repeating": "numbers are exact, and 0.3333333333 is not 1/3 (docs/rewards-math.md)"}
 """Cases whose label contradicts a documented rule, with the rule; they are refused, and not counted."""
 
 

@@ -11,7 +11,7 @@ from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
 
 ROOT = Path(__file__).parents[2]
-OVERVIEW = ROOT / "docs/audit-classes.md"
+OVERVIEW = ROOT / "docs/reference/audit-classes.md"
 BLOCK = re.compile(r"^```python file=(\w+)\.py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CLASS = re.compile(r"^class (\w+)\(Environment\):", re.MULTILINE)
@@ -29,7 +29,7 @@ VARYING = {
 
 
 def page_of(identity):
-    return ROOT / "docs/audit" / f"{identity.lower()}.md"
+    return ROOT / "docs/reference/audit" / f"{identity.lower()}.md"
 
 
 def examples(identity):

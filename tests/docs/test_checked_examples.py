@@ -8,7 +8,7 @@ import pytest
 from ors_server.testing import check_environment
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md")])
 FILE = re.compile(r"^```python file=(\S+\.py)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MISTAKEN = {"wrong.py"}
 """Examples of what authors get wrong."""

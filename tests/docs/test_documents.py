@@ -40,6 +40,16 @@ def test_every_relative_link_leads_to_a_file(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_picture_exists(document):
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", document.read_text())
+    assert [picture for picture in pictures if not (document.parent / picture).is_file()] == []
+
+
+def test_the_first_page_shows_a_picture():
+    assert "](docs/assets/report.png)" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_make_target_that_is_named_exists(document):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     text = document.read_text()

@@ -15,6 +15,8 @@ CHANGES = {
     "a control route": "ors_server/doors/control/app.py",
     "an MCP method": "ors_server/doors/mcp/extension.py",
     "an export form": "ors_server/export/formats.py",
+    "a figure of the summary": "ors_server/model/trajectory.py",
+    "the generated reference in `docs/reference/`": "scripts/docs.py",
 }
 
 

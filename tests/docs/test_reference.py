@@ -1,23 +1,27 @@
 """What is written down of the code is what the code says."""
 
-import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import ors_server
 import ors_server.testing
+from ors_server.app import create_app
 from ors_server.cli.main import COMMANDS, GROUPS
+from ors_server.doors.http.bounded_protocol import BoundedProtocol
+from ors_server.doors.http.faults import FAULTS
 from ors_server.model.episode import TRANSITIONS
+from ors_server.model.errors import Blame
 from ors_server.model.settings import Settings
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.deviations import DEVIATIONS
 from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "../rewards-deviations.md"]
+PAGES = ["settings.md", "cli.md", "control-api.md", "errors.md", "rewards.md", "rewards-deviations.md"]
 PAGES += ["environment.schema.json", "audit.schema.json"]
 
 
@@ -60,6 +64,13 @@ def test_every_route_and_every_schema_of_the_control_api_has_its_place(pages):
     assert {name.lower() for name in schemas} >= set(re.findall(r"\]\(#(\w+)\)", page))
 
 
+def test_every_error_has_its_row_below_who_has_to_act(pages):
+    text = pages.errors_page()
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == [blame.value for blame in Blame]
+    rows = dict(re.findall(r"^\| `\w+` \| `(\w+)` \| (\d+) \|", text, re.MULTILINE))
+    assert rows == {error.__name__: str(fault.status) for error, fault in FAULTS.items()}
+
+
 def test_every_setting_says_what_it_means(pages):
     assert all(pages.field_texts(Settings).get(name) for name in Settings.model_fields)
 
@@ -90,15 +101,37 @@ def test_the_rooms_of_the_architecture_are_the_packages_own():
     assert rooms == {path.stem for path in entries} - {"__init__"}
 
 
-def test_the_files_that_a_call_passes_hold_the_functions_that_the_architecture_names():
+def walk():
+    """Returns the steps of a call that the architecture lists: file and function."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    walk = re.findall(r"^\| `(\w+/[\w/]+\.py)` \| `([\w.]+)` \|", text, re.MULTILINE)
-    assert len(walk) == 6
-    for file, function in walk:
-        value = importlib.import_module(f"ors_server.{file.removesuffix('.py').replace('/', '.')}")
-        for name in function.split("."):
-            value = getattr(value, name)
-        assert inspect.iscoroutinefunction(value) or function in ("SessionManager.find", "Session.begin")
+    return re.findall(r"^\| `([\w/]+\.py)` \| `([\w.]+)` \|", text, re.MULTILINE)
+
+
+async def test_a_call_takes_the_steps_that_the_architecture_lists_in_their_order(tmp_path):
+    package = f"{Path(ors_server.__file__).parent}/"
+    entered = []
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            entered.append((frame.f_code.co_filename.removeprefix(package), frame.f_code.co_qualname))
+
+    app = create_app(["math_word_problems"], Settings(store=str(tmp_path / "record.db")))
+    async with app.running(), app.client() as client, client.episode(split="test", index=0) as episode:
+        await episode.call("calculator", {"expression": "6 * 7"})
+        sys.setprofile(note)
+        try:
+            result = await episode.call("calculator", {"expression": "7 * 7"})
+        finally:
+            sys.setprofile(None)
+    assert result.text == "49"
+    steps = walk()
+    assert len(steps) > 15
+    assert steps[0] == ("doors/http/bounded_protocol.py", "BoundedProtocol.on_message_complete")
+    assert callable(BoundedProtocol.on_message_complete)  # the client of this process needs no bytes
+    missing = [step for step in steps[1:] if step not in entered]
+    assert missing == []
+    places = [entered.index(step) for step in steps[1:]]
+    assert places == sorted(places)
 
 
 def test_the_architecture_names_every_room_of_rewards():
@@ -118,8 +151,10 @@ def test_every_public_name_is_documented(module):
 
 def test_every_page_is_reached_from_the_readme():
     linked = set(re.findall(r"\((docs/[^)#]+)\)", (ROOT / "README.md").read_text()))
-    overview = (ROOT / "docs/audit-classes.md").read_text()
-    linked |= {f"docs/{page}" for page in re.findall(r"\((audit/[^)#]+)\)", overview)}
+    overview = (ROOT / "docs/reference/audit-classes.md").read_text()
+    linked |= {f"docs/reference/{page}" for page in re.findall(r"\((audit/[^)#]+)\)", overview)}
+    python = (ROOT / "docs/reference/python/index.md").read_text()
+    linked |= {f"docs/reference/python/{page}" for page in re.findall(r"\]\((\w+\.md)\)", python)}
     pages = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "docs").rglob("*.md")

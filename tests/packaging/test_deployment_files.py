@@ -218,7 +218,7 @@ def test_the_image_has_what_databases_models_and_parquet_files_need(installation
 
 
 def test_the_documented_container_starts_with_the_keys_that_it_is_given(installation, keys):
-    page = (ROOT / "docs" / "docker.md").read_text()
+    page = (ROOT / "docs" / "deployment.md").read_text()
     blocks = re.findall(r"^docker run[^`]*", page, re.MULTILINE)
     command = next(block for block in blocks if "KEYS_FILE" in block)
     words = shlex.split(command.replace("\\\n", " "))
@@ -234,6 +234,6 @@ def test_the_documented_container_starts_with_the_keys_that_it_is_given(installa
 
 
 def test_every_file_of_the_folder_is_on_a_page():
-    pages = "".join((ROOT / "docs" / name).read_text() for name in ("deployment.md", "docker.md"))
-    missing = [path.name for path in sorted(Path(DEPLOY).iterdir()) if f"deploy/{path.name}" not in pages]
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    missing = [path.name for path in sorted(Path(DEPLOY).iterdir()) if f"deploy/{path.name}" not in page]
     assert missing == []

@@ -300,9 +300,11 @@ _Schemas: TypeAlias = Mapping[Any, dict[str, Any]]
 
 def describe(operations: Sequence[Operation], *, needs_credential: bool) -> dict[str, Any]:
     """Return an OpenAPI 3.1 document of the table; `needs_credential` says that keys are configured."""
-    wanted = dict.fromkeys((each.signature.answer, "serialization") for each in operations)
+    wanted = dict.fromkeys((operation.signature.answer, "serialization") for operation in operations)
     wanted = {(Problem, "serialization"): None, **wanted}
-    wanted |= dict.fromkeys((each.body, "validation") for each in operations if each.body is not None)
+    wanted |= dict.fromkeys(
+        (operation.body, "validation") for operation in operations if operation.body is not None
+    )
     schemas, definitions = TypeAdapter.json_schemas(
         [(kind, cast("Any", mode), TypeAdapter(kind)) for kind, mode in wanted],
         by_alias=True,

@@ -94,7 +94,7 @@ class EpisodeEntry(ResponseModel):
     seed: int
     labels: dict[str, str]
     packages: dict[str, str]
-    """Versions of Python and of the distribution that the environment came from."""
+    """Versions of Python and of the environment's distribution."""
     forked_from: Fork | None
     closed: bool
     """Whether the session is gone, so that nothing will be added."""
@@ -104,10 +104,10 @@ class EpisodeEntry(ResponseModel):
     @classmethod
     def of(cls, record: EpisodeRecord) -> Self:
         """Show a record."""
-        given = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
-        given |= {"closed": record.is_closed, "episode": record.summary}
-        given |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
-        return cls.model_validate(given)
+        values = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
+        values |= {"closed": record.is_closed, "episode": record.summary}
+        values |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
+        return cls.model_validate(values)
 
 
 class EpisodeRecordView(EpisodeEntry):
@@ -284,16 +284,16 @@ class EpisodeHandlers:
 
     async def list_episodes(self, query: EpisodesQuery) -> EpisodePage:
         """List the episodes on record, live and ended."""
-        found = await self._store.page(
+        records = await self._store.page(
             query.as_filter(),
             after=query.cursor,
             limit=query.limit + 1,
             newest_first=query.order == "newest",
         )
-        page = found[: query.limit]
+        page = records[: query.limit]
         return EpisodePage(
             episodes=[EpisodeEntry.of(record) for record in page],
-            next_cursor=page[-1].origin.episode_id if len(found) > len(page) else None,
+            next_cursor=page[-1].origin.episode_id if len(records) > len(page) else None,
         )
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
@@ -334,7 +334,7 @@ class EpisodeHandlers:
                     yield piece
         except OrsServerError as error:
             yield problem_event(error)
-        except Exception:  # a stream that has begun must end with an event, whatever happened
+        except Exception:  # a stream that has begun must end with an event in every case
             log.exception("tail_defect", episode_id=episode_id)
             yield problem_event(OrsServerError("the server failed; its log has the details"))
         finally:

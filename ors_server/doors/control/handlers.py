@@ -96,8 +96,8 @@ class ControlHandlers:
     async def get_health(self, request: ControlRequest) -> m.Health:
         """Return that the process answers, with its queues and its event loop; of every host, if several."""
         services = self._manager.services
-        found = services.sandboxes.tier
-        isolation = None if found is None else m.Isolation.model_validate(found)
+        tier = services.sandboxes.tier
+        isolation = None if tier is None else m.Isolation.model_validate(tier)
         loop = services.watch.figures().summary()
         queues = services.queues()
         hosts: dict[str, m.HostHealth | None] | None = None
@@ -143,8 +143,8 @@ class ControlHandlers:
 
     async def list_environments(self) -> m.EnvironmentList:
         """List the environments."""
-        found = self._manager.environments.values()
-        return m.EnvironmentList(environments=[self._brief(each) for each in found])
+        definitions = self._manager.environments.values()
+        return m.EnvironmentList(environments=[self._brief(definition) for definition in definitions])
 
     async def get_environment(self, name: m.EnvironmentName) -> m.EnvironmentView:
         """Return an environment's policy, splits and tools."""
@@ -188,10 +188,10 @@ class ControlHandlers:
     # Sessions
 
     async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
-        """Create a session; its setup goes on in the background."""
-        given = {name: value for name, value in dict(body).items() if value is not None}
-        given["labels"] = labels_for(request.caller, request.headers, body.labels)
-        wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
+        """Create a session; its setup continues in the background."""
+        values = {name: value for name, value in dict(body).items() if value is not None}
+        values["labels"] = labels_for(request.caller, request.headers, body.labels)
+        wanted = SessionRequest(**values, credential_id=request.caller.credential_id)
         status = await self._manager.create(wanted)
         return self._created(request, status)
 
@@ -199,7 +199,7 @@ class ControlHandlers:
         """List the live sessions, oldest first; of every host, if there are several."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
-        found = sorted(
+        statuses = sorted(
             (
                 status
                 for status in await self._manager.sessions()
@@ -208,7 +208,7 @@ class ControlHandlers:
             ),
             key=_rank,
         )
-        rest = found if after is None else [status for status in found if _rank(status) > after]
+        rest = statuses if after is None else [status for status in statuses if _rank(status) > after]
         page = rest[: query.limit]
         own = m.SessionPage(
             sessions=[show_session(status) for status in page],
@@ -244,8 +244,8 @@ class ControlHandlers:
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
         """List a session's snapshots."""
-        kept = (await self._manager.obtain(session_id)).snapshots.all()
-        return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
+        snapshots = (await self._manager.obtain(session_id)).snapshots.all()
+        return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in snapshots])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
         """Discard a snapshot and return the others."""
@@ -259,10 +259,10 @@ class ControlHandlers:
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
     ) -> m.ForkedSessions:
-        """Make copies of a live session, all of them or none; each goes on by itself."""
+        """Make copies of a live session, all of them or none; each continues independently."""
         wanted = ForkRequest(body.count, body.snapshot_id, request.caller.credential_id)
-        made = await self._manager.fork(session_id, wanted)
-        return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
+        forks = await self._manager.fork(session_id, wanted)
+        return m.ForkedSessions(sessions=[self._created(request, status) for status in forks])
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
         """Return the token and URLs with which an agent plays the session."""
@@ -286,7 +286,7 @@ class ControlHandlers:
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
-        """Call a tool and wait for its result; the call goes on if the caller leaves."""
+        """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
         with Sending(call):
@@ -331,7 +331,7 @@ def show_snapshot(snapshot: SessionSnapshot) -> m.SnapshotView:
 
 
 def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCall | RefusedCall | FailedCall:
-    """Show what a call came to, as far as its reader may know.
+    """Return a call's result, redacted for the caller's role.
 
     Raises:
         StoreError: If the record could not be written, so that the result must not leave.

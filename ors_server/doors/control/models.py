@@ -1,4 +1,4 @@
-"""What the control API takes and gives, beside the record's own types (`ors_server.model.trajectory`).
+"""The bodies of the control API, besides the record's own types (`ors_server.model.trajectory`).
 
 Bodies are strict: a number in quotes is not a number, and an unknown field is a mistake.
 """
@@ -123,7 +123,7 @@ class ForkBody(RequestBody):
     """How many copies of a session to make, and of which state."""
 
     count: Annotated[int, Field(ge=1, le=MAX_FORKS), BeforeValidator(_as_integer)] = 1
-    """Number of copies; each goes on by itself."""
+    """Number of copies; each continues independently."""
     snapshot_id: str | None = None
     """The snapshot to copy; by default the session as it is now."""
 
@@ -239,7 +239,7 @@ class EnvironmentView(EnvironmentBrief):
     policy: EpisodePolicy
     splits: list[SplitCount]
     tools: ToolListing
-    """Tools of every session; a task may add tools of its own."""
+    """Tools of every session; a task may add further tools."""
     toolsets: list[str]
     """Toolsets that a session may have."""
     volatile: list[str]
@@ -272,7 +272,7 @@ class AgentAccess(ResponseModel):
     agent_url: str
     """MCP endpoint that needs no other credential."""
     mcp_url: str
-    """MCP endpoint for callers with a credential of their own."""
+    """MCP endpoint for callers with their own credential."""
 
 
 class SnapshotView(ResponseModel):

@@ -122,7 +122,7 @@ class Operation:
     """The lowest role that may use it; `None` needs no credential."""
     status: int = HTTPStatus.OK
     failures: tuple[int, ...] = ()
-    """Statuses of failures, beside those that follow from its role, path, query and body."""
+    """Statuses of failures, besides those that follow from its role, path, query and body."""
 
     @property
     def id(self) -> str:

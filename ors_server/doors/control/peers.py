@@ -23,7 +23,7 @@ _PASSED_ON = ("authorization", "x-api-key", "host")
 
 
 class Peers:
-    """Asks the other hosts of a server; a server without several has none."""
+    """Asks the other hosts of a server; a server with one host has no others."""
 
     def __init__(self, slot: HostSlot) -> None:
         self.slot = slot

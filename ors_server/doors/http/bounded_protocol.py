@@ -62,7 +62,7 @@ class ReadState(Enum):
     NOTHING = auto()
     """Nothing, or the next request."""
     REFUSED = auto()
-    """Nothing: whatever comes is discarded."""
+    """Nothing: further bytes are discarded."""
 
 
 # Names of the module, for each request passes several of them.
@@ -236,7 +236,7 @@ class BoundedProtocol(BaseProtocol):
         )
 
     def _parser_error(self, error: OrsServerError) -> OrsServerError:
-        """Keep an error that stops the parser, which raises one of its own instead."""
+        """Save our error: the parser replaces it with its own."""
         self._fault = error
         return error
 

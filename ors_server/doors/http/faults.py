@@ -164,14 +164,14 @@ class PendingFields(TypedDict, total=False):
 
 
 def pending_fields(error: OrsServerError) -> PendingFields:
-    """Return the fields of an error's answer beside `detail`, `code` and `blame`."""
+    """Return the fields of an error's answer besides `detail`, `code` and `blame`."""
     if isinstance(error, StoreError) and error.pending_call is not None:
         return {"pending": True, "call_id": error.pending_call}
     return {}
 
 
 def extra_headers(error: OrsServerError) -> dict[str, str]:
-    """Return the headers of an error's HTTP answer beside the usual ones."""
+    """Return extra HTTP headers for an error."""
     if isinstance(error, StartingError):
         return {"x-backend-state": "starting", "retry-after": str(error.retry_after)}
     if isinstance(error, errors.MachineryError):

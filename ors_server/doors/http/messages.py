@@ -97,7 +97,7 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
 def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
     """Watch for the client of a request, whose body was read, to disconnect.
 
-    The channel is read in a task of its own, as middleware around this application expects.
+    The channel is read in its own task, as middleware around this application expects.
 
     Yields:
         Returns whether the client has disconnected, at once.
@@ -174,7 +174,7 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 METHODS = b"GET, HEAD, POST, DELETE"
 """The methods of all endpoints."""
 EXPOSED = b"Mcp-Session-Id, X-Session-ID, Retry-After, WWW-Authenticate, X-Backend-State, Allow"
-"""Headers of answers that a page of another origin may read beside the safelisted ones."""
+"""Headers of answers that a page of another origin may read besides the safelisted ones."""
 MAX_CACHED_HOSTS = 256
 """Most spellings of accepted Host headers that are cached."""
 PREFLIGHT_SECONDS = 600
@@ -196,8 +196,8 @@ class HostGuard:
         """Guard an application.
 
         Args:
-            hosts: Accepted Host values beside loopback ones, `name` or `name:port`; `*` accepts all.
-            origins: Accepted Origin values beside loopback ones.
+            hosts: Accepted Host values besides loopback ones, `name` or `name:port`; `*` accepts all.
+            origins: Accepted Origin values besides loopback ones.
         """
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)

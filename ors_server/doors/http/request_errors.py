@@ -30,7 +30,7 @@ class Problem(ResponseModel):
     """Every unsuccessful response."""
 
     detail: str
-    """What was expected, what came, and what to do."""
+    """What was expected, what was found, and what to do."""
     code: str
     """Stable name of the failure."""
     blame: Blame

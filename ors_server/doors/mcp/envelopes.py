@@ -106,7 +106,7 @@ def check_message(message: object) -> bytes:
 
 
 def refuse_batch(version: str | None) -> EnvelopeError:
-    """Return the error for a batch where the version of MCP has none."""
+    """Return the error for a batch where the version of MCP has no batches."""
     text = f"MCP {version or ''} has no batches: send one message at a time".replace("  ", " ")
     return EnvelopeError(types.INVALID_REQUEST, text)
 

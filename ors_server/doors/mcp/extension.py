@@ -25,7 +25,7 @@ Method: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
 class NoParams(types.RequestParams):
-    """No parameters of its own; names are spelled as in ORS bodies, not in camel case."""
+    """No own parameters; names are spelled as in ORS bodies, not in camel case."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -141,8 +141,8 @@ class EnvironmentsExtension(Extension):
         return {"tasks": tasks}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
-        given = {name: value for name, value in params if name != "meta"}
-        session_id = await self._access.create(context, SessionRequest(**given))
+        values = {name: value for name, value in params if name != "meta"}
+        session_id = await self._access.create(context, SessionRequest(**values))
         return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:
@@ -156,8 +156,8 @@ class EnvironmentsExtension(Extension):
         return (await (await self._sessions.obtain(params.session_id)).snapshots.keep()).as_json()
 
     async def _snapshots(self, _context: Context, params: SessionParams) -> Result:
-        kept = (await self._sessions.obtain(params.session_id)).snapshots.all()
-        return {"snapshots": [snapshot.as_json() for snapshot in kept]}
+        snapshots = (await self._sessions.obtain(params.session_id)).snapshots.all()
+        return {"snapshots": [snapshot.as_json() for snapshot in snapshots]}
 
     async def _discard(self, context: Context, params: SnapshotParams) -> Result:
         await (await self._sessions.obtain(params.session_id)).snapshots.discard(params.snapshot_id)
@@ -169,8 +169,8 @@ class EnvironmentsExtension(Extension):
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:
         request = ForkRequest(params.count, params.snapshot_id)
-        made = await self._access.fork(context, params.session_id, request)
-        return {"sessions": [{"session_id": one, **self._access.endpoints(one)} for one in made]}
+        forks = await self._access.fork(context, params.session_id, request)
+        return {"sessions": [{"session_id": fork_id, **self._access.endpoints(fork_id)} for fork_id in forks]}
 
     async def _delete(self, _context: Context, params: SessionParams) -> Result:
         return {"deleted": await self._sessions.delete(params.session_id)}

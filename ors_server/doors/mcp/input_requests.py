@@ -70,7 +70,7 @@ class WaitingCall(McpCallingClient):
                 name: answer_of(question, self._responses.get(name)) for name, question in questions.items()
             }
             answers = {name: answer for name, answer in found.items() if answer is not None}
-            missing = {name: one for name, one in questions.items() if name not in answers}
+            missing = {name: question for name, question in questions.items() if name not in answers}
             if not missing:
                 return answers
             self._open_questions.update(missing)
@@ -83,7 +83,7 @@ class WaitingCall(McpCallingClient):
         self._responses.update((name, responses[name]) for name in self._asked if name in responses)
         self._open_questions.clear()
         before, self._changed = self._changed, anyio.Event()
-        before.set()  # an earlier request waits for it, and goes on to wait for the next
+        before.set()  # an earlier request waits for it, and then waits for the next
         self._responded.set()
         self._responded = anyio.Event()
 

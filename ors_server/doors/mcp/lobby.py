@@ -112,7 +112,9 @@ class Lobby:
     ) -> Result:
         argument = self._session_argument(tool)
         if argument is None:
-            return error_result(refuse_unknown(tool, [one["name"] for one in self.tools.announced]))
+            return error_result(
+                refuse_unknown(tool, [announced["name"] for announced in self.tools.announced])
+            )
         session_id = arguments.get(argument)
         if not isinstance(session_id, str):
             return error_result(
@@ -206,7 +208,7 @@ async def choose_task(
     seed = randbelow(SEEDS) if seed is None else seed
     if split is not None and index is not None:
         return TaskChoice(split, index, seed, is_chosen=False)
-    names = [one.name for one in definition.splits] if split is None else [split]
+    names = [listed.name for listed in definition.splits] if split is None else [split]
     sizes = {name: await definition.tasks.num_tasks(name) for name in names}
     open_splits = [name for name, size in sizes.items() if size > (index or 0)]
     if not open_splits:

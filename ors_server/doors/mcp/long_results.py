@@ -63,7 +63,7 @@ class LongResults:
 
 
 def replace_long_values(context: Context, result: HandlerResult) -> HandlerResult:
-    """Return a result with placeholders for long values, if the request came over HTTP."""
+    """Return a result with placeholders for long values, if the request was sent over HTTP."""
     if context.request is None or not isinstance(result, dict):
         return result
     long_results: LongResults = context.request.scope[_SCOPE_KEY]

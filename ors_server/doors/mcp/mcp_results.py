@@ -1,6 +1,6 @@
 """Converts blocks, messages and call results to MCP's content, in its wire form.
 
-Results are plain dictionaries: the SDK validates whatever a handler returns, so a model here would only be
+Results are plain dictionaries: the SDK validates every result of a handler, so a model here would only be
 taken apart again.
 """
 
@@ -40,7 +40,7 @@ EPISODE_OVER = "The episode is over. Stop here: further calls are refused."
 
 @dataclass(frozen=True, slots=True)
 class ResultFields:
-    """The fields that a call's caller gets beside the content."""
+    """The fields that a call's caller gets besides the content."""
 
     in_meta: bool
     structured: bool = False

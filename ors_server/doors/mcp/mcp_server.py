@@ -1,4 +1,4 @@
-"""The MCP server behind every endpoint: it finds the session of each request anew."""
+"""The MCP server behind every endpoint: it looks the session of each request up."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping

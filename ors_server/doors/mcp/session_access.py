@@ -89,7 +89,7 @@ class AttemptLimits:
         if self._limit is not None:
             return self._limit or None
         splits = self._sessions.environment(environment).splits
-        is_test = any(one.name == split and one.type == "test" for one in splits)
+        is_test = any(listed.name == split and listed.type == "test" for listed in splits)
         return TEST_ATTEMPTS if is_test else None
 
 

@@ -171,7 +171,7 @@ async def _send_long(send: http.Send, step: Step, *, shows_rewards: bool) -> Non
 def _encode(result: CallResult | None, call: Call, reader: ResultReader) -> bytes:
     try:
         return encode_result(result or NO_RESULT, reader.caller, reader.visibility, call.id)
-    except Exception:  # a stream that has begun must end with an event, whatever happened
+    except Exception:  # a stream that has begun must end with an event in every case
         log.exception("result_defect", tool=call.tool, call_id=call.id)
         return event("error", "the server failed; its log has the details")
 

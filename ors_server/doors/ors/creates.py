@@ -162,7 +162,7 @@ class DeferredCreates:
             environment: As the path names it; `None` for the default one.
 
         Raises:
-            OrsServerError: Whatever the creation raises; the next request tries again.
+            OrsServerError: Any error of the creation; the next request tries again.
         """
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             request = self.waiting.get(session_id)

@@ -18,6 +18,7 @@ class ScriptedReply:
     """Phrases, of which a message has to have one: the same words in the same order. Letter case, signs
     between words, and invisible characters do not count."""
     says: str
+    """What the user answers."""
 
     def is_asked_in(self, words: str) -> bool:
         """Return whether a message, as `words_of` returns it, has one of the phrases."""
@@ -26,7 +27,7 @@ class ScriptedReply:
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
-    """A user's part. No message can make the user say anything that is not written here.
+    """A user's part. The user says only what is written here, for any message.
 
     Raises:
         UserSettingsError: If a text or a phrase has no words.

@@ -44,6 +44,7 @@ class Milestone:
     reward: float
     """Added to the reward of the step that reaches it; finite and above 0."""
     when: Predicate
+    """What has to be true after a call."""
 
     def __post_init__(self) -> None:
         """Refuse a milestone without a name, a finite reward above 0, or a callable `when`."""
@@ -60,6 +61,7 @@ class FileExists:
     """A file or folder exists at a path of the work dir."""
 
     path: str
+    """Relative to the work dir, or absolute below it."""
 
     async def __call__(self, evidence: Evidence) -> bool:
         """Return whether it exists."""
@@ -75,6 +77,7 @@ class FileMatches:
     """
 
     path: str
+    """Relative to the work dir, or absolute below it."""
     pattern: str | None = None
     """Regular expression, searched for anywhere in the text; bytes that are not UTF-8 become U+FFFD."""
     content: str | bytes | None = None

@@ -33,7 +33,7 @@ NICENESS = 5
 
 
 def main() -> None:
-    """Serve calls until the input ends; the argument is the folder to remove then, empty if there is none."""
+    """Serve calls until the input ends; the argument is the folder to remove then, or empty."""
     folder = sys.argv[2]
     calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -73,7 +73,7 @@ def _listen(
 
 
 def _leave(folder: str) -> NoReturn:
-    """End this program at once, whatever its threads do."""
+    """End this program at once, even if its threads are busy."""
     _remove(folder)
     os._exit(1)
 

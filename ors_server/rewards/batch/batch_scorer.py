@@ -297,7 +297,20 @@ async def ascore_rows(
     concurrency: int = CONCURRENCY,
     keywords: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[RewardResult, None]:
-    """Judge rows as `score_rows` does, within an event loop."""
+    """Judge rows as `score_rows` does, within an event loop.
+
+    Args:
+        reward: As for `score_rows`.
+        rows: The fields of each judgement.
+        jobs: Maximum number of worker processes; by default the number of cores.
+        time_limit: Seconds that one row may take.
+        concurrency: Rows of an async reward that each process judges at once.
+        keywords: Fields for every row, which win over the row's own.
+
+    Raises:
+        BatchError: If workers cannot start, or a number is not positive.
+        RewardDefinitionError: If an object is not a reward.
+    """
     if isinstance(reward, str):
         with BatchScorer(
             reward, jobs=jobs, time_limit=time_limit, concurrency=concurrency, keywords=keywords

@@ -1,4 +1,4 @@
-"""A reward for the program in a completion: taken from its last fenced block, run in its own sandbox.
+"""A reward for the program in a completion: taken from its last fenced block, run in a separate sandbox.
 
 The program never runs in this process: it is written into a fresh sandbox, and judged there as
 `ors_server.rewards.evidence.code` judges a work dir.

@@ -19,7 +19,9 @@ class Price:
     """The price of a million tokens, in any one currency."""
 
     prompt: float
+    """For a million tokens of prompts."""
     completion: float
+    """For a million tokens of replies."""
 
 
 PriceTable: TypeAlias = Mapping[str, Price]
@@ -35,7 +37,9 @@ class Usage:
     cached: int = 0
     """Replies from the cache, which cost nothing."""
     prompt_tokens: int = 0
+    """Tokens of the prompts."""
     completion_tokens: int = 0
+    """Tokens of the replies."""
     estimated: int = 0
     """Calls without token counts from the endpoint, whose tokens are estimated."""
     cost: float | None = None
@@ -43,6 +47,7 @@ class Usage:
     latency: float = 0.0
     """Sum, in seconds."""
     retries: int = 0
+    """Requests that were repeated."""
     corrections: int = 0
     """Unusable replies after which the model was asked again."""
 
@@ -94,10 +99,13 @@ class Budget:
     """
 
     most_calls: int | None = None
+    """Requests to the model; `None` without a limit."""
     most_tokens: int | None = None
+    """Tokens of prompts and replies; `None` without a limit."""
     most_cost: float | None = None
     """Limit in the currency of the price table; with a limit, a model without a price is refused."""
     spent: Usage = field(default_factory=Usage)
+    """What has been used so far."""
     _started: int = field(default=0, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

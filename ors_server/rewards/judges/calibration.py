@@ -39,7 +39,9 @@ class Labelled:
     """An answer that a person has judged."""
 
     final_response: str
+    """The answer to judge."""
     is_right: bool
+    """Whether people say that it is right."""
     fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The other fields of the judge: `task`, `answer`."""
 
@@ -49,10 +51,15 @@ class Calibration:
     """How a judge agrees with people. Answers that it did not judge are counted apart, and in no figure."""
 
     true_positives: int
+    """Right answers that the judge accepted."""
     false_positives: int
+    """Wrong answers that the judge accepted."""
     true_negatives: int
+    """Wrong answers that the judge rejected."""
     false_negatives: int
+    """Right answers that the judge rejected."""
     unjudged: int
+    """Answers without a verdict."""
     brier: float | None = None
     """Mean squared distance of the rewards from the labels, 1 or 0; `None` if nothing was judged, or a reward
     is not in [0, 1]."""

@@ -71,8 +71,11 @@ class EndpointVariables:
     purpose: str
     """What the model is, in errors: `judge`."""
     base_url: str
+    """The variable with the address."""
     api_key: str
+    """The variable with the key."""
     model: str
+    """The variable with the model's name."""
 
 
 JUDGE_VARIABLES = EndpointVariables("judge", "ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")

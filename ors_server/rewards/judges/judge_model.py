@@ -18,6 +18,7 @@ class Sampling:
     """How a model samples its reply; `None` leaves a setting to the endpoint."""
 
     temperature: float | None = 0.0
+    """At least 0; `None` leaves it to the endpoint."""
     max_tokens: int | None = 2048
     """Tokens of one reply; after a reply that is cut off there, the model is asked again."""
     seed: int | None = None
@@ -37,9 +38,11 @@ class Completion:
     """One reply of a model."""
 
     text: str
+    """The model's reply."""
     prompt_tokens: int | None = None
     """`None` if the endpoint does not count them."""
     completion_tokens: int | None = None
+    """Tokens of the reply; `None` if the endpoint does not state them."""
     is_cut: bool = False
     """Whether the reply reached the limit on its length."""
     latency: float = 0.0

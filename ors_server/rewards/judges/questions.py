@@ -35,6 +35,7 @@ class JudgeOptions:
     samples: int = 1
     """Replies to each question; their agreement is reported."""
     combine: Combine = "majority"
+    """How several verdicts become one."""
     corrections: int = MAX_CORRECTIONS
     """Times that the model is asked again after an unusable reply, at most 3."""
     min_characters: int = 1
@@ -42,9 +43,13 @@ class JudgeOptions:
     most_characters: int = MAX_CHARACTERS
     """Greatest length of each text in the prompt; what is left out is marked."""
     on_error: OnError = "raise"
+    """What happens if a question gets no verdict."""
     cache: JudgeCache | None = None
+    """Where replies are kept; `None` asks again each time."""
     prices: PriceTable = field(default_factory=lambda: MappingProxyType({}))
+    """Prices by the model's name, for the cost in the extras."""
     budget: Budget | None = None
+    """What may be spent; `None` without a limit."""
 
     def __post_init__(self) -> None:
         if self.samples < 1 or not 0 <= self.corrections <= MAX_CORRECTIONS or self.most_characters < 1:
@@ -58,7 +63,9 @@ class Answered(Generic[Verdict]):
     """A verdict and what it cost."""
 
     verdict: Verdict
+    """What the reply states."""
     usage: Usage
+    """What the question cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,11 @@ class Question:
     """A question to a judge."""
 
     messages: Sequence[Message]
+    """What the model reads."""
     schema: Schema | None = None
+    """The JSON Schema that a reply must have."""
     sample: int = 0
+    """Number of the sample, from 0, so that repeated questions have their own answers in a cache."""
 
 
 async def ask(

@@ -73,7 +73,9 @@ class Rubric:
     """
 
     criteria: tuple[Criterion, ...]
+    """What is judged, in order."""
     aggregate: Aggregate = "mean"
+    """How the scores of the criteria become one number."""
     instructions: str = ""
     """Further instructions to the judge; written by the environment's author, never by an agent."""
 

@@ -83,7 +83,11 @@ class RubricJudge(Reward):
             return RewardResult.without(RewardStatus.ERROR, str(error), error.extras)
 
     async def check(self, labelled: Sequence[Labelled], *, threshold: float = 0.5) -> Calibration:
-        """Measure the judge on answers that people have judged; see `calibrate`."""
+        """Measure the judge on answers that people have judged; see `calibrate`.
+
+        Args:
+            threshold: In [0, 1]; a reward of at least this much accepts an answer.
+        """
         return await calibrate(self, labelled, threshold=threshold)
 
     async def probe(self, **fields: Any) -> Probing:

@@ -146,9 +146,9 @@ class BatchWriter:
         start = 0
         for size in upserts.sizes_of(len(ids), placeholder):
             query = f"{_LOOK_UP} ({', '.join([placeholder] * size)})"
-            found = execute(connection, query, ids[start : start + size]).fetchall()
+            rows = execute(connection, query, ids[start : start + size]).fetchall()
             start += size
-            for episode_id, key, move, incident, number in found:
+            for episode_id, key, move, incident, number in rows:
                 state = states[episode_id]
                 state.key = key
                 state.moves = max(state.moves, 0 if move is None else move + 1)

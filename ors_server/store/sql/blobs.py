@@ -121,7 +121,7 @@ def _text_of(block: Block) -> tuple[str, str]:
 
 
 class FileBlobStore:
-    """Files beside a SQLite database; `ab/abcdef...` for the hash `abcdef...`."""
+    """Files next to a SQLite database; `ab/abcdef...` for the hash `abcdef...`."""
 
     def __init__(self, folder: Path, insert: str) -> None:
         """Use a folder, which the first blob creates."""
@@ -147,11 +147,11 @@ class FileBlobStore:
     def get(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
         """See `BlobStore.get`."""
         del connection
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for name in names:
             with suppress(FileNotFoundError):
-                found[name] = self.path_of(name).read_bytes()
-        return found
+                contents[name] = self.path_of(name).read_bytes()
+        return contents
 
     def drop(self, connection: Connection, names: Iterable[str]) -> None:
         """Remove texts.

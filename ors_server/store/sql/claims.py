@@ -1,7 +1,7 @@
 """Says whether a store is the only one that has its database open for writing.
 
 Every store that writes shares the claim for as long as it is open. One that starts alone has it for itself
-for a moment: whatever is open on record then, no living server plays. The operating system, or PostgreSQL,
+for a moment: what is open on record then, no living server plays. The operating system, or PostgreSQL,
 takes the claim from a process that was killed.
 """
 
@@ -38,7 +38,7 @@ class Claim(Protocol):
 
 
 class FileClaim:
-    """A lock on a file beside a SQLite database."""
+    """A lock on a file next to a SQLite database."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A database's connections, locks, and kinds of errors: the parts that differ beside SQL."""
+"""A database's connections, locks, and kinds of errors: the parts that differ besides SQL."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager

@@ -67,17 +67,17 @@ def migrate(database: Database) -> str | None:
     """
     try:
         with disposed_after(database.writing_engine()) as engine, engine.connect() as connection:
-            found = revision_of(connection)
-            if found != NEWEST:
+            revision = revision_of(connection)
+            if revision != NEWEST:
                 with transaction(database, connection):
                     database.lock(connection)
-                    found = revision_of(connection)
-                    check_revision(database, found)
-                    if found is None:
+                    revision = revision_of(connection)
+                    check_revision(database, revision)
+                    if revision is None:
                         _create(connection)
                     else:
                         _upgrade(connection)
-            return found
+            return revision
     except (SQLAlchemyError, OSError) as error:
         wrong = as_store_error(database, error, "opened")
         if database.classify(error) is not WriteFailure.REPORT:

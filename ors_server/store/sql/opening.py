@@ -88,11 +88,11 @@ def _left_open(connection: Connection, slot: HostSlot) -> list[OpenEpisode]:
 
 
 def _secret(database: Database, connection: Connection) -> bytes:
-    known = _value(connection, SECRET)
-    if known is None:
+    secret = _value(connection, SECRET)
+    if secret is None:
         FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
-        known = _value(connection, SECRET)
-    return known or b""
+        secret = _value(connection, SECRET)
+    return secret or b""
 
 
 def _value(connection: Connection, name: str) -> bytes | None:

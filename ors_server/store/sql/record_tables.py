@@ -114,7 +114,7 @@ incidents = Table(
     Column("body", Text, nullable=False),
     _digest(),
 )
-"""What happened to an episode beside its steps and transitions, in order."""
+"""What happened to an episode besides its steps and transitions, in order."""
 
 prompts = Table(
     "prompts",

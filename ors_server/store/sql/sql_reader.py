@@ -43,33 +43,33 @@ def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
         (standings.c.phase, episode_filter.phase),
         (standings.c.stop_reason, episode_filter.stop_reason),
     )
-    found: list[ColumnElement[bool]] = [
+    clauses: list[ColumnElement[bool]] = [
         column == as_search_text(value) for column, value in texts if value is not None
     ]
     if episode_filter.index is not None:
         index = as_bigint(episode_filter.index)
-        found.append(false() if index is None else episodes.c.task_index == index)
+        clauses.append(false() if index is None else episodes.c.task_index == index)
     if episode_filter.closed is not None:
         closed = standings.c.closed_at.is_not(None)
-        found.append(closed if episode_filter.closed else ~closed)
+        clauses.append(closed if episode_filter.closed else ~closed)
     if episode_filter.unjudged is not None:
         unjudged = standings.c.unjudged_steps > 0
-        found.append(unjudged if episode_filter.unjudged else ~unjudged)
-    found += [_has_label(name, value) for name, value in episode_filter.labels.items()]
-    return [*found, *_limits(episode_filter)]
+        clauses.append(unjudged if episode_filter.unjudged else ~unjudged)
+    clauses += [_has_label(name, value) for name, value in episode_filter.labels.items()]
+    return [*clauses, *_limits(episode_filter)]
 
 
 def _limits(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    clauses: list[ColumnElement[bool]] = []
     if episode_filter.since is not None:
-        found.append(episodes.c.created_at >= to_microseconds(episode_filter.since))
+        clauses.append(episodes.c.created_at >= to_microseconds(episode_filter.since))
     if episode_filter.until is not None:
-        found.append(episodes.c.created_at < to_microseconds(episode_filter.until))
+        clauses.append(episodes.c.created_at < to_microseconds(episode_filter.until))
     if episode_filter.min_return is not None:
-        found.append(standings.c.episode_return >= episode_filter.min_return)
+        clauses.append(standings.c.episode_return >= episode_filter.min_return)
     if episode_filter.max_return is not None:
-        found.append(standings.c.episode_return <= episode_filter.max_return)
-    return found
+        clauses.append(standings.c.episode_return <= episode_filter.max_return)
+    return clauses
 
 
 def _has_label(name: str, value: str) -> ColumnElement[bool]:

@@ -51,7 +51,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 OVERHEAD = 1024
-"""Approximate bytes that a pending write takes in memory beside its text."""
+"""Approximate bytes that a pending write takes in memory besides its text."""
 
 
 class SqlStore(SqlReader):

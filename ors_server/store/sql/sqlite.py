@@ -113,7 +113,7 @@ class SqliteDatabase:
         """Do nothing: a writing transaction is exclusive already."""
 
     def make_claim(self, engine: Engine) -> Claim:
-        """See `Database.make_claim`: a file beside the record, for SQLite's own locks are its own."""
+        """See `Database.make_claim`: a file next to the record, for SQLite's own locks are its own."""
         del engine
         return FileClaim(self.path.with_name(f"{self.path.name}.claim"))
 

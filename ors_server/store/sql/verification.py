@@ -332,15 +332,15 @@ def _check_steps(rows: Iterable[Any], sums: StepSums, referenced: set[str]) -> I
 def _check_blocks(blocks: Sequence[Block], blob_refs: str | None) -> set[str]:
     """Return the hashes of a row's blobs; raises `RecordError` unless each has an empty block."""
     try:
-        found = blob_refs_in(blob_refs)
+        refs = blob_refs_in(blob_refs)
         empty = [not (block.data if isinstance(block, ImageBlock) else block.text) for block in blocks]
-        positions = [position for position, _ in found]
+        positions = [position for position, _ in refs]
         is_sound = len(set(positions)) == len(positions) and all(empty[position] for position in positions)
     except (ValueError, TypeError, IndexError):
-        is_sound, found = False, []
+        is_sound, refs = False, []
     if not is_sound:
         raise RecordError("its list of blobs does not match its blocks")
-    return {name for _, name in found}
+    return {name for _, name in refs}
 
 
 def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iterator[str]:

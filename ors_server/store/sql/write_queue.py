@@ -19,7 +19,7 @@ log = get_logger("ors_server.store")
 CHECK_SECONDS = 1.0
 """Seconds between two checks for overdue writes."""
 GRACE_SECONDS = 2.0
-"""Seconds beyond the limit after which callers get an error, whatever the writer thread does."""
+"""Seconds beyond the limit after which callers get an error, even if the writer thread hangs."""
 
 
 class WriteQueue:
@@ -85,7 +85,7 @@ class WriteQueue:
         await waiter
 
     async def flush(self) -> None:
-        """Wait until every queued write has been attempted, whatever the result."""
+        """Wait until every queued write has been attempted, successfully or not."""
         if not self.is_empty:
             with suppress(StoreError):
                 await self.write(PendingWrite())

@@ -126,7 +126,7 @@ class WriterThread:
         self._drop_connection()
 
     def _write_batch(self) -> bool:
-        """Write the next batch; returns whether to go on with the one after it."""
+        """Write the next batch; returns whether to continue with the one after it."""
         self.batch = batch = self._take()
         outcome = _BatchOutcome()
         error = self._attempt(batch, outcome)
@@ -142,11 +142,11 @@ class WriterThread:
             return True
         left = [entry for entry in batch if entry not in outcome.written and entry not in outcome.rejected]
         failed += ((entry.waiter, str(error)) for entry in left if entry.state and entry.waiter)
-        kept = [entry for entry in left if entry.outlives_failure]
-        for entry in kept:
+        entries = [entry for entry in left if entry.outlives_failure]
+        for entry in entries:
             entry.waiter = None  # its caller got the error; the write is retried all the same
-        self.queue.extendleft(reversed(kept))
-        gone = set(kept)
+        self.queue.extendleft(reversed(entries))
+        gone = set(entries)
         self._report([entry for entry in batch if entry not in gone], failed)
         return False
 
@@ -204,7 +204,7 @@ class WriterThread:
 
     def _connect(self) -> Connection:
         if self._connection is None:
-            # First: if SQLite opens an empty file beside a write-ahead log, it discards the log.
+            # First: if SQLite opens an empty file next to a write-ahead log, it discards the log.
             self._database.check()
             self._connection = self._engine.connect()
         return self._connection

@@ -185,7 +185,7 @@ def test_a_summary_is_written_and_read_without_loss():
 
 
 def test_every_figure_is_documented():
-    page = Path(__file__).parents[3] / "docs" / "evaluation-figures.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "evaluation-figures.md"
     rows = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert {field.name for field in fields(GroupFigures)} <= documented

@@ -164,10 +164,10 @@ async def test_one_spec_of_a_scope_is_let_go_of_or_reset_alone(begin):
 async def test_an_unknown_scope_is_an_error_everywhere(begin):
     context = begin("r", "g")
     for scope in ("Global", "", "session"):
-        with pytest.raises(ResourceUseError, match="a scope is one of rollout, group, global"):
+        with pytest.raises(ResourceUseError, match="scope must be one of rollout, group, global"):
             await context.acquire_resource(spec=SPEC, scope=scope)
         for act in (context.end_resource, context.release_resource, context.reset_resource):
-            with pytest.raises(ValueError, match="a scope is one of"):
+            with pytest.raises(ValueError, match="scope must be one of"):
                 await act(scope)
 
 
