@@ -164,10 +164,11 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
         differing = await _Rebuild(left, rules, session, quiet).play()
         played = recorder.state
         state = playable_state(record, left.steps, played, policy, services.clock)
-        await services.store.record_incident(
-            origin.episode_id,
-            Incident(IncidentKind.REBUILT, services.clock.now(), _describe(differing), tuple(differing)),
-        )
+        text = "a later server rebuilt the session from its record"
+        if differing:
+            text += f"; the texts of steps {', '.join(map(str, differing))} differed"
+        incident = Incident(IncidentKind.REBUILT, services.clock.now(), text, tuple(differing))
+        await services.store.record_incident(origin.episode_id, incident)
         session.go_on_from(state, services, left.steps)
     except BaseException:
         with anyio.CancelScope(shield=True):
@@ -243,13 +244,6 @@ class _Rebuild:
 def _failed(what: str, error: AuthorError) -> CannotRebuildError:
     log.info("not_rebuilt", failed=what, error=str(error))
     return CannotRebuildError(f"{what} failed when it was repeated")
-
-
-def _describe(differing: Sequence[int]) -> str:
-    text = "a later server rebuilt the session from its record"
-    if not differing:
-        return text
-    return f"{text}; the texts of steps {', '.join(map(str, differing))} differed"
 
 
 def open_recorded_session(
