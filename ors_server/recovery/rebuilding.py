@@ -40,7 +40,7 @@ from ors_server.recovery.recorded_episode import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.recovery.recorded_state import over_state, playable_state
+from ors_server.recovery.recorded_state import lost_transition, over_state, playable_state
 from ors_server.recovery.step_comparison import ReplayDifference, compare_blocks, compare_steps
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import make_instance
@@ -137,6 +137,9 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
         MachineryError: If something underneath failed, so that another attempt may succeed.
     """
     record = left.record
+    lost = lost_transition(record)
+    if lost is not None:
+        services.store.record_transition(record.origin.episode_id, lost, record.summary)
     if Phase(record.summary.phase) in {Phase.FINISHED, Phase.FAILED}:
         return open_recorded_session(record, left.steps, left.definition, services)
     left.check(rules, services)
@@ -161,10 +164,11 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
         differing = await _Rebuild(left, rules, session, quiet).play()
         played = recorder.state
         state = playable_state(record, left.steps, played, policy, services.clock)
-        await services.store.record_incident(
-            origin.episode_id,
-            Incident(IncidentKind.REBUILT, services.clock.now(), _describe(differing), tuple(differing)),
-        )
+        text = "a later server rebuilt the session from its record"
+        if differing:
+            text += f"; the texts of steps {', '.join(map(str, differing))} differed"
+        incident = Incident(IncidentKind.REBUILT, services.clock.now(), text, tuple(differing))
+        await services.store.record_incident(origin.episode_id, incident)
         session.go_on_from(state, services, left.steps)
     except BaseException:
         with anyio.CancelScope(shield=True):
@@ -240,13 +244,6 @@ class _Rebuild:
 def _failed(what: str, error: AuthorError) -> CannotRebuildError:
     log.info("not_rebuilt", failed=what, error=str(error))
     return CannotRebuildError(f"{what} failed when it was repeated")
-
-
-def _describe(differing: Sequence[int]) -> str:
-    text = "a later server rebuilt the session from its record"
-    if not differing:
-        return text
-    return f"{text}; the texts of steps {', '.join(map(str, differing))} differed"
 
 
 def open_recorded_session(

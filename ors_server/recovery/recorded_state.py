@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from ors_server.model.clock import Clock
-from ors_server.model.episode import EpisodeState, Metric, Phase, StopReason
+from ors_server.model.episode import TRANSITIONS, EpisodeState, Metric, Phase, StopReason
 from ors_server.model.policy import EpisodePolicy, PenaltyCause
-from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus, Transition
 from ors_server.rewards.result_output import numeric_extras
 from ors_server.sessions.episode_recorder import EPISODE_KEY
 
@@ -41,6 +41,27 @@ class RecordedTimes:
     def moment(self, at: datetime | None) -> float | None:
         """Return the moment of a recorded time."""
         return None if at is None else self.created + (at - self._created_at).total_seconds()
+
+
+def lost_transition(record: EpisodeRecord) -> Transition | None:
+    """Return the transition to the summary's phase if it is not on record: no call waits for its writing.
+
+    A fork's record does not say in which phase it began.
+    """
+    summary = record.summary
+    if not record.transitions and record.origin.forked_from is not None:
+        return None
+    before = Phase(record.transitions[-1].phase) if record.transitions else Phase.CREATED
+    target = Phase(summary.phase)
+    if before is target:
+        return None
+    event = next(
+        (event for (phase, event), after in TRANSITIONS.items() if (phase, after) == (before, target)), None
+    )
+    if event is None:
+        return None
+    at = max(summary.finished_at or summary.last_call_at or latest_moment(record), record.origin.created_at)
+    return Transition(event.value, target.value, summary.stop_reason, at)
 
 
 def playable_state(

@@ -8,7 +8,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 
 from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase, StopReason
@@ -43,13 +42,12 @@ class Recovery:
         self._under_way: dict[str, asyncio.Future[OrsServerError | None]] = {}
         self._reasons: OrderedDict[str, str] = OrderedDict()
         self._slots = asyncio.Semaphore(AT_ONCE)
-        idle = timedelta(seconds=self._services.options.limits.idle_seconds)
-        oldest = self._services.clock.now() - idle
+        now, idle_seconds = self._services.clock.now(), self._services.options.limits.idle_seconds
         for episode in self._services.store.left_open:
             earlier = self._waiting.pop(episode.session_id, None)
             if earlier is not None:
                 self._stale.append(earlier)
-            if episode.alive_at < oldest:
+            if (now - episode.alive_at).total_seconds() > idle_seconds:
                 self._stale.append(episode)
             else:
                 self._waiting[episode.session_id] = episode

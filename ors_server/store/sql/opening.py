@@ -55,7 +55,9 @@ def open_to_write(database: Database, slot: HostSlot) -> OpenedDatabase:
             left_open = _left_open(connection, slot) if is_alone or not slot.is_alone else ()
             if not is_alone and slot.is_alone:
                 log.info("store_is_shared", hint="what a killed server left open in it is not taken up")
-            return OpenedDatabase(database, engine, claim, left_open, _secret(database, connection))
+            FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
+            secret = _value(connection, SECRET) or b""  # an older one stays
+            return OpenedDatabase(database, engine, claim, left_open, secret)
     except BaseException as error:
         engine.dispose()
         claim.release()
@@ -85,14 +87,6 @@ def _left_open(connection: Connection, slot: HostSlot) -> list[OpenEpisode]:
         for row in connection.execute(query)
         if slot.has(row.session_id)
     ]
-
-
-def _secret(database: Database, connection: Connection) -> bytes:
-    secret = _value(connection, SECRET)
-    if secret is None:
-        FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
-        secret = _value(connection, SECRET)
-    return secret or b""
 
 
 def _value(connection: Connection, name: str) -> bytes | None:

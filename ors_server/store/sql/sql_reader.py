@@ -352,10 +352,10 @@ def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> I
 def _parts(
     connection: Connection, table: Table, codec: JsonCodec[Part], keys: Sequence[int]
 ) -> dict[int, list[Part]]:
-    found: dict[int, list[Part]] = defaultdict(list)
+    parts: dict[int, list[Part]] = defaultdict(list)
     for row in _of_episodes(connection, table, keys):
-        found[row.episode].append(codec.read(row.body))
-    return found
+        parts[row.episode].append(codec.read(row.body))
+    return parts
 
 
 def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:

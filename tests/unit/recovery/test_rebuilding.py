@@ -9,6 +9,8 @@ import pytest
 from ors_server.app import create_app
 from ors_server.model.errors import SettingsError
 from ors_server.model.settings import Settings
+from ors_server.store.location import parse_location
+from ors_server.store.sql.verification import verify
 from tests.fixtures.recovered_journal import COUNTERS, Journal
 from tests.unit.recovery.conftest import said, text_of
 
@@ -97,6 +99,17 @@ async def test_the_simulated_user_repeats_what_it_answered_and_then_answers_itse
     player = await lives.start()
     assert text_of(await player.call("s", "talk", text="and again")) == "you said and again"
     assert COUNTERS["asked"] == 3
+
+
+async def test_a_reward_reads_the_steps_that_it_read_the_first_time(lives):
+    player = await lives.start()
+    await player.create("s")
+    names = ("roll", "count_steps", "roll", "count_steps")
+    paid = [said(await player.call("s", name))["output"]["reward"] for name in names]
+    assert paid == [None, 1.0, None, 3.0]
+    lives.kill()
+    player = await lives.start()
+    assert said(await player.call("s", "count_steps"))["output"]["reward"] == 4.0
 
 
 async def test_mistakes_and_failures_of_the_environment_are_repeated(lives):
@@ -332,6 +345,25 @@ async def test_what_nobody_asks_for_is_closed_when_it_would_have_expired(lives):
         while not (record := await player.record("s"))["closed"]:
             await anyio.lowlevel.checkpoint()
     assert (record["episode"]["phase"], record["episode"]["stop_reason"]) == ("expired", "expired")
+
+
+@pytest.mark.parametrize("tools", [["note"], ["note", "finish"], ["finish"]])
+async def test_a_transition_that_the_kill_lost_is_written(lives, tools):
+    player = await lives.start()
+    await player.create("s")
+    for name in tools:
+        await player.call("s", name, **({"text": "one"} if name == "note" else {"answer": "42"}))
+    await player.record("s")  # which waits until every transition is written
+    lives.kill()
+    lives.write("DELETE FROM moves WHERE position = (SELECT max(position) FROM moves)")
+    player = await lives.start()
+    for text in ("two", "three"):
+        await player.call("s", "note", text=text)
+    found = await anyio.to_thread.run_sync(verify, parse_location(str(lives.path)))
+    assert found.findings == ()
+    await player.send("POST", "/delete", "s")
+    found = await anyio.to_thread.run_sync(verify, parse_location(str(lives.path)))
+    assert found.findings == ()
 
 
 async def test_a_session_that_waits_is_deleted_without_being_rebuilt(lives):
