@@ -15,6 +15,7 @@ from tests.fixtures.record_crashes import verify
 from tests.fixtures.recording_server import ROOT
 from tests.postgres import PostgresServer, running_postgres
 
+pytestmark = pytest.mark.timeout(600)  # each start of a server takes long on a busy machine
 SESSIONS = 10
 CALLS = 12
 KILLS = (15, 50, 90)
