@@ -40,7 +40,7 @@ from ors_server.recovery.recovery import Recovery
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
-from ors_server.sessions.key_limits import LimitsOf, no_key_limits
+from ors_server.sessions.key_limits import KeyLimits, LimitsOf, no_key_limits
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
@@ -398,8 +398,13 @@ def _environment_keys(settings: Settings) -> str | None:
 
 def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> SessionOptions:
     """Take from the settings what a session manager needs; `limits_of` tells what each key may use."""
+    slot = settings.slot
+
+    def own_share(credential_id: str | None) -> KeyLimits:
+        return limits_of(credential_id).share(slot.count)
+
     return SessionOptions(
-        limits_of=limits_of,
+        limits_of=limits_of if slot.is_alone else own_share,
         limits=SessionLimits(
             sessions=settings.max_sessions,
             sessions_per_environment=settings.max_sessions_per_environment,
@@ -415,7 +420,7 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
         worker_threads=settings.worker_threads,
-        slot=settings.slot,
+        slot=slot,
     )
 
 

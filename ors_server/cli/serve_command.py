@@ -95,7 +95,8 @@ def serve(options: ServeOptions) -> None:
     from ors_server.model.settings import load_settings
 
     settings = load_settings(options.config, **settings_of(options))
-    logs.configure(form=settings.log_format, level=settings.log_level)
+    host = None if settings.slot.is_alone else settings.slot.name
+    logs.configure(form=settings.log_format, level=settings.log_level, host=host)
     if settings.workers > 1 and settings.host_slot is None:
         if options.stdio or options.reload:
             raise MisuseError("--workers is for a server over HTTP without --reload: leave out one of them")

@@ -85,6 +85,10 @@ secret_values = SecretValues()
 """Those of this process: an exception of one session may be raised in a resource that others share."""
 
 
+_host: list[str] = []
+"""Name of this process among several hosts; empty for a server without others."""
+
+
 class EventLogger:
     """Logs events with fields. structlog is imported with the first event that anybody listens to."""
 
@@ -128,6 +132,8 @@ class EventLogger:
             from ors_server.model.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
 
             self._structured = structure(self._standard, redact)
+        if _host:
+            fields = {**fields, "host": _host[0]}
         getattr(self._structured, method)(event, **fields)
 
 
@@ -157,13 +163,17 @@ def get_logger(name: str) -> EventLogger:
     return EventLogger(name)
 
 
-def configure(*, form: str = "console", level: str = "info", stream: TextIO | None = None) -> None:
+def configure(
+    *, form: str = "console", level: str = "info", stream: TextIO | None = None, host: str | None = None
+) -> None:
     """Send all logs of the process to one stream; a second call replaces the first one's handler.
 
     Args:
         form: `console` for people, `json` for one object per line.
         level: Least severity of our own events; other packages' begin at `warning`.
+        host: Name of this process among the hosts of one server, which each event then has.
     """
+    _host[:] = [] if host is None else [host]
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
     handler.setFormatter(_LateFormatter(form, has_colours=target.isatty()))

@@ -19,6 +19,13 @@ class KeyLimits:
     calls_per_minute: int | None = None
     """Tool calls of its sessions, those of their agents included."""
 
+    def share(self, hosts: int) -> "KeyLimits":
+        """Return one host's share of limits that several hosts have together, at least 1 of each."""
+        return KeyLimits(
+            None if self.sessions is None else max(1, self.sessions // hosts),
+            None if self.calls_per_minute is None else max(1, self.calls_per_minute // hosts),
+        )
+
 
 NO_KEY_LIMITS: Final = KeyLimits()
 

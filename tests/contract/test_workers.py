@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -57,8 +58,8 @@ class Workers:
 
 
 @contextmanager
-def serving(folder, *flags, workers=2):
-    variables = {**os.environ, "ORS_API_KEYS": f"admin:root:{KEY}"}
+def serving(folder, *flags, workers=2, keys=f"admin:root:{KEY}"):
+    variables = {**os.environ, "ORS_API_KEYS": keys}
     command = [COMMAND, "serve", ENVIRONMENT, "--workers", str(workers), "--port", "0", "--json"]
     command += ["--store", str(folder / "episodes.db"), *flags]
     with (folder / "log").open("w") as log:
@@ -153,6 +154,44 @@ def test_limits_of_the_server_are_shared_out(tmp_path):
         body = {"environment": ENVIRONMENT, "split": "test", "index": 0}
         statuses = [client.post("/_ors/sessions", json=body).status_code for _ in range(6)]
         assert sorted(statuses) == [201] * 4 + [429] * 2
+
+
+def test_attempts_at_a_task_are_counted_for_all_hosts(tmp_path):
+    agent = "a" * 32
+    prefix = "io.modelcontextprotocol"
+    meta = {
+        f"{prefix}/protocolVersion": "2026-07-28",
+        f"{prefix}/clientInfo": {"name": "racer", "version": "1"},
+        f"{prefix}/clientCapabilities": {},
+    }
+    arguments = {"environment": ENVIRONMENT, "split": "test", "index": 3}
+    params = {"name": "start_episode", "arguments": arguments, "_meta": meta}
+    headers = {
+        "X-API-Key": agent,
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "start_episode",
+    }
+
+    def start(url):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return httpx2.post(f"{url}/mcp", json=body, headers=headers, timeout=PATIENCE).text
+
+    keys = f"admin:root:{KEY},agent:racer:{agent}"
+    with serving(tmp_path, keys=keys) as running, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(start, [running.url] * 8))
+    started = [text for text in answers if "Pass this session_id" in text]
+    assert len(started) == 1, answers
+    assert sum("attempts_per_task" in text for text in answers) == 7
+
+
+def test_the_log_names_the_host_of_each_event(tmp_path):
+    with serving(tmp_path) as running:
+        with connected(running) as client:
+            session_of_host(client, 1)
+        running.stop()
+    assert re.search(r"episode .*host=h1", (tmp_path / "log").read_text())
 
 
 def test_an_id_of_another_hosts_slot_is_never_taken(workers):

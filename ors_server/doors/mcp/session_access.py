@@ -83,7 +83,24 @@ class AttemptLimits:
                     f"{limit} times (setting attempts_per_task); start another task"
                 )
             labels = {**request.labels, ATTEMPT_LABEL: str(count + 1)}
-            return await start(replace(request, labels=labels))
+            session_id = await start(replace(request, labels=labels))
+            if limit is not None and not self._sessions.services.options.slot.is_alone:
+                await self._withdraw_surplus(session_id, earlier, limit)
+            return session_id
+
+    async def _withdraw_surplus(self, session_id: str, attempts: EpisodeFilter, limit: int) -> None:
+        """End an episode that is one too many: another host started one at the same moment.
+
+        The lock above is this host's alone, so both may have counted before either was on record. The record
+        has one order for all hosts: the first ones in it stay.
+        """
+        first = await self._sessions.services.store.page(attempts, limit=limit, newest_first=False)
+        if session_id not in {record.origin.session_id for record in first}:
+            await self._sessions.delete(session_id)
+            raise ForbiddenError(
+                f"this key has started {attempts.environment}/{attempts.split}/{attempts.index} {limit} times, "
+                "and may not do so again (setting attempts_per_task); start another task"
+            )
 
     def _limit_of(self, environment: str, split: str) -> int | None:
         if self._limit is not None:
