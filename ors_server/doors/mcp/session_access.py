@@ -98,8 +98,8 @@ class AttemptLimits:
         if session_id not in {record.origin.session_id for record in first}:
             await self._sessions.delete(session_id)
             raise ForbiddenError(
-                f"this key has started {attempts.environment}/{attempts.split}/{attempts.index} {limit} times, "
-                "and may not do so again (setting attempts_per_task); start another task"
+                f"this key has started {attempts.environment}/{attempts.split}/{attempts.index} {limit} "
+                "times, and may not do so again (setting attempts_per_task); start another task"
             )
 
     def _limit_of(self, environment: str, split: str) -> int | None:
