@@ -220,7 +220,7 @@ def test_a_python_without_bfcl_is_named_with_the_command_that_mends_it(monkeypat
 def test_another_version_is_named():
     found = replace(bfcl.SOURCE, find_version=lambda _: "2025.1.1")
     with pytest.raises(
-        EnvironmentDefinitionError, match=r"expected bfcl-eval==2026.3.23, came version 2025.1.1; run .*pip"
+        EnvironmentDefinitionError, match=r"expected bfcl-eval==2026.3.23, got version 2025.1.1; run .*pip"
     ):
         found.check_installed()
 

@@ -377,4 +377,4 @@ def test_two_servers_with_workers_on_one_record_are_refused(workers):
 
 def test_nothing_of_ray_is_imported():
     program = "import sys, ors_server.cli.main; assert 'ray' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -68,7 +68,7 @@ def test_the_default_command_serves_with_keys_and_is_healthy(installation, image
         assert fetch(port, "/list_environments", **{"X-API-Key": KEY.rpartition(":")[2]})[0] == 200
 
 
-@pytest.mark.parametrize("page", ["docs/docker.md", "Dockerfile"])
+@pytest.mark.parametrize("page", ["docs/deployment.md", "Dockerfile"])
 def test_the_documented_keys_are_ones_that_the_server_takes(page):
     documented = re.findall(r"ORS_API_KEYS=(\S+)", (ROOT / page).read_text())
     assert documented

@@ -38,6 +38,7 @@ SLEEPS = {
     "stress/grading_load.py": "a measurement looks once in a while",
     "stress/test_sandbox_docker.py": SILENT,
     "stress/test_soak.py": "a steady rate of calls",
+    "stress/test_workers_faults.py": "a schedule of faults, and a client's pause before it repeats a call",
     "stress/test_webshop_catalogue.py": "how late a sleep ends is what is measured",
     "unit/processes/offload/slow_to_import.py": "a module that takes long to import",
     "fixtures/interleavings.py": "whether an end goes on that nobody waits for",

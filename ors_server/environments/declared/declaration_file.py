@@ -79,8 +79,7 @@ def read_recipe(name: object, location: str) -> dict[str, Any]:
     names = recipe_names()
     if not isinstance(name, str) or name not in names:
         near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise DeclarationError(
-            f"{location}: unknown recipe {name!r}{hint}; the recipes are {', '.join(names)}"
-        )
+        hint = f", did you mean {near[0]!r}?" if near else "."
+        options = ", ".join(names)
+        raise DeclarationError(f"{location}: unknown recipe {name!r}{hint} The recipes are {options}")
     return tomllib.loads((RECIPES / f"{name}.toml").read_text("utf-8"))

@@ -134,5 +134,5 @@ def test_an_environment_that_cannot_be_made_is_reported(capsys, monkeypatch):
 
 
 def test_an_unknown_source_is_refused(capsys):
-    assert main(["import", "reasoning-gym"]) == 1
+    assert main(["import", "reasoning-gym"]) == 2
     assert "unknown source 'reasoning-gym'; expected reasoning_gym" in capsys.readouterr().err

@@ -376,7 +376,7 @@ def test_an_agent_that_is_wrong_is_refused_in_one_line(evaluated):
 
 def test_a_target_that_is_not_there_fails(evaluated):
     ran = evaluated("--agent", "noop", target="no_such_environment")
-    assert (ran.status, "no_such_environment" in ran.err) == (1, True)
+    assert (ran.status, "no_such_environment" in ran.err) == (2, True)
 
 
 def test_progress_is_for_terminals_only(monkeypatch, tmp_path):

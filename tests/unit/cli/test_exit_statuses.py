@@ -148,7 +148,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
     row = json.dumps({"question": "2 + 2?", "answer": "4"})
     (tmp_path / "train.jsonl").write_text(f"{row}\n")
     (tmp_path / "bad.jsonl").write_text(f'{row}\n{{"question": \n')

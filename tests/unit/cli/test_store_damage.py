@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.cli.main import main
 from ors_server.model.errors import OrsServerError
+from ors_server.model.trajectory import Incident, IncidentKind
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql.record_tables import metadata
@@ -28,6 +30,10 @@ from tests.fixtures.single_task import SingleTask
 SHORT_LIMIT = 1024
 UNKNOWABLE = {
     "standings.touched_at": "a time that only retention reads, and that nothing repeats",
+    "incidents row": "nothing counts the incidents of an episode; one that is missing before others is found",
+    "shared_values row": "made again when it is missing, with a new secret: tokens of agents end",
+    "shared_values.name": "as a row that is missing",
+    "shared_values.value": "random: any other secret is as good, and tokens of agents end",
     "standings.closed_at": "a time that nothing repeats; none looks like a crash before the closing",
 }
 """Columns whose change cannot be known, and why."""
@@ -105,8 +111,11 @@ async def record_episodes(path: Path) -> None:
         idle = await play(client, 3, ())
         for session in (done, left, held, idle):
             await session.aclose()
-        await play(client, 3, (("work", {"reward": 0.25}), ("look", {"what": "file"})))
-        await store.find("nobody")
+        live = await play(client, 3, (("work", {"reward": 0.25}), ("look", {"what": "file"})))
+        record = await store.find(live.id)
+        assert record is not None
+        rebuilt = Incident(IncidentKind.REBUILT, datetime(2026, 1, 1, tzinfo=UTC), "rebuilt")
+        await store.record_incident(record.origin.episode_id, rebuilt)
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(f"{path}.open")) as copy:
             source.backup(copy)
 

@@ -214,7 +214,7 @@ class TestGathering:
             ({"environment": "qa"}, "environment"),
             ({"agent": {"kind": "noop"}}, "agent"),
             ({}, "named twice"),
-            ({"versions": {"environment": "2.0"}}, r"run-b is of version 2\.0 and run-a of version 1\.0"),
+            ({"versions": {"environment": "2.0"}}, r"run-a is of version 1\.0 and run-b of version 2\.0"),
             ({"success_at": 0.5}, r"different thresholds as success \(from 0\.5, 1\)"),
         ],
         ids=["environment", "agent", "same", "version", "threshold"],

@@ -157,7 +157,7 @@ async def test_one_spec_of_a_scope_is_let_go_of_or_reset_alone(begin):
     for act in (context.end_resource, context.release_resource, context.reset_resource):
         with pytest.raises(ResourceUseError, match="no resource is held in the scope 'rollout'"):
             await act("rollout", other)
-        with pytest.raises(ResourceUseError, match="needs the spec"):
+        with pytest.raises(ResourceUseError, match="needs its spec"):
             await act("rollout", id="x")
 
 

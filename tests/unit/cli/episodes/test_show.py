@@ -97,9 +97,9 @@ def test_an_episode_is_found_by_a_prefix_and_by_its_session(episodes, short_one)
 
 
 @pytest.mark.parametrize("words", [["show", "never"], ["show", "known", "--step", "99"], ["tail", "never"]])
-def test_what_is_not_there_is_status_1_and_one_line(episodes, words):
+def test_what_is_not_there_is_status_2_and_one_line(episodes, words):
     ran = episodes(*words)
-    assert (ran.status, ran.out) == (1, "")
+    assert (ran.status, ran.out) == (2, "")
     assert re.fullmatch(
         "ors-server: .*(the store has no episode .never.|none has the number 99).*\n", ran.err
     )

@@ -191,7 +191,7 @@ async def test_an_agent_plays_its_own_session_and_nothing_else(open_door):
 
 async def test_unknown_paths_environments_and_methods_are_told_apart(open_door):
     door = await open_door()
-    assert (await door.get("/")).json() == {"detail": "Not Found"}
+    assert (await door.get("/a/b")).json() == {"detail": "Not Found"}
     assert (await door.get("/a/b/c")).status_code == 404
     unknown = (await door.get("/nosuch/tools")).json()
     assert "unknown environment 'nosuch'" in unknown["detail"]

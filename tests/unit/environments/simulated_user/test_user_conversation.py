@@ -77,7 +77,7 @@ async def test_an_empty_or_long_message_and_one_after_the_user_left_are_the_agen
         ("ask_kindly", {"text": ""}),
     )
     texts = [step.blocks[0].text for step in episode.steps]
-    assert texts[0] == "The message is empty. Write what the user shall read."
+    assert texts[0] == "The message is empty. Write a text for the user."
     assert texts[1] == "The message has 101 characters; at most 100 are allowed."
     assert texts[6] == "The user has left the conversation after 4 messages; continue alone."
     assert texts[7] == "not sent"
