@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ors_server.model.errors import CapacityError
@@ -138,6 +138,11 @@ def needs_secrets(request: SessionRequest) -> bool:
     return not request.secrets.keys() <= CLIENT_SECRETS
 
 
+_RECOGNISED = sorted({item.name for item in fields(SessionRequest)} - {"secrets", "user_turns"})
+"""Fields of a request by which its repeat is recognised."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
+
+
 def creation_digest(request: SessionRequest) -> str | None:
     """Return a digest of a request by which a repeat of it is recognised.
 
@@ -147,9 +152,9 @@ def creation_digest(request: SessionRequest) -> str | None:
     """
     if request.session_id is None or needs_secrets(request) or request.user_turns is not None:
         return None
-    fields = {name: value for name, value in asdict(request).items() if name not in {"secrets", "user_turns"}}
+    values = {name: getattr(request, name) for name in _RECOGNISED}
     try:
-        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
+        text = _ENCODER.encode(values)
     except (TypeError, ValueError, RecursionError):
         return None
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
