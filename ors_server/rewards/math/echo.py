@@ -76,13 +76,15 @@ def read_prompt(text: str) -> Prompt:
     sides = [side for formula in formulas for side in formula.split("=")]
     parts = [_parts(side) for side in sides if _has_operation(side)]
     numbers = [number.rstrip(".,") for number in _NUMBER.findall(text)]
+    # A version or a date ("1.0.2") has no hundredth.
+    hundredths = [_plain(n) for n in numbers if len(n) < _EXACT_DIGITS and _plain(n).count(".") <= 1]
     whole = frozenset(Counter(number for number in numbers if number not in _NEUTRAL).items())
     return Prompt(
         frozenset(_as_words(sentence) for sentence in _SENTENCE.split(text)),
         frozenset(_written(side) for side in sides if _has_operation(side)),
         tuple(unfence(formula) for formula in formulas if _has_operation(formula))[:_MAX_FORMULAS],
         frozenset(_plain(number) for number in numbers)
-        | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < _EXACT_DIGITS},
+        | {f"{float(number) / 100:g}" for number in hundredths},
         bool(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
         tuple(part for part in (*parts, whole) if part),
         _PERCENTAGE.search(text) is not None,

@@ -102,3 +102,10 @@ def test_another_process_gives_the_same_verdicts_whatever_its_hash_seed(seed):
         env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
     )
     assert json.loads(done.stdout) == [[verdict.is_equal, verdict.status] for verdict in grade_all()]
+
+
+@pytest.mark.parametrize("version", ["0.0.0", "1.2.3", "31.12.2026", "1,000.5.2"])
+def test_a_prompt_may_name_a_version_or_a_date(version):
+    prompt = f"Release {version} fixes 3 of 7 defects. How many are left?"
+    assert grade_math("4", "4", prompt=prompt).is_equal
+    assert not grade_math("3", "4", prompt=prompt).is_equal
