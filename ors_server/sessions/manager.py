@@ -193,12 +193,6 @@ def find_toolset(definition: EnvironmentDefinition, name: str | None) -> Toolset
     return toolset
 
 
-def _is_creation_of(session: Session, request: SessionRequest) -> bool:
-    """Return whether a request repeats the one that created a session before its server was killed."""
-    creation = session.recorder.origin.creation
-    return creation is not None and creation == creation_digest(request)
-
-
 class _Creation:
     """A session that is being made."""
 
@@ -317,8 +311,10 @@ class SessionManager:
             if self.recoverer is not None:
                 self.recoverer.forget(session_id)
         live = self._sessions.get(session_id)
-        if live is not None and live.is_rebuilt and _is_creation_of(live, request):
-            return live.status()
+        if live is not None and live.is_rebuilt:
+            creation = live.recorder.origin.creation
+            if creation is not None and creation == creation_digest(request):
+                return live.status()  # the client repeats the request, whose answer was lost with the server
         if live is not None or session_id in self._creations:
             raise SessionExistsError("Session already exists")
         policy = self._policies[definition.name]
