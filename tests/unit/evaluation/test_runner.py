@@ -246,6 +246,8 @@ async def test_a_run_does_not_go_on_over_tasks_that_are_other_ones_now(target, t
         if is_same:
             assert (await again.play(begun)).ended_at is not None
         else:
-            with pytest.raises(RunError, match=r"1 of 1 have another hash, the first at test/\d: begin a new"):
+            with pytest.raises(
+                RunError, match=r"1 of 1 have another hash, the first at test/\d: begin a new"
+            ):
                 await again.play(begun)
             assert len(list(read_attempts(folder.path))) == 1
