@@ -35,7 +35,7 @@ MAX_FIRST_ANSWER = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one restart came to."""
+    """The result of one restart."""
 
     back: int
     steps: int

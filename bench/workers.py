@@ -1,4 +1,4 @@
-"""Two hosts behind HAProxy: the front's processor time a call, and that of the hosts beside one host alone.
+"""Two hosts behind HAProxy: processor time a call of the front, and of the hosts compared with one host.
 
 All of them write to SQLite. The peer of the front is the same HAProxy with a single rule, before one host:
 the difference is the price of looking for a session's id in all places. The servers take turns, and the least

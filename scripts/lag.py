@@ -1,6 +1,6 @@
 """Prints how late a server answers others while it reads hostile input, and how much memory that takes.
 
-A process of its own asks `/health` of a real server every 50 ms. Meanwhile the server checks arguments by a
+A separate process asks `/health` of a real server every 50 ms. Meanwhile the server checks arguments by a
 schema with each keyword of JSON Schema, at its three doors; reads answers of each kind of far side; and loads
 data files of each format (with --reload), at four sizes. A cell is about all inputs of a kind and size:
 
@@ -432,7 +432,7 @@ def main() -> None:
     parser.add_argument("--row", action="append", default=[], help="a row by its name; may be repeated")
     parser.add_argument("--size", action="append", choices=SIZES, help="a size; may be repeated")
     parser.add_argument("--kind", action="append", default=[], help="a kind of input; may be repeated")
-    parser.add_argument("--results", action="store_true", help="print what came of each input, too")
+    parser.add_argument("--results", action="store_true", help="print the result of each input, too")
     parser.add_argument("--limit", type=float, default=LIMIT, help="milliseconds that the loop may be held")
     parser.add_argument("--json", type=Path, help="a file to which each row is added as a line of JSON")
     parser.add_argument("--table", type=Path, help="print such a file as a table of Markdown, and end")

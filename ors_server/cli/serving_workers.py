@@ -4,16 +4,17 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ors_server.cli.command_output import CommandError, complain, say, say_json
 from ors_server.cli.listening import bind
 from ors_server.doors.access import TOKEN_PREFIX
+from ors_server.doors.http.connection_limits import SPARE_FILES, ConnectionLimits, raise_file_limit
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
 from ors_server.model.errors import SettingsError
 from ors_server.sessions.session_services import default_gradings
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 WRITERS = 4
 """Hosts that may write to one SQLite file before the 99th percentile of a call passes a second."""
-SPARE_FILES = 64
-"""Files that the front opens for itself."""
 DIVIDED = ("max_sessions", "max_sessions_per_environment", "max_sessions_per_credential", "gradings_at_once")
 """Settings that are limits of the server, of which each host gets its share."""
 
@@ -124,25 +123,20 @@ def _front_options(settings: "Settings", folder: Path) -> FrontOptions:
         parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
         certificate.touch(mode=0o600)
         certificate.write_text("\n".join(part.read_text() for part in parts))
+    # Each connection of the front is two files: to the client, and to the host.
+    limits = ConnectionLimits.of(settings)
+    files = raise_file_limit(replace(limits, connections=2 * limits.connections))
     return FrontOptions(
         folder=folder,
         hosts=settings.workers,
         token_prefix=TOKEN_PREFIX,
         session_key=SESSION_KEY,
-        max_connections=min(settings.max_connections, max(1, (_open_files() - SPARE_FILES) // 2)),
+        max_connections=min(limits.connections, max(1, (files - min(SPARE_FILES, files // 2)) // 2)),
         max_connections_per_address=settings.max_connections_per_address,
         max_header_bytes=settings.max_header_bytes,
         header_seconds=settings.header_seconds,
         certificate=certificate,
     )
-
-
-def _open_files() -> int:
-    """Return how many files the front may open: two for each connection, to the client and to the host."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # some systems name a higher limit than they grant
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 @contextlib.contextmanager

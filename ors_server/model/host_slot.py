@@ -22,6 +22,11 @@ def slot_of(session_id: str, count: int) -> int:
     return crc32(session_id.encode("utf-8", "surrogatepass")) % count
 
 
+def host_name(number: int) -> str:
+    """Return the name of a host, in logs, in the front and in front of the ids of its MCP connections."""
+    return f"h{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class HostSlot:
     """Which of how many hosts a process is; a server without `--workers` is host 0 of 1."""
@@ -44,7 +49,7 @@ class HostSlot:
     @property
     def name(self) -> str:
         """Its name in logs, and the prefix of the ids of its MCP connections."""
-        return f"h{self.number}"
+        return host_name(self.number)
 
     @property
     def is_alone(self) -> bool:
@@ -92,7 +97,7 @@ class HostSlot:
         slot = slot_of(session_id, self.count)
         if slot != self.number:
             raise InvalidRequestError(
-                f"session {session_id!r:.80} belongs to host h{slot}, and this is {self.name}: "
+                f"session {session_id!r:.80} belongs to host {host_name(slot)}, and this is {self.name}: "
                 "send X-Session-ID, by which the front routes requests"
             )
 
@@ -107,4 +112,4 @@ ALONE = HostSlot()
 
 def socket_path(folder: Path, number: int) -> Path:
     """Return the path of a host's socket in the folder of all hosts."""
-    return folder / f"h{number}.sock"
+    return folder / f"{host_name(number)}.sock"

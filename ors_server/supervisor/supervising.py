@@ -30,7 +30,7 @@ from pathlib import Path
 import anyio
 
 from ors_server.model.errors import OrsServerError
-from ors_server.model.host_slot import HostSlot, socket_path
+from ors_server.model.host_slot import host_name, socket_path
 from ors_server.model.logs import get_logger
 from ors_server.supervisor.haproxy import HOLD_SECONDS, STARTING
 
@@ -310,7 +310,7 @@ def host_program(number: int, options: HostOptions) -> Program:
         "ORS_HOST_FOLDER": str(options.folder),
     }
     return Program(
-        name=HostSlot(number, options.count).name,
+        name=host_name(number),
         command=[sys.executable, "-m", "ors_server", *options.arguments],
         variables=variables,
         descriptors=(descriptor,),

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 import httpx2
 from pydantic import ValidationError
 
+from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
 from ors_server.model.errors import StartingError
-from ors_server.model.host_slot import HostSlot
+from ors_server.model.host_slot import HostSlot, host_name
 
 ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
 SECONDS = 5.0
 """Seconds in which another host must answer."""
-MAX_BYTES = 64 * 1024 * 1024
-"""Bytes of another host's longest answer: a page of sessions."""
+BOUNDS = AnswerBounds()
+"""Bounds of another host's answer, whose longest is a page of sessions."""
 _PASSED_ON = ("authorization", "x-api-key", "host")
 
 
@@ -53,7 +54,7 @@ class Peers:
         )
         healths: dict[str, HostHealth | None] = {}
         for number, answer in zip(self._others, answers, strict=True):
-            name = HostSlot(number, self.slot.count).name
+            name = host_name(number)
             if isinstance(answer, bytes):
                 health = Health.model_validate_json(answer)
                 healths[name] = HostHealth(queues=health.queues, loop=health.loop)
@@ -70,14 +71,13 @@ class Peers:
                 httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
                 client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
             ):
-                answer = bytearray()
-                async for piece in response.aiter_bytes():
-                    answer += piece
-                    if len(answer) > MAX_BYTES:
-                        raise StartingError(f"host h{number} answered with more than {MAX_BYTES} bytes")
+                await BOUNDS.apply(response)
+                answer = await response.aread()
                 response.raise_for_status()
-                return bytes(answer)
+                return answer
         except (httpx2.HTTPError, TimeoutError) as error:
             raise StartingError(
-                f"host h{number} does not answer, it is starting; repeat the request"
+                f"host {host_name(number)} does not answer, it is starting; repeat the request"
             ) from error
+        except BrokenAnswerError as error:
+            raise StartingError(f"host {host_name(number)}: {error}") from error

@@ -45,7 +45,7 @@ class BatchPool:
         self._source = source
 
     def start(self) -> None:
-        """Start a worker if there is none, and wait until it is ready.
+        """Start the first worker if necessary, and wait until it is ready.
 
         Raises:
             BatchError: If it cannot start.
