@@ -15,6 +15,18 @@ _SUBJECTS_AND_ORDER: Final = words_of(
 )
 """Words in front of the verb of a clause that goes on with a value."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
+_FIRST_WORDS: Final = words_of("now next then first finally so and please just let's afterwards again")
+_PENDING_WORDS: Final = words_of("still yet then now only")
+_PARTICIPLES: Final = words_of("split cut put spread shared taken paid spent")
+_PROGRESS: Final = words_of(
+    "loaded loading processed processing downloaded downloading uploaded uploading fetched fetching parsed "
+    "parsing compiled compiling installed installing copied copying indexed indexing imported importing "
+    "exported exporting scanned scanning retried retrying rendered rendering cached caching synced syncing "
+    "merged deployed cloned executed executing dispatched logged dumped trained training queued "
+    "running restarting"
+)
+"""Words with which a program reports its progress: "Loaded 42 records"."""
+_EMBEDDED: Final = words_of("what why how whether")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -67,14 +79,66 @@ def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
 
 
 def is_operand(left: Sequence[TextToken]) -> bool:
-    """Whether the reader is asked to compute with a value: "Add 42 and the rest"."""
-    return len(left) == 1 and left[0].word in OPERATIONS
+    """Whether the reader is asked to compute with a value: "Add 42 and the rest", "Now multiply 42 by 3"."""
+    return bool(left) and left[-1].word in OPERATIONS and all(t.word in _FIRST_WORDS for t in left[:-1])
+
+
+def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether the words in front of a value count, number or compute with something else than the answer."""
+    return (
+        is_whole(value, left)
+        or is_whole_of(value, left)
+        or is_operand(left)
+        or is_numbered(left)
+        or is_progress(left)
+        or (len(left) == 1 and left[0].word == "including")
+    )
+
+
+def is_numbered(left: Sequence[TextToken]) -> bool:
+    """Whether a value is the number of a thing: "this is attempt number 42"."""
+    return len(left) > 1 and left[-1].word == "number" and "label" in left[-2].classes
+
+
+def is_progress(left: Sequence[TextToken]) -> bool:
+    """Whether a line without a subject reports what a program does: "Loaded 42 records"."""
+    return bool(left) and left[0].word in _PROGRESS and all(is_filler(token) for token in left[1:])
+
+
+def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value is the whole of the value in front of it: "task 42 of 765"."""
+    return (
+        len(left) > 1
+        and left[-1].word in ("of", "out of")
+        and left[-2].kind == "value"
+        and value.clause.values[0] is not value
+    )
+
+
+def is_subject_of_question(left: Sequence[TextToken]) -> bool:
+    """Whether a value is the subject of a question in a clause: "you want to know what 42 stands for"."""
+    return bool(left) and left[-1].word in _EMBEDDED
+
+
+def is_pending(tokens: Sequence[TextToken]) -> bool:
+    """Whether more is to be done with a value: "to be doubled", "still to be split three ways"."""
+    words = [token for token in tokens if token.word not in _PENDING_WORDS]
+    if len(words) <= NEAR or (words[0].word, words[1].word) != ("to", "be"):
+        return False
+    participle = words[2]
+    if participle.classes & {"apt", "confirm", "harmless", "answer"}:
+        return False  # "42, to be exact"
+    return (
+        "operation" in participle.classes or participle.word.endswith("ed") or participle.word in _PARTICIPLES
+    )
 
 
 def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
     """Whether more must be done with a value: "which must be doubled", "this is then halved"."""
     if classes_in(tokens) & {"approval", "answer", "reject", "negative", "fault"}:
         return False
+    if is_pending(tokens):
+        return True
     rest = [token for token in tokens if token.word not in _SUBJECTS_AND_ORDER]
     if not rest or len(rest) == len(tokens):
         return False

@@ -146,6 +146,12 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     return has_unit and "answer" not in classes_in(before)
 
 
+def states_behind(words: Sequence[TextToken]) -> bool:
+    """Whether a verb states the value behind its preposition: "adding the tip brings it to 42"."""
+    before = [token for token in words[:-1] if token.word not in _OBJECTS]
+    return bool(before) and {"quantity", "result"} <= before[-1].classes
+
+
 def is_unit(right: Sequence[TextToken]) -> bool:
     """Whether words behind a bare value may be its unit: "jars of honey", "people in the room"."""
     unknown = 0

@@ -41,10 +41,25 @@ _TAKING: Final = words_of(
 _SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
+_MORE: Final = words_of("more less fewer others other else besides further")
+_NONE_OF: Final = words_of("and no not one nothing a single than that or")
+_WRITTEN: Final = words_of("written given stated expressed quoted reported counted")
+_WITH: Final = words_of("with as in to out without")
 _JOINING: Final = words_of(
     "but yet and though although however aber doch und mais pero mas ma maar ale lecz но ama fakat "
     "men y et e en i"
 )
+
+
+def is_exactness(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark says that a value is exact: "no more, no less", "and not one more"."""
+    words = {word for token in tokens for word in token.word.split()}
+    return len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF
+
+
+def is_of_form(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark tells how a value is written: "written with a comma", "given in metres"."""
+    return len(tokens) > 1 and tokens[0].word in _WRITTEN and tokens[1].word in _WITH
 
 
 def is_passed_on(clause: Clause) -> bool:

@@ -92,6 +92,8 @@ class SentenceRules(SentenceReader):
         before = self._sentences[number - 1].tokens if number else []
         at = int(tokens[0].word in ("to", "quick", "sanity"))
         is_headed = len(before) == 1 and before[0].word in _VERIFYING
+        is_heading = len(sentence.clauses) > 1 and [t.kind for t in sentence.clauses[0].tokens] == ["word"]
+        is_headed = is_headed or (is_heading and tokens[0].word in _VERIFYING)  # "Check: 42 - 2 = 40"
         is_check = len(tokens) > at + 1 and tokens[at].word in _VERIFYING and tokens[at + 1].kind != "value"
         is_reason = (
             tokens[0].word in _EXPLAINING

@@ -27,7 +27,6 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.characters import WINDOW, CharacterReader
 from ors_server.rewards.reading.dispositions import is_to_be_changed
 from ors_server.rewards.reading.frames import is_filler
@@ -46,6 +45,7 @@ from ors_server.rewards.reading.sentences import (
     Value,
     classes_in,
 )
+from ors_server.rewards.reading.struck_text import merge_spans, struck_regions
 
 
 class Place(StrEnum):
@@ -75,12 +75,10 @@ class Statement:
     """Whether the clause names it by a pronoun ("it is 42")."""
     sentence: int = 0
     """Number of the sentence."""
+    is_stated: bool = False
+    """Whether a verb of results states it ("that leaves 42"), whatever the subject."""
 
 
-_STRUCK_MARKS: Final = (("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<strike>", "</strike>"))
-_STRUCK_COMMAND: Final = re.compile(r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{")
-_MAX_STRUCK: Final = 2_000
-"""Characters of a text that is struck through."""
 _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
@@ -129,6 +127,13 @@ _MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
+_CONTINUING: Final = words_of("now next then but so thus hence we since because if let to for")
+"""Words that open a sentence of a solution: the last one, without a full stop, was cut off."""
+_NAMING: Final = frozenset({"answer", "result", "correction", "approval", "copula"})
+_TOTALS: Final = words_of(
+    "total totals sum altogether overall final all combined together difference grand left"
+)
+"""Headings of the line that has the answer, by class and by word."""
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
 _LATER: Final = words_of("after afterwards later then finally eventually")
@@ -187,9 +192,20 @@ def read_statements(
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         position = _place_of(text, span)
-        is_definite = reader.is_definite(value)
+        is_relative = value.clause.lead is not None and value.clause.lead.word == "which"
+        is_named = is_relative and bool(statements) and statements[-1].is_framed
+        is_definite = reader.is_definite(value) and not is_named  # "The answer is 42, which gives 7 each."
         statements.append(
-            Statement(*span, polarity, position, region, value.is_framed, is_definite, value.sentence)
+            Statement(
+                *span,
+                polarity,
+                position,
+                region,
+                value.is_framed,
+                is_definite,
+                value.sentence,
+                is_stated=_is_stated(value),
+            )
         )
     return statements
 
@@ -213,7 +229,7 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     texts: list[str] = []
     position = 0
     # Regions overlap where several values share a clause.
-    for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
+    for start, end in merge_spans(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
         # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
         texts.append(text[position : max(position, start)])
         position = max(position, end)
@@ -224,44 +240,6 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     return "\n".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
-def _merged(regions: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end in sorted(set(regions)):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def struck_regions(text: str) -> list[Span]:
-    r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
-    # Most texts have none of these signs.
-    regions: list[Span] = []
-    if "<" not in text and "~~" not in text and "\\" not in text:
-        return regions
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = text  # as a Turkish I makes it longer
-    lowered = lowered.replace("~~~", "   ")  # a fence
-    for opening, closing in _STRUCK_MARKS:
-        start = lowered.find(opening)
-        while start >= 0:
-            end = lowered.find(closing, start + len(opening))
-            if end < 0:
-                break
-            if 0 < end - start - len(opening) <= _MAX_STRUCK:
-                regions.append((start, end + len(closing)))
-            start = lowered.find(opening, end + len(closing))
-    position = 0
-    while "\\" in text and (command := _STRUCK_COMMAND.search(text, position)) is not None:
-        length = closing_brace(text[command.end() : command.end() + _MAX_STRUCK], 0)
-        position = command.end() + max(length + 1, 0)
-        if length >= 0:
-            regions.append((command.start(), position))
-    return _merged(regions)
-
-
 def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
@@ -270,6 +248,30 @@ def _announces_wrong(sentence: Sentence) -> bool:
         "negative" in classes and bool(classes & {"answer", "confirm"})
     )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _field_of(sentence: Sentence) -> Value | None:
+    """Return the value of a line that is a heading and a value: "width: 42"."""
+    if len(sentence.clauses) != 2:  # noqa: PLR2004  (the heading and its value)
+        return None
+    heading, entry = sentence.clauses
+    is_field = (
+        not heading.values
+        and len(heading.tokens) <= 2 * NEAR
+        and entry.lead is not None
+        and entry.lead.word == ":"
+        and len(entry.values) == 1
+        and entry.tokens[0] is entry.values[0].token
+    )
+    return entry.values[0] if is_field else None
+
+
+def _is_stated(value: Value) -> bool:
+    """Whether a verb between the value and the one in front of it states it."""
+    at = value.clause.tokens.index(value.token)
+    before = value.clause.tokens[:at]
+    last = max((index for index, token in enumerate(before) if token.kind == "value"), default=-1)
+    return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
 
 
 def _verb_of(value: Value) -> str | None:
@@ -319,6 +321,7 @@ class _Reader(CharacterReader):
         self._hedge()
         self._resolve()
         self._leave_unfinished()
+        self._leave_fields()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
@@ -533,8 +536,8 @@ class _Reader(CharacterReader):
         self._hedge_alternatives()
         self._hedge_cases()
         self._hedge_parallels()
-        self._hedge_either()
         if not self._takes_alternatives:
+            self._hedge_either()
             self._hedge_neighbours()
 
     def _spread_doubt(self) -> None:
@@ -592,18 +595,48 @@ class _Reader(CharacterReader):
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
         last = self._sentences[-1]
         tokens = last.tokens
-        if any(clause.values for clause in last.clauses) or not tokens:
+        if not tokens:
             return
         opening = " ".join(token.word for token in tokens[:2])
+        values = [value for clause in last.clauses for value in clause.values]
+        is_cut_off = (
+            tokens[0].word in _CONTINUING
+            and len(tokens) > NEAR
+            and tokens[-1].kind == "word"
+            and self._text.rstrip()[-1:].isalnum()
+            and all(value.polarity is not Polarity.ASSERTED for value in values)
+        )
+        if values and not is_cut_off:
+            return
         is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
         )
-        if is_plan or is_asked or is_goal:
+        if is_plan or is_asked or is_goal or is_cut_off:
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
+
+    def _leave_fields(self) -> None:
+        """Take no value of labelled lines for the answer, none of which has its name: "width: 42"."""
+        if self._takes_alternatives or not self.is_closed:
+            return
+        fields: list[Value] = []
+        for sentence in self._sentences:
+            field = _field_of(sentence)
+            if field is None:
+                break
+            fields.append(field)
+        if len(fields) < 2 or len(fields) < len(self._sentences):  # noqa: PLR2004  (a single field names the answer)
+            return
+        heading = self._sentences[fields[-1].sentence].clauses[-2]
+        is_named = any(token.word in _TOTALS for token in heading.tokens)
+        if is_named or heading.classes() & _NAMING or any(field.is_framed for field in fields):
+            return
+        for field in fields:
+            if field.polarity is Polarity.ASSERTED:
+                field.polarity = Polarity.INTERMEDIATE
 
     def _hedge_parallels(self) -> None:
         """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
