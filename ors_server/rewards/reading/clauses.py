@@ -23,9 +23,9 @@ from ors_server.rewards.reading.dispositions import (
     is_for_to_be,
     is_no_solution,
     is_no_subject,
+    is_of_user,
     is_on_the_way,
     is_pending,
-    is_subject_of_question,
     is_to_be_changed,
     is_wrong_way,
 )
@@ -41,18 +41,24 @@ from ors_server.rewards.reading.frames import (
     is_counted,
     is_exclaimed,
     is_filler,
+    is_goal,
     is_guess,
     is_identity,
     is_label_of,
+    is_mere,
+    is_nothing_else,
     is_object_taker,
     is_of_another,
     is_of_error,
+    is_of_some,
     is_of_subject,
     is_own_report,
+    is_part_counted,
     is_too,
     is_unit,
     is_way,
     states_behind,
+    takes_things,
 )
 from ors_server.rewards.reading.headings import EVERYTHING, HeadingRules
 from ors_server.rewards.reading.option_phrases import is_part_of
@@ -62,6 +68,7 @@ from ors_server.rewards.reading.remarks import (
     is_exactness,
     is_of_form,
     is_passed_on,
+    is_tag_question,
     takes_back_words,
 )
 from ors_server.rewards.reading.sentences import (
@@ -81,6 +88,9 @@ _CHANGES: Final = tuple(
         "rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin"
     )
 )
+_FAILING: Final = frozenset({"negative", "reject", "refuse", "fault", "would", "suppose", "maybe"})
+_POLITE_SUBJECTS: Final = words_of("that this which i we i'd we'd that'd this'd")
+_ABOUT: Final = frozenset({"about", "around"})
 _NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
@@ -205,6 +215,7 @@ class ClauseReader(HeadingRules):
         after = classes_in(right)
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
+        is_confirmed = (is_confirmed and not is_mere(right)) or is_goal(right)
         is_named = (
             "answer" in before
             and not (left and "oblique" in left[-1].classes)
@@ -240,10 +251,13 @@ class ClauseReader(HeadingRules):
         is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
             "negative" in before
             and not is_sure
+            and not is_nothing_else(left)
             and not self._is_in_relative_clause(left)
             and not (self.is_closed and governs_another(left))
         )
         is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
+        is_name = self.are_labels and value.token.end - value.token.start > 1
+        is_report = is_report and not takes_things(left, right, is_name=is_name)
         is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         # The first rule that holds decides, so each may assume that none above it holds.
@@ -257,7 +271,7 @@ class ClauseReader(HeadingRules):
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
             (is_on_the_way(value, left), Polarity.INTERMEDIATE),
-            (is_subject_of_question(left), Polarity.ASKED),
+            (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             (is_for_to_be(left, right), Polarity.SUPPOSED),
@@ -271,7 +285,7 @@ class ClauseReader(HeadingRules):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
-            (self.are_labels and "hearsay" in before, Polarity.QUOTED),
+            (self.are_labels and ("hearsay" in before or is_of_some(left)), Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
@@ -327,7 +341,7 @@ class ClauseReader(HeadingRules):
         if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
             return True  # "it would take 42 workers"
         return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
-            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
+            token.word in _POLITE_SUBJECTS for token in left
         )
 
     def _from_right(
@@ -354,6 +368,8 @@ class ClauseReader(HeadingRules):
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right), Polarity.DENIED),
+            (is_goal(right), Polarity.ASSERTED),
+            (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
@@ -367,6 +383,7 @@ class ClauseReader(HeadingRules):
             (self._is_reported(right, seen), Polarity.QUOTED),
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
+            (is_part_counted(right) and not seen & _FAILING, Polarity.ASSERTED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen and is_numbered, Polarity.INTERMEDIATE),
             (
@@ -455,7 +472,7 @@ class ClauseReader(HeadingRules):
         # An open reader (the gold answer is not mathematics) takes any words for a frame.
         if not self.is_closed:
             return True
-        words = [token for token in left if token.kind == "word" and not is_filler(token)]
+        words = [t for t in left if t.kind == "word" and not is_filler(t) and t.word not in _ABOUT]
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
@@ -463,6 +480,7 @@ class ClauseReader(HeadingRules):
             is_predicate = bool(right) and (
                 "copula" in right[0].classes
                 or ("copula" in classes_in(right[1:2]) and "confirm" in classes_in(right[2:]))
+                or ("linking" in right[0].classes and "approval" in classes_in(right[1:2]))
             )
             is_led = bool(left) or value.clause.lead is not None
             return not is_subject and (is_led or is_predicate or is_unit(right))
@@ -587,7 +605,7 @@ class ClauseReader(HeadingRules):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
-        if is_exactness(clause.tokens) or is_of_form(clause.tokens):
+        if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
             return None  # "42, no more, no less", "42, written with a comma"
         first, opener = clause.tokens[0], "" if lead is None else lead.word
         is_contradicted = {"source", "report"} <= classes and (

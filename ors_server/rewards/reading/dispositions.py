@@ -26,6 +26,11 @@ _PROGRESS: Final = words_of(
     "running restarting"
 )
 """Words with which a program reports its progress: "Loaded 42 records"."""
+_KEEPING: Final = words_of("remember recall memorise memorize insert where")
+_OF_USERS: Final = words_of(
+    "gave told asked wrote mentioned provided stated specified suggested typed entered"
+)
+_HAVING: Final = words_of("has have had contains needs takes requires")
 _EMBEDDED: Final = words_of("what why how whether")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
@@ -91,6 +96,9 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
         or is_operand(left)
         or is_numbered(left)
         or is_progress(left)
+        or is_kept(left)
+        or is_given(left)
+        or is_property(value, left)
         or (len(left) == 1 and left[0].word == "including")
     )
 
@@ -98,6 +106,30 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
 def is_numbered(left: Sequence[TextToken]) -> bool:
     """Whether a value is the number of a thing: "this is attempt number 42"."""
     return len(left) > 1 and left[-1].word == "number" and "label" in left[-2].classes
+
+
+def is_kept(left: Sequence[TextToken]) -> bool:
+    """Whether the reader is asked to keep a value for later: "Remember 42", "where 42 is the row"."""
+    return bool(left) and left[0].word in _KEEPING and all(is_filler(token) for token in left[1:])
+
+
+def is_given(left: Sequence[TextToken]) -> bool:
+    """Whether a value is one that the task gives: "Given a number 42", "the known side is 42"."""
+    words = [token.word for token in left[:3]]
+    if not words or any(token.classes & {"answer"} for token in left):
+        return False
+    is_known = "copula" in left[-1].classes and "known" in words and words[0] in ("the", "a")
+    return is_known or words[0] == "given"
+
+
+def is_property(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value counts parts of the answer: "the answer has 42 digits"."""
+    return (
+        len(left) > 1
+        and left[-1].word in _HAVING
+        and "answer" in left[-2].classes
+        and value.clause.tokens[-1] is not value.token
+    )
 
 
 def is_progress(left: Sequence[TextToken]) -> bool:
@@ -115,9 +147,13 @@ def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
     )
 
 
-def is_subject_of_question(left: Sequence[TextToken]) -> bool:
-    """Whether a value is the subject of a question in a clause: "you want to know what 42 stands for"."""
-    return bool(left) and left[-1].word in _EMBEDDED
+def is_of_user(left: Sequence[TextToken]) -> bool:
+    """Whether a value is the user's: "you want to know what 42 stands for", "you gave me 42"."""
+    return bool(left) and (left[-1].word in _EMBEDDED or (left[0].word == "you" and _is_asking(left[1:3])))
+
+
+def _is_asking(tokens: Sequence[TextToken]) -> bool:
+    return any(token.word.partition(" ")[0] in _OF_USERS for token in tokens)
 
 
 def is_pending(tokens: Sequence[TextToken]) -> bool:

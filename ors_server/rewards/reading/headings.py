@@ -30,6 +30,7 @@ _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
 _PROVING: Final = words_of("prove disprove decide")
 _FACTS: Final = words_of("fact truth reality")
+_CONTRARY: Final = frozenset({"contrary to", "unlike", "despite", "against", "opposed to", "in contrast to"})
 _TASKS: Final = words_of("exercise problem task question prompt assignment challenge")
 """Headings of a question that is only repeated: "Exercise: find a square whose area is 42"."""
 
@@ -53,6 +54,8 @@ class HeadingRules(SentenceRules):
     ) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
+        if lead.word == "," and heading.tokens[0].word in _CONTRARY:
+            return None  # "Contrary to what people think, it's 42"
         is_exception = lead.word in ("but", "save", "except") and not left
         is_all = self.are_labels and any(token.word in EVERYTHING for token in heading.tokens)
         is_denied = "negative" in classes
@@ -109,6 +112,12 @@ class HeadingRules(SentenceRules):
                 Polarity.DENIED,
             ),
             (bool(classes & {"copula", "correction"}), None),
+            (
+                is_lone
+                and "bound" in classes
+                and heading.tokens[0].word.endswith(("limit", "bound", "estimate")),
+                Polarity.BOUNDED,
+            ),
             (is_lone and bool(classes & {"negative", "bound"}), None),
             (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
             (is_lone and "retract" in classes, Polarity.DENIED),

@@ -57,6 +57,13 @@ def is_exactness(tokens: Sequence[TextToken]) -> bool:
     return len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF
 
 
+def is_tag_question(clause: Clause) -> bool:
+    """Whether a remark only asks for agreement: "it's 42, isn't it"."""
+    words = [word for token in clause.tokens for word in token.word.split()]
+    is_short = len(words) == 2 and clause.lead is not None and clause.lead.word == ","  # noqa: PLR2004  (a verb and a pronoun)
+    return is_short and words[0].endswith("n't") and words[1] in ("it", "they", "there", "he", "she")
+
+
 def is_of_form(tokens: Sequence[TextToken]) -> bool:
     """Whether a remark tells how a value is written: "written with a comma", "given in metres"."""
     return len(tokens) > 1 and tokens[0].word in _WRITTEN and tokens[1].word in _WITH

@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW, CharacterReader
@@ -127,13 +127,16 @@ _MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
-_CONTINUING: Final = words_of("now next then but so thus hence we since because if let to for")
+_CONTINUING: Final = words_of("now next then but so thus hence")
 """Words that open a sentence of a solution: the last one, without a full stop, was cut off."""
-_NAMING: Final = frozenset({"answer", "result", "correction", "approval", "copula"})
 _TOTALS: Final = words_of(
     "total totals sum altogether overall final all combined together difference grand left"
 )
-"""Headings of the line that has the answer, by class and by word."""
+"""Headings of the line that has the answer."""
+_LEFT_TO_DO: Final = words_of(
+    "need must have find compute calculate solve determine evaluate turn let consider"
+)
+_YET: Final = words_of("now next still then yet")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
 _LATER: Final = words_of("after afterwards later then finally eventually")
@@ -248,6 +251,22 @@ def _announces_wrong(sentence: Sentence) -> bool:
         "negative" in classes and bool(classes & {"answer", "confirm"})
     )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _cases_of(sentence: Sentence) -> list[Value]:
+    """Return the values of cases side by side: "42 with order, 43 without order"."""
+    clauses = sentence.clauses
+    cases: list[Value] = []
+    for clause, following in zip_longest(clauses, clauses[1:]):
+        if len(clause.values) != 1 or clause.tokens[0].kind != "value" or clause.values[0].is_framed:
+            continue
+        behind = clause.tokens[1].word if len(clause.tokens) > 1 else ""
+        lead = following.lead.word if following is not None and following.lead is not None else ""
+        if behind in _CASES or (
+            not behind and lead in _CASES and following is not None and not following.values
+        ):
+            cases.append(clause.values[0])
+    return cases if len(cases) > 1 else []
 
 
 def _field_of(sentence: Sentence) -> Value | None:
@@ -522,6 +541,12 @@ class _Reader(CharacterReader):
                                 other.polarity = Polarity.RETRACTED
                         is_led = False
                     earlier.append(value)
+        last = self._sentences[-1]
+        is_open = is_led and led_at == len(self._sentences) - 1 and "unfinished" in classes_in(last.tokens)
+        if is_open and not any(clause.values for clause in last.clauses):
+            for value in earlier:
+                if value.polarity is Polarity.ASSERTED:
+                    value.polarity = Polarity.RETRACTED  # "42. Wait, I need to count again."
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
@@ -609,6 +634,12 @@ class _Reader(CharacterReader):
         if values and not is_cut_off:
             return
         is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
+        words = {word for token in tokens for word in token.word.split()}
+        is_plan = is_plan or (
+            not _LEFT_TO_DO.isdisjoint(words)
+            and not _YET.isdisjoint(words)
+            and "first_person" in classes_in(tokens[:NEAR])
+        )
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
@@ -630,9 +661,11 @@ class _Reader(CharacterReader):
             fields.append(field)
         if len(fields) < 2 or len(fields) < len(self._sentences):  # noqa: PLR2004  (a single field names the answer)
             return
-        heading = self._sentences[fields[-1].sentence].clauses[-2]
-        is_named = any(token.word in _TOTALS for token in heading.tokens)
-        if is_named or heading.classes() & _NAMING or any(field.is_framed for field in fields):
+        headings = [self._sentences[field.sentence].clauses[0].tokens for field in fields]
+        if any(
+            len(words) != 1 or "quantity" not in words[0].classes or words[0].word in _TOTALS
+            for words in headings
+        ):
             return
         for field in fields:
             if field.polarity is Polarity.ASSERTED:
@@ -700,6 +733,7 @@ class _Reader(CharacterReader):
             asserted = [
                 value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
             ]
+            self._hedge_all(_cases_of(sentence) if not self._takes_alternatives else [])
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens
