@@ -335,7 +335,7 @@ def is_nothing_else(left: Sequence[TextToken]) -> bool:
 def takes_things(left: Sequence[TextToken], right: Sequence[TextToken], *, is_name: bool) -> bool:
     """Whether a verb of choosing takes things, no answer: "they picked 42 pounds", "they chose Riga"."""
     is_thing = is_name or (bool(right) and right[0].kind == "word" and not right[0].classes)
-    return is_thing and bool(left) and left[-1].word in _PICKING
+    return is_thing and bool(left) and left[-1].word.rpartition(" ")[2] in _PICKING
 
 
 def is_of_some(left: Sequence[TextToken]) -> bool:
