@@ -19,15 +19,16 @@ from ors_server.rewards.reading.conditions import (
     is_own_work,
 )
 from ors_server.rewards.reading.dispositions import (
-    OPERATIONS,
     is_for_to_be,
     is_no_solution,
     is_no_subject,
     is_of_user,
     is_on_the_way,
+    is_operation,
     is_pending,
     is_to_be_changed,
     is_wrong_way,
+    uses_part,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
@@ -54,6 +55,7 @@ from ors_server.rewards.reading.frames import (
     is_of_subject,
     is_own_report,
     is_part_counted,
+    is_share,
     is_too,
     is_unit,
     is_way,
@@ -91,6 +93,7 @@ _CHANGES: Final = tuple(
 _FAILING: Final = frozenset({"negative", "reject", "refuse", "fault", "would", "suppose", "maybe"})
 _POLITE_SUBJECTS: Final = words_of("that this which i we i'd we'd that'd this'd")
 _ABOUT: Final = frozenset({"about", "around"})
+_CONCLUDING: Final = words_of("so thus hence therefore then meaning")
 _NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
@@ -199,6 +202,7 @@ class ClauseReader(HeadingRules):
         self._contrast(sentence)
         self._subordinate(sentence)
         self._leave_unstated(sentence)
+        self._hedge_counts(sentence)
 
     def _words_around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
@@ -279,7 +283,7 @@ class ClauseReader(HeadingRules):
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
-            ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
+            ("bound" in near and "harmless" not in near and not is_share(left), Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
@@ -398,7 +402,9 @@ class ClauseReader(HeadingRules):
                 Polarity.INTERMEDIATE,
             ),
             (
-                "intermediate" in seen or "operation" in first.classes or is_pending(right),
+                "intermediate" in seen
+                or ("operation" in first.classes and (first.word != "percent of" or len(right) == 1))
+                or is_pending(right),
                 Polarity.INTERMEDIATE,
             ),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
@@ -441,7 +447,11 @@ class ClauseReader(HeadingRules):
         is_state = (
             right[0].word in ("were", "are")
             and len(right) > 1
-            and ("quantity" in right[1].classes or right[1].word.endswith(("ed", "en")))
+            and (
+                "quantity" in right[1].classes
+                or right[1].word.endswith(("ed", "en"))
+                or (value.clause.lead is not None and value.clause.lead.word in _CONCLUDING)
+            )
             and not seen & {"reject", "fault", "negative", "would"}
         )
         if is_state:
@@ -584,7 +594,8 @@ class ClauseReader(HeadingRules):
             strict=False,
         ):
             if clause.values:
-                break
+                is_used = clause.lead is not None and clause.lead.word.partition(" ")[0] in ("and", "then")
+                return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
             if is_lone and (
                 following is not None and (following.values or clause.tokens[0].word.startswith("and"))
@@ -612,9 +623,10 @@ class ClauseReader(HeadingRules):
             "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
         )
         is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener in ("and", "then", "and then") and (
-            first.word in OPERATIONS or (opener == "then" and "operation" in first.classes)
+        is_operated = opener.partition(" ")[0] in ("and", "then") and (
+            is_operation(clause.tokens) or (opener == "then" and "operation" in first.classes)
         )
+        is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
         is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
         is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
         early: tuple[tuple[bool, Polarity | None], ...] = (
@@ -683,7 +695,7 @@ class ClauseReader(HeadingRules):
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
         while left and left[-1].word in _DETERMINERS:
             left = left[:-1]
-        is_result = left[-1:] != [] and left[-1].word == "to" and states_behind(left)
+        is_result = left[-1:] != [] and left[-1].word in ("to", "of") and states_behind(left)
         return bool(left) and "oblique" in left[-1].classes and not is_result  # "brings it to 42"
 
     def _is_yes(self, number: int) -> bool:

@@ -30,6 +30,7 @@ _KEEPING: Final = words_of("remember recall memorise memorize insert where")
 _OF_USERS: Final = words_of(
     "gave told asked wrote mentioned provided stated specified suggested typed entered"
 )
+_SHARES: Final = words_of("half third quarter fifth tenth some most")
 _HAVING: Final = words_of("has have had contains needs takes requires")
 _EMBEDDED: Final = words_of("what why how whether")
 _AHEAD: Final = words_of("following below next underneath hereafter")
@@ -100,6 +101,21 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
         or is_given(left)
         or is_property(value, left)
         or (len(left) == 1 and left[0].word == "including")
+    )
+
+
+def is_operation(tokens: Sequence[TextToken]) -> bool:
+    """Whether words go on to compute: "now divide by six"."""
+    words = [token.word for token in tokens if token.word not in _FIRST_WORDS]
+    return bool(words) and words[0] in OPERATIONS
+
+
+def uses_part(tokens: Sequence[TextToken]) -> bool:
+    """Whether words take a part of what is in front of them: "and sells half of them"."""
+    words = [word for token in tokens for word in token.word.split()]
+    shares = [index for index, word in enumerate(words) if word in _SHARES]
+    return len(words) > NEAR and any(
+        words[at + 1 : at + 3] in (["of", "them"], ["of", "it"]) for at in shares
     )
 
 

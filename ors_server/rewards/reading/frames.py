@@ -323,6 +323,15 @@ def is_part_counted(right: Sequence[TextToken]) -> bool:
     return len(right) > _MIN_NOUN and right[0].word == "of" and right[1].word in _WHOLES
 
 
+def is_share(left: Sequence[TextToken]) -> bool:
+    """Whether a share of something is what a sentence states: "half of them is 42"."""
+    return (
+        len(left) > _MIN_NOUN
+        and "copula" in left[-1].classes
+        and left[0].word in ("half of", "a third of", "a quarter of", "twice", "double")
+    )
+
+
 def is_nothing_else(left: Sequence[TextToken]) -> bool:
     """Whether a negation leaves only the value: "I see no other way than 42"."""
     if not left or left[-1].word != "than":

@@ -27,8 +27,9 @@ from enum import StrEnum
 from itertools import pairwise, zip_longest
 from typing import Final
 
-from ors_server.rewards.reading.characters import WINDOW, CharacterReader
+from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
+from ors_server.rewards.reading.ending_rules import EndingRules
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -125,18 +126,6 @@ _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
 _MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
-_ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
-_GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
-_CONTINUING: Final = words_of("now next then but so thus hence")
-"""Words that open a sentence of a solution: the last one, without a full stop, was cut off."""
-_TOTALS: Final = words_of(
-    "total totals sum altogether overall final all combined together difference grand left"
-)
-"""Headings of the line that has the answer."""
-_LEFT_TO_DO: Final = words_of(
-    "need must have find compute calculate solve determine evaluate turn let consider"
-)
-_YET: Final = words_of("now next still then yet")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
 _LATER: Final = words_of("after afterwards later then finally eventually")
@@ -269,22 +258,6 @@ def _cases_of(sentence: Sentence) -> list[Value]:
     return cases if len(cases) > 1 else []
 
 
-def _field_of(sentence: Sentence) -> Value | None:
-    """Return the value of a line that is a heading and a value: "width: 42"."""
-    if len(sentence.clauses) != 2:  # noqa: PLR2004  (the heading and its value)
-        return None
-    heading, entry = sentence.clauses
-    is_field = (
-        not heading.values
-        and len(heading.tokens) <= 2 * NEAR
-        and entry.lead is not None
-        and entry.lead.word == ":"
-        and len(entry.values) == 1
-        and entry.tokens[0] is entry.values[0].token
-    )
-    return entry.values[0] if is_field else None
-
-
 def _is_stated(value: Value) -> bool:
     """Whether a verb between the value and the one in front of it states it."""
     at = value.clause.tokens.index(value.token)
@@ -322,7 +295,7 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-class _Reader(CharacterReader):
+class _Reader(EndingRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -615,61 +588,6 @@ class _Reader(CharacterReader):
         written = self._written(last)
         if is_decided and any(self._written(value) == written for value in self._values[:-1]):
             last.polarity = Polarity.ASSERTED
-
-    def _leave_unfinished(self) -> None:
-        """Take no value for the answer where the last sentence asks for one, or plans the next step."""
-        last = self._sentences[-1]
-        tokens = last.tokens
-        if not tokens:
-            return
-        opening = " ".join(token.word for token in tokens[:2])
-        values = [value for clause in last.clauses for value in clause.values]
-        is_cut_off = (
-            tokens[0].word in _CONTINUING
-            and len(tokens) > NEAR
-            and tokens[-1].kind == "word"
-            and self._text.rstrip()[-1:].isalnum()
-            and all(value.polarity is not Polarity.ASSERTED for value in values)
-        )
-        if values and not is_cut_off:
-            return
-        is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
-        words = {word for token in tokens for word in token.word.split()}
-        is_plan = is_plan or (
-            not _LEFT_TO_DO.isdisjoint(words)
-            and not _YET.isdisjoint(words)
-            and "first_person" in classes_in(tokens[:NEAR])
-        )
-        is_asked = last.is_question and opening.startswith(_ASKING)
-        is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
-            " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
-        )
-        if is_plan or is_asked or is_goal or is_cut_off:
-            for value in self._values:
-                if value.polarity is Polarity.ASSERTED and not value.is_framed:
-                    value.polarity = Polarity.INTERMEDIATE
-
-    def _leave_fields(self) -> None:
-        """Take no value of labelled lines for the answer, none of which has its name: "width: 42"."""
-        if self._takes_alternatives or not self.is_closed:
-            return
-        fields: list[Value] = []
-        for sentence in self._sentences:
-            field = _field_of(sentence)
-            if field is None:
-                break
-            fields.append(field)
-        if len(fields) < 2 or len(fields) < len(self._sentences):  # noqa: PLR2004  (a single field names the answer)
-            return
-        headings = [self._sentences[field.sentence].clauses[0].tokens for field in fields]
-        if any(
-            len(words) != 1 or "quantity" not in words[0].classes or words[0].word in _TOTALS
-            for words in headings
-        ):
-            return
-        for field in fields:
-            if field.polarity is Polarity.ASSERTED:
-                field.polarity = Polarity.INTERMEDIATE
 
     def _hedge_parallels(self) -> None:
         """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
