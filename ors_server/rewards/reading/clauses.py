@@ -53,9 +53,9 @@ from ors_server.rewards.reading.frames import (
     is_of_error,
     is_of_some,
     is_of_subject,
+    is_of_whole_subject,
     is_own_report,
     is_part_counted,
-    is_share,
     is_too,
     is_unit,
     is_way,
@@ -283,7 +283,7 @@ class ClauseReader(HeadingRules):
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
-            ("bound" in near and "harmless" not in near and not is_share(left), Polarity.BOUNDED),
+            ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
@@ -594,7 +594,8 @@ class ClauseReader(HeadingRules):
             strict=False,
         ):
             if clause.values:
-                is_used = clause.lead is not None and clause.lead.word.partition(" ")[0] in ("and", "then")
+                openers = [token.word.partition(" ")[0] for token in (clause.lead, clause.tokens[0]) if token]
+                is_used = bool({"and", "then"}.intersection(openers))
                 return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
             if is_lone and (

@@ -8,7 +8,8 @@ from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
 
 OPERATIONS: Final = words_of(
-    "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
+    "subtract add multiply divide double halve square round triple deduct increase decrease adjust factor "
+    "factorise factorize expand rewrite convert"
 )
 _SUBJECTS_AND_ORDER: Final = words_of(
     "which that this it we i you one and but then still now next afterwards later"
@@ -30,6 +31,8 @@ _KEEPING: Final = words_of("remember recall memorise memorize insert where")
 _OF_USERS: Final = words_of(
     "gave told asked wrote mentioned provided stated specified suggested typed entered"
 )
+_TASK_NOUNS: Final = words_of("problem question task exercise statement prompt text")
+_TELLING: Final = words_of("gives states mentions says provides contains asks tells")
 _SHARES: Final = words_of("half third quarter fifth tenth some most")
 _HAVING: Final = words_of("has have had contains needs takes requires")
 _EMBEDDED: Final = words_of("what why how whether")
@@ -106,7 +109,7 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
 
 def is_operation(tokens: Sequence[TextToken]) -> bool:
     """Whether words go on to compute: "now divide by six"."""
-    words = [token.word for token in tokens if token.word not in _FIRST_WORDS]
+    words = [word for token in tokens for word in token.word.split() if word not in _FIRST_WORDS]
     return bool(words) and words[0] in OPERATIONS
 
 
@@ -135,7 +138,8 @@ def is_given(left: Sequence[TextToken]) -> bool:
     if not words or any(token.classes & {"answer"} for token in left):
         return False
     is_known = "copula" in left[-1].classes and "known" in words and words[0] in ("the", "a")
-    return is_known or words[0] == "given"
+    is_of_task = len(words) > 2 and words[1] in _TASK_NOUNS and left[2].word in _TELLING  # noqa: PLR2004  ("the", a noun, a verb)
+    return is_known or is_of_task or words[0] in ("given", "using")
 
 
 def is_property(value: Value, left: Sequence[TextToken]) -> bool:
@@ -175,6 +179,10 @@ def _is_asking(tokens: Sequence[TextToken]) -> bool:
 def is_pending(tokens: Sequence[TextToken]) -> bool:
     """Whether more is to be done with a value: "to be doubled", "still to be split three ways"."""
     words = [token for token in tokens if token.word not in _PENDING_WORDS]
+    if words and words[0].word in ("needs", "has", "have", "remains", "is", "are"):
+        words = words[1:]
+    elif words and words[0].word in _DUE:
+        return len(words) > 1 and words[1].word.endswith("ed")
     if len(words) <= NEAR or (words[0].word, words[1].word) != ("to", "be"):
         return False
     participle = words[2]

@@ -16,6 +16,7 @@ _LEFT_TO_DO: Final = words_of(
     "need must have find compute calculate solve determine evaluate turn let consider add subtract multiply "
     "divide double halve take"
 )
+_MISSING: Final = words_of("missing unknown undetermined unresolved outstanding")
 _YET: Final = words_of("now next still then yet")
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
@@ -43,14 +44,10 @@ class EndingRules(CharacterReader):
             return
         is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
         words = {word for token in tokens for word in token.word.split()}
-        is_plan = is_plan or (
-            "unfinished" in classes_in(tokens) and "first_person" in classes_in(tokens[:NEAR])
-        )
-        is_plan = is_plan or (
-            not _LEFT_TO_DO.isdisjoint(words)
-            and not _YET.isdisjoint(words)
-            and "first_person" in classes_in(tokens[:NEAR])
-        )
+        is_left = not _LEFT_TO_DO.isdisjoint(words) and not _YET.isdisjoint(words)
+        is_left = is_left or "unfinished" in classes_in(tokens)
+        is_open = bool(words & _MISSING) and any("copula" in token.classes for token in tokens)
+        is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:NEAR]))
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)

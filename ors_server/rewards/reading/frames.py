@@ -88,6 +88,8 @@ _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
 _WHOLES: Final = words_of("the them these those his her my our their its all")
+_SHARES_OF: Final = frozenset({"half of", "a third of", "a quarter of", "twice", "double"})
+_PLACING: Final = words_of("between under over below above within beyond behind around")
 _ELSE: Final = words_of("other else different others")
 _PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
 _SOME: Final = words_of("some many several other most few certain")
@@ -323,13 +325,13 @@ def is_part_counted(right: Sequence[TextToken]) -> bool:
     return len(right) > _MIN_NOUN and right[0].word == "of" and right[1].word in _WHOLES
 
 
-def is_share(left: Sequence[TextToken]) -> bool:
-    """Whether a share of something is what a sentence states: "half of them is 42"."""
-    return (
-        len(left) > _MIN_NOUN
-        and "copula" in left[-1].classes
-        and left[0].word in ("half of", "a third of", "a quarter of", "twice", "double")
-    )
+def is_of_whole_subject(left: Sequence[TextToken]) -> bool:
+    """Whether words of a bound are about the subject: "half of them is 42", "the gap between them is 42"."""
+    if len(left) <= _MIN_NOUN or "copula" not in left[-1].classes or left[-1].classes & {"bound"}:
+        return False
+    at = next(index for index, token in enumerate(left) if "bound" in token.classes)
+    is_share = at == 0 and left[0].word in _SHARES_OF
+    return is_share or (left[at].word in _PLACING and at + 2 < len(left))
 
 
 def is_nothing_else(left: Sequence[TextToken]) -> bool:

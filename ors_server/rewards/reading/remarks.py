@@ -41,8 +41,9 @@ _TAKING: Final = words_of(
 _SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
+_COMPARATIVES: Final = words_of("smaller larger bigger lower higher greater lesser fewer earlier later other")
 _MORE: Final = words_of("more less fewer others other else besides further")
-_NONE_OF: Final = words_of("and no not one nothing a single than that or")
+_NONE_OF: Final = words_of("and no not one nothing a single than that or in with")
 _WRITTEN: Final = words_of("written given stated expressed quoted reported counted")
 _WITH: Final = words_of("with as in to out without")
 _JOINING: Final = words_of(
@@ -54,7 +55,8 @@ _JOINING: Final = words_of(
 def is_exactness(tokens: Sequence[TextToken]) -> bool:
     """Whether a remark says that a value is exact: "no more, no less", "and not one more"."""
     words = {word for token in tokens for word in token.word.split()}
-    return len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF
+    is_only = tokens[0].word in ("no", "and no") and bool(words & _COMPARATIVES) and not words & _VERDICTS
+    return is_only or (len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF)
 
 
 def is_tag_question(clause: Clause) -> bool:

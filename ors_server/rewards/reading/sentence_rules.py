@@ -181,7 +181,7 @@ class SentenceRules(SentenceReader):
             if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
                 is_part = True
             if clause.lead is not None and clause.lead.word == ":" and earlier is not None and stated:
-                is_part = is_part or _is_breakdown(sentence, clause)
+                is_part = is_part or (_is_breakdown(sentence, clause) and not self._takes_alternatives)
             for value in clause.values:
                 if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
