@@ -4,6 +4,7 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -196,7 +197,7 @@ class Connection:
             answer = self._app.answer if request.is_tool_call else self._app.answer_apart
             yield await answer(request.method, self._root + request.path, sent, data)
             return
-        headers = dict(request.headers)
+        headers = {**request.headers, **_trace_context()}
         if data is not None:
             headers["Content-Type"] = "application/json"
         limit = request.time_limit or self.patience.silence
@@ -258,6 +259,15 @@ class _TimeLimit:
             f"the answer of {request.method} {request.path} at {connection.http.base_url} was not complete "
             f"within {connection.patience.answer_seconds:g} seconds"
         )
+
+
+def _trace_context() -> dict[str, str]:
+    """Return the headers that tell a server the current span of OpenTelemetry, if the program uses it."""
+    carrier: dict[str, str] = {}
+    api: Any = sys.modules.get("opentelemetry.propagate")
+    if api is not None:
+        api.inject(carrier)
+    return carrier
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -39,7 +39,7 @@ SECONDS: Final = (
 )
 """Upper bounds of the buckets of a duration, in seconds."""
 RETURNS: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 2.0, 5.0, 10.0, 100.0)
-"""Upper bounds of the buckets of an episode's return. With a negative one the format has no sum and no count."""
+"""Upper bounds of the buckets of a return. With a negative one the format would have no sum and no count."""
 STEPS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds of the buckets of an episode's length, in steps."""
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
+from opentelemetry import context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from ors_server.client import AsyncMcpClient, Client
 from ors_server.errors import OrsServerError
@@ -22,6 +24,8 @@ KEY = "k" * 32
 PATIENCE = 60.0
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+CLIENT_TRACE = "1bf7651916cd43dd8448eb211c80319d"
+PLACE = {"environment": "steps", "split": "train", "index": 0}
 SERVER_KIND = 2
 SOURCE = '''
 from ors_server import Environment, Split, TextBlock, ToolOutput, tool
@@ -72,7 +76,11 @@ def served(tmp_path_factory):
         command += ["--log-format", "json", "--otel-endpoint", collector.url]
         log = folder / "log"
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=stack.enter_context(log.open("w")), text=True, env=variables
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stack.enter_context(log.open("w")),
+            text=True,
+            env=variables,
         )
         stack.callback(process.stdout.close)
         stack.callback(process.wait, PATIENCE)
@@ -122,8 +130,31 @@ def test_a_call_over_ors_is_a_span_below_its_request_and_its_caller(served):
     assert served.collector.resources[0]["service.name"] == "ors-server"
 
 
+def test_our_clients_name_their_span_over_http_and_in_mcps_meta(served):
+    parent = SpanContext(
+        int(CLIENT_TRACE, 16), 0xB7AD6B7169203331, is_remote=False, trace_flags=TraceFlags(1)
+    )
+
+    async def play_over_mcp():
+        async with AsyncMcpClient(served.url, KEY) as client, client.episode(**PLACE) as episode:
+            await episode.call("work", {"secret_word": "a"})
+
+    token = context.attach(set_span_in_context(NonRecordingSpan(parent)))
+    try:
+        with Client(served.url, KEY) as client, client.episode(**PLACE) as episode:
+            episode.call("work", {"secret_word": "a"})
+        anyio.run(play_over_mcp)
+    finally:
+        context.detach(token)
+
+    def of_client(spans):
+        return [span for span in tool_spans(spans) if span.trace_id == CLIENT_TRACE]
+
+    assert len(of_client(served.collector.wait_for(lambda spans: len(of_client(spans)) == 2))) == 2
+
+
 def test_no_span_carries_arguments_outputs_or_tokens(served):
-    with Client(served.url, KEY) as client, client.episode("steps", split="train", index=0) as episode:
+    with Client(served.url, KEY) as client, client.episode(**PLACE) as episode:
         episode.call("work", {"secret_word": "xyzzy"})
         agent_url = episode.access["agent_url"]
         token = agent_url.rstrip("/").rsplit("/", 2)[1]
@@ -141,11 +172,10 @@ def test_no_span_carries_arguments_outputs_or_tokens(served):
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 def test_a_call_over_mcp_is_below_the_sdks_span_and_that_below_its_own_request(served, era):
     async def play():
-        async with AsyncMcpClient(served.url, KEY, era=era) as client:
-            async with client.episode("steps", split="train", index=0) as episode:
-                await episode.call("work", {"secret_word": "a"})
-                await episode.call("work", {"secret_word": "b"})
-                return episode.session_id
+        async with AsyncMcpClient(served.url, KEY, era=era) as client, client.episode(**PLACE) as episode:
+            await episode.call("work", {"secret_word": "a"})
+            await episode.call("work", {"secret_word": "b"})
+            return episode.session_id
 
     session_id = anyio.run(play)
 
@@ -157,16 +187,17 @@ def test_a_call_over_mcp_is_below_the_sdks_span_and_that_below_its_own_request(s
     parents = [by_id(spans)[call.parent_id] for call in calls]
     assert [parent.scope for parent in parents] == ["mcp-python-sdk"] * 2
     assert {parent.attributes["mcp.method.name"] for parent in parents} == {"tools/call"}
-    spans = served.collector.wait_for(lambda spans: all(parent.parent_id in by_id(spans) for parent in parents))
+    spans = served.collector.wait_for(
+        lambda spans: all(parent.parent_id in by_id(spans) for parent in parents)
+    )
     requests = [by_id(spans)[parent.parent_id] for parent in parents]
     assert {request.attributes["ors.door"] for request in requests} == {"mcp"}
     assert len({request.span_id for request in requests}) == 2
 
 
 def test_a_tool_that_fails_is_an_error_and_its_log_event_names_the_trace(served):
-    with Client(served.url, KEY) as client, client.episode("steps", split="train", index=0) as episode:
-        with suppress(OrsServerError):
-            episode.call("break_down", {})
+    with Client(served.url, KEY) as client, client.episode(**PLACE) as episode, suppress(OrsServerError):
+        episode.call("break_down", {})
     spans = served.collector.wait_for(lambda spans: bool(tool_spans(spans, "break_down")))
     span = tool_spans(spans, "break_down")[0]
     assert span.is_error
