@@ -24,7 +24,8 @@ from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
-from ors_server.doors.metrics import METRICS_PATH, HttpMeters, MetricsDoor
+from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
 from ors_server.environments.definition import EnvironmentDefinition
@@ -130,7 +131,7 @@ class App:
         self._doors: dict[str, tuple[str, http.Application]] = {}
         self._pages: dict[str, http.Application] = {}
         self._http_meters = HttpMeters()
-        self._ors: http.Application | None = None
+        self._ors: OrsApp | None = None
         self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
@@ -301,7 +302,10 @@ class App:
         started = False
         began = perf_counter()
         span: Span | None = None
-        name, door = self._find_door(scope)
+        if self._ors is None:
+            await http.send_fault(send, ShuttingDownError("the server is not running"))
+            return
+        name, door = self._find_door(scope, self._ors)
 
         async def watch(message: http.Message) -> None:
             nonlocal started
@@ -328,11 +332,9 @@ class App:
         finally:
             self._http_meters.open_requests -= 1
 
-    def _find_door(self, scope: http.Scope) -> tuple[str, http.Application]:
+    def _find_door(self, scope: http.Scope, ors: OrsApp) -> tuple[str, http.Application]:
         """Return the door of a request, and its name in metrics and spans."""
-        ors, path = self._ors, scope["path"]
-        if ors is None:
-            return "none", _refuse_while_stopped
+        path = scope["path"]
         if scope["method"] in {"GET", "HEAD"} and path in self._pages:
             return path.strip("/") or "front", self._pages[path]
         root = path.split("/", 2)[1] if "/" in path else ""
@@ -357,10 +359,6 @@ class App:
             raise
         with anyio.CancelScope(shield=True):
             await send({"type": "lifespan.shutdown.complete"})
-
-
-async def _refuse_while_stopped(_scope: http.Scope, _receive: http.Receive, send: http.Send) -> None:
-    await http.send_fault(send, ShuttingDownError("the server is not running"))
 
 
 def create_app(

@@ -197,7 +197,10 @@ class Connection:
             answer = self._app.answer if request.is_tool_call else self._app.answer_apart
             yield await answer(request.method, self._root + request.path, sent, data)
             return
-        headers = {**request.headers, **_trace_context()}
+        headers = dict(request.headers)
+        tracing: Any = sys.modules.get("opentelemetry.propagate")
+        if tracing is not None:  # the program may use it: the server's spans go below the current one
+            tracing.inject(headers)
         if data is not None:
             headers["Content-Type"] = "application/json"
         limit = request.time_limit or self.patience.silence
@@ -259,15 +262,6 @@ class _TimeLimit:
             f"the answer of {request.method} {request.path} at {connection.http.base_url} was not complete "
             f"within {connection.patience.answer_seconds:g} seconds"
         )
-
-
-def _trace_context() -> dict[str, str]:
-    """Return the headers that tell a server the current span of OpenTelemetry, if the program uses it."""
-    carrier: dict[str, str] = {}
-    api: Any = sys.modules.get("opentelemetry.propagate")
-    if api is not None:
-        api.inject(carrier)
-    return carrier
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

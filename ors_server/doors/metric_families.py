@@ -6,6 +6,7 @@ text that an agent chose: a policy under training must not be able to make the m
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Final
 
 from prometheus_client import PROCESS_COLLECTOR, generate_latest
@@ -21,7 +22,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from ors_server._version import __version__
-from ors_server.doors.metrics import HttpMeters
+from ors_server.doors.http.request_meters import HttpMeters
 from ors_server.sessions.call_meters import EnvironmentMeters, Histogram
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_services import Services
@@ -176,15 +177,11 @@ def _histogram(name: str, text: str, label: str, rows: Iterable[tuple[str, Histo
     for value, histogram in rows:
         buckets: list[tuple[str, float]] = []
         total = 0
-        for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
+        for bound, count in zip((*histogram.bounds, inf), histogram.counts, strict=True):
             total += count
-            buckets.append((_bound_label(bound), total))
+            buckets.append(("+Inf" if bound == inf else str(bound), total))
         family.add_metric([value], buckets, histogram.total)
     return family
-
-
-def _bound_label(bound: float) -> str:
-    return "+Inf" if bound == float("inf") else str(bound)
 
 
 class _Families(Collector):

@@ -3,8 +3,6 @@
 Every figure is read when it is asked for; between two requests nothing runs.
 """
 
-from collections import defaultdict
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final
 
@@ -13,35 +11,12 @@ import anyio.to_thread
 from ors_server.doors.access import Keyring, Role, credential_from
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
+from ors_server.doors.http.request_meters import HttpMeters
 from ors_server.model.errors import OrsServerError
-from ors_server.sessions.call_meters import SECONDS, Histogram
 from ors_server.sessions.manager import SessionManager
 
 METRICS_PATH: Final = "/metrics"
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
-_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
-
-
-@dataclass(slots=True)
-class HttpMeters:
-    """Counts the requests of a process by door."""
-
-    requests: dict[tuple[str, str, int], int] = field(
-        default_factory=lambda: defaultdict[tuple[str, str, int], int](int)
-    )
-    """Number of answered requests by door, method and status."""
-    seconds: dict[str, Histogram] = field(default_factory=dict[str, Histogram])
-    """Seconds until the answer began, by door."""
-    open_requests: int = 0
-    """Requests that are being served, streams included."""
-
-    def count(self, door: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer that begins."""
-        self.requests[door, method if method in _METHODS else "other", status] += 1
-        histogram = self.seconds.get(door)
-        if histogram is None:
-            histogram = self.seconds[door] = Histogram(SECONDS)
-        histogram.add(seconds)
 
 
 class MetricsDoor:

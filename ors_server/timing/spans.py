@@ -48,7 +48,7 @@ def begin() -> None:
         logs.set_context_fields(None)
         return
     _tracing.tracer = api.get_tracer("ors_server", __version__)
-    logs.set_context_fields(_current_ids)
+    logs.set_context_fields(current_ids)
 
 
 def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
@@ -186,7 +186,7 @@ def _tracer() -> "Tracer":
     return _tracing.tracer
 
 
-def _current_ids() -> dict[str, str]:
+def current_ids() -> dict[str, str]:
     """Return the ids of the current span for a log event; nothing outside of a span."""
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span  # noqa: PLC0415  (as above)
 

@@ -58,7 +58,7 @@ async def test_every_metric_of_a_query_is_one_that_a_server_has(exposition):
 
 
 async def test_the_labels_of_queries_are_labels_of_their_metrics(exposition):
-    labels = {}
+    labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
             labels.setdefault(sample.name, set()).update(sample.labels)
@@ -85,7 +85,7 @@ async def test_promtool_finds_no_mistake_in_the_exposition_and_the_rules(exposit
 @pytest.mark.external
 def test_each_alert_fires_for_its_trouble_and_not_for_a_healthy_server():
     cases = yaml.safe_load(CASES.read_text())
-    firing = {}
+    firing: dict[str, set[bool]] = {}
     for group in cases["tests"]:
         for check in group["alert_rule_test"]:
             firing.setdefault(check["alertname"], set()).add(bool(check["exp_alerts"]))

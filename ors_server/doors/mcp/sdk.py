@@ -68,12 +68,12 @@ def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any
     return server
 
 
-async def _enter_request_span(context: Context, call_next: CallNext) -> HandlerResult:
+async def _enter_request_span(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Run a request below the span of its HTTP request: the SDK serves it in a task of its connection."""
-    request = context.request
+    request = ctx.request
     parent = None if request is None else request.scope.get(spans.SCOPE_KEY)
     with spans.within(parent):
-        return await call_next(context)
+        return await call_next(ctx)
 
 
 def announce_extension(
