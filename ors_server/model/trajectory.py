@@ -317,8 +317,8 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 )
 """Every field of `EpisodeSummary` by name.
 
-A new number of certain steps is summed in `EpisodeState`, is a field above, a row here and a line of `summarise`;
-verification, exports and the terminal follow from the row.
+A new number of certain steps is summed in `EpisodeState`, is a field above, a row here and a line of
+`summarise`; verification, exports and the terminal follow from the row.
 """
 
 STEP_COUNTS: Mapping[str, Callable[[Step], bool]] = MappingProxyType(
