@@ -1,8 +1,8 @@
 """The sixteen alarms: what each compares, and with which threshold.
 
 W are the latest closed episodes of a run, B its first ones, P those before W. An alarm proves nothing: it
-says what to look at, and states its formula, its value, its threshold and some episodes. Rules that compare W with
-B or P wait until none of W's episodes is among those.
+says what to look at, and states its formula, its value, its threshold and some episodes. Rules that compare W
+with B or P wait until none of W's episodes is among those.
 """
 
 from collections import Counter, defaultdict
@@ -51,7 +51,7 @@ class AlarmThresholds:
     """Calls of a tool in W at least."""
     infrastructure: float = 0.02
     ungraded: float = 0.05
-    rare: int = 2
+    rare: int = 4
     """Episodes up to which neither of these two is raised: in a small window they are chance."""
     cut: float = 0.2
     cut_growth: float = 1.5
