@@ -8,6 +8,8 @@ the tasks that were seen last.
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any
 
 from ors_server.alarms.alarm_rules import (
     RULES,
@@ -37,6 +39,22 @@ class Alarm:
     """Closed episodes of the run when it opened."""
     window: tuple[str, str]
     """Ids of the first and the last episode of W."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the alarm with JSON types, as commands and the control API state it."""
+        reading = self.reading
+        return {
+            "alarm": self.name,
+            "title": self.title,
+            "formula": self.formula,
+            "value": reading.value if isfinite(reading.value) else None,
+            "threshold": reading.threshold,
+            "is_bad": reading.is_bad,
+            "note": reading.note,
+            "since": self.since,
+            "window": list(self.window),
+            "episodes": list(reading.episodes),
+        }
 
 
 @dataclass(slots=True)

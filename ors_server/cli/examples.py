@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "version": ("ors-server version --json",),
     "episodes list": ("ors-server episodes list --environment qa --json",),
     "episodes show": ("ors-server episodes show ID --full",),
+    "watch": ("ors-server watch --run first --url http://127.0.0.1:8080",),
     "episodes tail": ("ors-server episodes tail --environment qa",),
     "store stats": ("ors-server store stats",),
     "store vacuum": ("ors-server store vacuum",),
