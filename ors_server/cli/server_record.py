@@ -17,7 +17,7 @@ from ors_server.doors.control.episodes import EpisodePage, EpisodeRecordView, Ep
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
-from ors_server.store.base import EpisodeTotals
+from ors_server.store.aggregates import EpisodeTotals
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
 
 MAX_PAGE = 500

@@ -1,7 +1,6 @@
 """An episode store in memory, which ends with the process."""
 
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_bytes
 
@@ -9,16 +8,23 @@ from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
-    EpisodeResult,
     EpisodeSummary,
     Incident,
     Step,
     Transition,
     first_summary,
-    result_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import EpisodeTotals, OpenEpisode
+from ors_server.store.aggregates import (
+    EpisodeTotals,
+    RunFigures,
+    TaskFigures,
+    fold_runs,
+    fold_totals,
+    group_records,
+    tasks_in_memory,
+)
+from ors_server.store.base import OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 
 
@@ -165,24 +171,17 @@ class MemoryStore:
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
-        found = self._matching(episode_filter)
-        results = [result_of(record.summary) for record in found]
-        returns = [
-            record.summary.episode_return
-            for record, result in zip(found, results, strict=True)
-            if result is EpisodeResult.GRADED
-        ]
-        return EpisodeTotals(
-            episodes=len(found),
-            steps=sum(record.summary.steps for record in found),
-            mean_return=sum(returns) / len(returns) if returns else None,
-            least_return=min(returns, default=None),
-            greatest_return=max(returns, default=None),
-            by_environment=_count(record.origin.environment for record in found),
-            by_phase=_count(record.summary.phase for record in found),
-            by_stop_reason=_count(record.summary.stop_reason for record in found),
-            **{result.value: results.count(result) for result in EpisodeResult},
-        )
+        return fold_totals(group_records(self._matching(episode_filter)))
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """See `RecordReader.runs`."""
+        return fold_runs(group_records(self._matching(episode_filter)))
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """See `RecordReader.by_task`."""
+        return tasks_in_memory(self._matching(episode_filter))[:limit]
 
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""
@@ -197,7 +196,3 @@ class MemoryStore:
 
 def _rank(origin: EpisodeOrigin) -> tuple[object, str]:
     return origin.created_at, origin.episode_id
-
-
-def _count(values: Iterable[str | None]) -> dict[str, int]:
-    return dict(sorted(Counter(value for value in values if value is not None).items()))

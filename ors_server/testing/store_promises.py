@@ -89,6 +89,7 @@ def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
     )
     summary = replace(summary, reward_sum=sum([0.3] * steps), last_reward=last, best_reward=last)
     summary = replace(summary, penalty_sum=charged, penalties={"slow": charged} if steps else {})
+    summary = replace(summary, penalised_steps=steps)
     return replace(summary, **changes)
 
 
@@ -332,6 +333,42 @@ async def _totals(store: EpisodeStore) -> None:
     require_equal(({"chess": 1, "maze": 8}, phases, reasons), kinds, "figures by kind")
 
 
+async def _runs(store: EpisodeStore) -> None:
+    require_equal(
+        ([], []), (list(await store.runs()), list(await store.by_task())), "runs and tasks of nothing"
+    )
+    for number, (run, value) in enumerate((("a", 1.0), ("a", 0.0), ("b", 0.5), ("a", 1.0), ("", 1.0))):
+        labels = {"run": run, "agent": f"agent-{run}"} if run else {}
+        origin = make_origin(number, labels=labels, task_hash="ab"[number % 2] * 64, index=number % 2)
+        await play(store, origin, 1, episode_return=value)
+    live = make_origin(9, labels={"run": "b"}, environment="chess", index=0)
+    await store.open(live)
+    runs = await store.runs()
+    require_equal(["b", "a"], [run.run for run in runs], "runs, the one with the newest episode first")
+    newer, older = runs
+    require_equal(
+        (2, 1, 1, 0.5, None, 0.0, ("chess", "maze"), ("agent-b",), live.created_at),
+        (
+            *(newer.episodes, newer.graded, newer.live, newer.returns.mean, newer.returns.low),
+            *(newer.success, newer.environments, newer.agents, newer.last_created_at),
+        ),
+        "the figures of a run",
+    )
+    require_equal((3, 3, 2 / 3), (older.episodes, older.steps, older.success), "the figures of another run")
+    require_equal(0.577, round(older.returns.std or 0, 3), "the deviation of its returns")
+    only = await store.runs(EpisodeFilter(environment="chess"))
+    require_equal([("b", 1)], [(run.run, run.episodes) for run in only], "runs in one environment")
+    tasks = await store.by_task()
+    require_equal(
+        [("chess", 0, 1, 0, None), ("maze", 0, 3, 3, 2.5 / 3), ("maze", 1, 2, 2, 0.5)],
+        [(task.environment, task.index, task.episodes, task.graded, task.returns.mean) for task in tasks],
+        "the figures of each task",
+    )
+    require_equal(tasks[:1], list(await store.by_task(limit=1)), "the first task")
+    some = await store.by_task(EpisodeFilter(labels={"run": "b"}, index=0))
+    require_equal([1, 1], [task.episodes for task in some], "the tasks of a run")
+
+
 def _figures(totals: Any) -> tuple[Any, ...]:
     return totals.episodes, totals.steps, totals.mean_return, totals.least_return, totals.greatest_return
 
@@ -387,6 +424,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "pages follow one another in the order of creation": _page,
     "a filter means the same everywhere": _filter,
     "figures are those of the episodes": _totals,
+    "runs and tasks add up their episodes": _runs,
     "a stream goes through everything, oldest first": _stream,
     "a beginning leads to ids": _resolve,
     "many episodes at once do not mix": _crowd,

@@ -49,7 +49,8 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import Block, JSONObject
-from ors_server.store.base import EpisodeTotals, RecordReader
+from ors_server.store.aggregates import EpisodeTotals
+from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, EpisodeFilter, FilterKind
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode

@@ -4,7 +4,7 @@ SELECT statements for episodes and their statistics.
 """
 
 import operator
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -15,12 +15,37 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, f
 
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
-from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
-from ors_server.store.base import EpisodeTotals
-from ors_server.store.episode_filter import ALL, Condition, EpisodeFilter, FilterComparison, FilterKind
+from ors_server.model.trajectory import (
+    STEP_COUNTS,
+    EpisodeRecord,
+    EpisodeResult,
+    EpisodeSummary,
+    Step,
+    with_counts,
+)
+from ors_server.store.aggregates import (
+    AGENT_LABEL,
+    RUN_LABEL,
+    EpisodeGroup,
+    EpisodeTotals,
+    MeanReturn,
+    RunFigures,
+    TaskFigures,
+    fold_runs,
+    fold_totals,
+)
+from ors_server.store.episode_filter import (
+    ALL,
+    CONDITIONS,
+    Condition,
+    EpisodeFilter,
+    FilterComparison,
+    FilterKind,
+)
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 from ors_server.store.sql.database import Database, snapshot
+from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
 from ors_server.store.sql.record_tables import (
     episodes,
     incidents,
@@ -30,6 +55,7 @@ from ors_server.store.sql.record_tables import (
     prompts,
     standings,
     steps,
+    totals,
 )
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
@@ -90,7 +116,7 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
             episodes.c.episode_id,
             episodes.c.body.label("origin"),
             standings.c.body.label("summary"),
-            standings.c.unjudged_steps,
+            *(standings.c[name] for name in STEP_COUNTS),
             standings.c.closed_at,
         )
         .join(standings, standings.c.episode == episodes.c.key)
@@ -113,50 +139,79 @@ def pages(
     return query.order_by(*(column.desc() if newest_first else column.asc() for column in _ORDER))
 
 
-def figures(episode_filter: EpisodeFilter) -> Select[*tuple[Any, ...]]:
-    """Select statistics by environment, phase, stop reason and result."""
-    rows = (
+_KEPT_CONDITIONS = frozenset({"environment", "phase", "stop_reason", "unjudged", "closed"})
+"""Conditions, besides the labels run and agent, that kinds of kept totals meet or do not."""
+
+
+def _groups(connection: Connection, episode_filter: EpisodeFilter) -> list[EpisodeGroup]:
+    """Return the sums over the matching episodes by kind: kept ones where the filter is about kinds alone."""
+    kept = _kept_conditions(episode_filter)
+    if kept is None:
+        return as_groups(connection.execute(group_figures(*conditions(episode_filter))))
+    is_open = standings.c.closed_at.is_(None)
+    groups = as_groups(connection.execute(group_figures(is_open, *conditions(episode_filter))))
+    if episode_filter.closed is not False:
+        groups += as_groups(connection.execute(select(totals).where(*kept)))
+    return groups
+
+
+def _kept_conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]] | None:
+    """Return a filter as conditions on kept totals; `None` if it is about more than their kinds."""
+    clauses: list[ColumnElement[bool]] = []
+    for name, condition in CONDITIONS.items():
+        wanted = getattr(episode_filter, name)
+        if wanted is None or wanted == {}:
+            continue
+        if name == "labels" and {*wanted} <= {RUN_LABEL, AGENT_LABEL} and all(wanted.values()):
+            clauses += [totals.c[label] == as_search_text(text) for label, text in wanted.items()]
+        elif name == "unjudged":
+            is_unjudged = totals.c.result == EpisodeResult.UNJUDGED.value
+            clauses.append(is_unjudged if wanted else ~is_unjudged)
+        elif name in _KEPT_CONDITIONS and name != "closed":
+            clauses.append(totals.c[condition.column.partition(".")[2]] == as_search_text(wanted))
+        elif name not in _KEPT_CONDITIONS:
+            return None
+    return clauses
+
+
+def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[TaskFigures]:
+    task = (episodes.c.environment, episodes.c.split, episodes.c.task_index, episodes.c.task_hash)
+    graded = case((is_graded, 1), else_=0)
+    paid = case((is_graded, bounded_return), else_=0.0)
+    query = (
         select(
-            episodes.c.environment,
-            standings.c.phase,
-            standings.c.stop_reason,
-            standings.c.steps,
-            standings.c.episode_return,
-            _result().label("result"),
+            *task,
+            func.count().label("episodes"),
+            func.sum(graded).label("graded"),
+            func.sum(case((standings.c.result == EpisodeResult.FAILED.value, 1), else_=0)).label("failed"),
+            func.sum(succeeded).label("successes"),
+            func.sum(paid).label("sum"),
+            func.sum(paid * paid).label("squares"),
+            func.min(case((is_graded, standings.c.episode_return))).label("least"),
+            func.max(case((is_graded, standings.c.episode_return))).label("greatest"),
         )
-        .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
-        .subquery()
+        .group_by(*task)
+        .order_by(task[0], func.coalesce(task[1], ""), func.coalesce(task[2], -1), task[3])
+        .limit(limit)
     )
-    kinds = (rows.c.environment, rows.c.phase, rows.c.stop_reason, rows.c.result)
-    return select(
-        *kinds,
-        func.count().label("episodes"),
-        func.sum(rows.c.steps).label("steps"),
-        func.sum(rows.c.episode_return).label("sum"),
-        func.min(rows.c.episode_return).label("least"),
-        func.max(rows.c.episode_return).label("greatest"),
-    ).group_by(*kinds)
-
-
-def _result() -> ColumnElement[str]:
-    """Return `trajectory.result_of` as an expression.
-
-    A step's reward is in a column and the summary's last reward is not: an episode was paid or charged
-    exactly if one of its steps was. Only ended episodes are asked, and mostly their first steps answer.
-    """
-    reason = standings.c.stop_reason
-    return case(
-        (standings.c.unjudged_steps > 0, EpisodeResult.UNJUDGED.value),
-        (reason.is_(None), EpisodeResult.LIVE.value),
-        (reason == "failed", EpisodeResult.FAILED.value),
-        (reason.not_in(sorted(ENDINGS)), EpisodeResult.ABANDONED.value),
-        (
-            exists().where(steps.c.episode == standings.c.episode, steps.c.reward.is_not(None)),
-            EpisodeResult.GRADED.value,
-        ),
-        else_=EpisodeResult.UNGRADED.value,
-    )
+    return [
+        TaskFigures(
+            row.environment,
+            row.split,
+            row.task_index,
+            row.task_hash,
+            episodes=row.episodes,
+            graded=int(row.graded),
+            failed=int(row.failed),
+            returns=MeanReturn.of(int(row.graded), row.sum, row.squares),
+            least_return=row.least,
+            greatest_return=row.greatest,
+            success=int(row.successes) / int(row.graded) if row.graded else None,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 Result = TypeVar("Result")
@@ -224,7 +279,17 @@ class SqlReader:
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
-        return await self._read(_totals, episode_filter)
+        return fold_totals(await self._read(_groups, episode_filter))
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """See `RecordReader.runs`."""
+        return fold_runs(await self._read(_groups, episode_filter))
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """See `RecordReader.by_task`."""
+        return await self._read(_tasks, episode_filter, limit)
 
     async def last_step(self, episode_id: str) -> int | None:
         """Return the number of an episode's last step; `None` if it was never opened."""
@@ -290,7 +355,7 @@ class SqlReader:
             found.append(
                 EpisodeRecord(
                     ORIGIN.read(row.origin),
-                    summary_of(row.summary, row.unjudged_steps),
+                    summary_of(row.summary, row),
                     blocks,
                     tuple(moved.get(row.key, ())),
                     is_closed=row.closed_at is not None,
@@ -313,12 +378,9 @@ class SqlReader:
         return self._blob_store.get(connection, names) if names else {}
 
 
-def summary_of(body: str, unjudged_steps: int) -> EpisodeSummary:
-    """Read a summary; the number of unjudged steps, which older servers did not write, has its own column."""
-    summary = SUMMARY.read(body)
-    if summary.unjudged_steps == unjudged_steps:
-        return summary
-    return replace(summary, unjudged_steps=unjudged_steps)
+def summary_of(body: str, row: Any) -> EpisodeSummary:
+    """Read a summary; numbers of steps that older servers did not write are columns of the row."""
+    return with_counts(SUMMARY.read(body), {name: getattr(row, name) for name in STEP_COUNTS})
 
 
 def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
@@ -357,29 +419,3 @@ def _parts(
     for row in _of_episodes(connection, table, keys):
         parts[row.episode].append(codec.read(row.body))
     return parts
-
-
-def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:
-    rows = connection.execute(figures(episode_filter)).all()
-    graded = [row for row in rows if row.result == EpisodeResult.GRADED.value]
-    results = _tally(rows, "result")
-    count = results.get(EpisodeResult.GRADED.value, 0)
-    return EpisodeTotals(
-        episodes=sum(row.episodes for row in rows),
-        steps=int(sum(row.steps for row in rows)),
-        mean_return=sum(row.sum for row in graded) / count if count else None,
-        least_return=min((row.least for row in graded), default=None),
-        greatest_return=max((row.greatest for row in graded), default=None),
-        by_environment=_tally(rows, "environment"),
-        by_phase=_tally(rows, "phase"),
-        by_stop_reason=_tally(rows, "stop_reason"),
-        **{result.value: results.get(result.value, 0) for result in EpisodeResult},
-    )
-
-
-def _tally(rows: Iterable[Any], kind: str) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for row in rows:
-        if (name := getattr(row, kind)) is not None:
-            found[name] += row.episodes
-    return dict(sorted(found.items()))
