@@ -473,6 +473,12 @@ def with_counts(summary: EpisodeSummary, counted: Mapping[str, int]) -> EpisodeS
     return replace(summary, **missing) if missing else summary
 
 
+def seconds_of(summary: EpisodeSummary) -> float | None:
+    """Return the seconds from the end of the setup to the end of the episode; `None` before it."""
+    started, finished = summary.started_at, summary.finished_at
+    return None if started is None or finished is None else (finished - started).total_seconds()
+
+
 def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:
     """Return the figures of an episode in which nothing has happened yet."""
     return EpisodeSummary(phase="created", steps=0, episode_return=0.0, created_at=origin.created_at)

@@ -267,8 +267,9 @@ def _group_of(kind: tuple[str, ...], records: Sequence[EpisodeRecord]) -> Episod
     counts: dict[str, Any] = {
         name: sum(getattr(summary, name) for summary in summaries) for name in STEP_COUNTS
     }
+    kinds: dict[str, Any] = dict(zip(KINDS, kind, strict=True))
     return EpisodeGroup(
-        *kind,
+        **kinds,
         episodes=len(records),
         steps=sum(summary.steps for summary in summaries),
         **counts,
@@ -303,7 +304,10 @@ def tasks_in_memory(records: Iterable[EpisodeRecord]) -> list[TaskFigures]:
         sums = [bounded(value) for value in returns]
         figures.append(
             TaskFigures(
-                *task,
+                environment=task[0],
+                split=task[1],
+                index=task[2],
+                task_hash=task[3],
                 episodes=len(group),
                 graded=len(returns),
                 failed=results.count(EpisodeResult.FAILED),

@@ -16,6 +16,8 @@ from ors_server.model.trajectory import (
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
 from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
+from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,18 @@ class RecordReader(Protocol):
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without transitions and incidents.
+        """Return a page of episodes, without transitions and incidents.
 
         Args:
             after: Id of the last episode of the previous page; `None` for the first page.
+            before: Id of the first episode of the next page, for the page before it; `after` is then `None`.
 
         Raises:
-            EpisodeNotFoundError: If no episode has the id `after`.
+            EpisodeNotFoundError: If no episode has the id `after` or `before`.
         """
         ...
 
@@ -94,6 +98,25 @@ class RecordReader(Protocol):
         Args:
             limit: Most tasks.
         """
+        ...
+
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """Return figures over time of the episodes that match, by span and series.
+
+        Args:
+            every: Length of a span, seconds; episodes belong to the span in which they were created.
+            by: What series are apart by: names of `series.ORIGINS`, or `label:KEY`.
+        """
+        ...
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """Return how the returns of the graded ones among the matching episodes are distributed."""
+        ...
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """Return the groups of a run: by the label `group`, or else by task, and by the label `step`."""
         ...
 
     async def aclose(self) -> None:

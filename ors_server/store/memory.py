@@ -2,17 +2,22 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import gt, lt
 from secrets import token_bytes
+from typing import Any
 
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
+    EpisodeResult,
     EpisodeSummary,
     Incident,
     Step,
     Transition,
     first_summary,
+    seconds_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.aggregates import (
@@ -26,6 +31,18 @@ from ors_server.store.aggregates import (
 )
 from ors_server.store.base import OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.series import (
+    GROUP_NAMES,
+    EpisodeSample,
+    GroupFigures,
+    ReturnHistogram,
+    SeriesPoint,
+    make_groups,
+    make_histogram,
+    make_series,
+    sample_of,
+)
 
 
 @dataclass(slots=True)
@@ -139,23 +156,21 @@ class MemoryStore:
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
-        found = self._matching(episode_filter)
-        if newest_first:
-            found.reverse()
-        if after is not None:
-            if after not in self._episodes:
-                raise EpisodeNotFoundError(f"the store has no episode {after!r}, which `after` names")
-            boundary = _rank(self._episodes[after].origin)
-            found = [
-                record
-                for record in found
-                if record.origin.episode_id != after and (_rank(record.origin) < boundary) == newest_first
-            ]
-        return [replace(record, transitions=(), incidents=()) for record in found[:limit]]
+        rank = partial(_rank_in, order)
+        found = sorted(self._matching(episode_filter), key=rank, reverse=order.descending)
+        for name in filter(None, (after, before)):
+            if name not in self._episodes:
+                raise EpisodeNotFoundError(f"the store has no episode {name!r}, which the cursor names")
+            boundary = rank(self._episodes[name].as_record())
+            is_wanted = gt if (name == after) is not order.descending else lt
+            found = [record for record in found if is_wanted(rank(record), boundary)]
+        chosen = found[-limit:] if before is not None else found[:limit]
+        return [replace(record, transitions=(), incidents=()) for record in chosen]
 
     async def stream(
         self, episode_filter: EpisodeFilter = ALL
@@ -166,7 +181,7 @@ class MemoryStore:
             if episode is None:
                 continue
             record = episode.as_record()  # together with the steps, for the episode may continue meanwhile
-            if episode_filter.matches(record):
+            if episode_filter.matches(record, episode.steps):
                 yield record, tuple(episode.steps)
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
@@ -183,15 +198,48 @@ class MemoryStore:
         """See `RecordReader.by_task`."""
         return tasks_in_memory(self._matching(episode_filter))[:limit]
 
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """See `RecordReader.series`."""
+        return make_series(self._samples(episode_filter, by), every, by)
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """See `RecordReader.histogram`."""
+        graded = (sample for sample in self._samples(episode_filter) if sample.result == EpisodeResult.GRADED)
+        return make_histogram([sample.episode_return for sample in graded], bins)
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """See `RecordReader.groups`."""
+        return make_groups(self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
+
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""
 
+    def _samples(self, episode_filter: EpisodeFilter, by: Sequence[str] = ()) -> list[EpisodeSample]:
+        return [sample_of(record, by) for record in self._matching(episode_filter)]
+
     def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
-        records = (episode.as_record() for episode in self._episodes.values())
+        pairs = ((episode.as_record(), episode.steps) for episode in self._episodes.values())
         return sorted(
-            (record for record in records if episode_filter.matches(record)),
+            (record for record, steps in pairs if episode_filter.matches(record, steps)),
             key=lambda record: _rank(record.origin),
         )
+
+
+def _rank_in(order: EpisodeOrder, record: EpisodeRecord) -> tuple[Any, ...]:
+    summary = record.summary
+    value: float | None = 0.0
+    match order.key:
+        case OrderKey.CREATED:
+            pass
+        case OrderKey.RETURN:
+            value = summary.episode_return
+        case OrderKey.STEPS:
+            value = summary.steps
+        case OrderKey.DURATION:
+            value = seconds_of(summary)
+    return (order.missing if value is None else value, *_rank(record.origin))
 
 
 def _rank(origin: EpisodeOrigin) -> tuple[object, str]:

@@ -177,7 +177,8 @@ class BatchWriter:
                 f"DELETE FROM steps WHERE episode = {placeholder} AND number >= {placeholder}",  # noqa: S608  (placeholders)
                 (state.key, number),
             )
-            recount_tools(connection, placeholder, state.key)
+            if state.key is not None:
+                recount_tools(connection, placeholder, state.key)
             state.tools.clear()
         self._blob_store.put(connection, rows.texts)
         upserts.STEPS.run(connection, placeholder, list(rows.steps.values()))

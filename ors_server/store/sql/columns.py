@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from ors_server.model.trajectory import STEP_COUNTS, EpisodeOrigin, EpisodeSummary, Step, result_of
+from ors_server.model.trajectory import (
+    STEP_COUNTS,
+    EpisodeOrigin,
+    EpisodeSummary,
+    Step,
+    result_of,
+    seconds_of,
+)
 from ors_server.store.aggregates import AGENT_LABEL, RUN_LABEL
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 
@@ -45,7 +52,6 @@ STANDING_COLUMNS = (
 
 def standing_columns(summary: EpisodeSummary) -> tuple[Any, ...]:
     """Return the values of `STANDING_COLUMNS`."""
-    started, finished = summary.started_at, summary.finished_at
     return (
         summary.phase,
         summary.stop_reason,
@@ -53,7 +59,7 @@ def standing_columns(summary: EpisodeSummary) -> tuple[Any, ...]:
         summary.episode_return,
         *(getattr(summary, name) for name in STEP_COUNTS),
         result_of(summary).value,
-        None if started is None or finished is None else (finished - started).total_seconds(),
+        seconds_of(summary),
     )
 
 

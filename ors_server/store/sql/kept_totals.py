@@ -78,12 +78,13 @@ def group_figures(*conditions: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
 def as_groups(rows: Iterable[Any]) -> list[EpisodeGroup]:
     """Read rows with the columns of `totals`."""
     whole = {*SUMS} - {"return_sum", "return_squares"} | {"last_at"}  # PostgreSQL sums integers as decimals
-    return [
-        EpisodeGroup(
-            **{name: int(cell) if name in whole else cell for name, cell in zip(COLUMNS, row, strict=True)}
+    groups: list[EpisodeGroup] = []
+    for row in rows:
+        cells: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+        groups.append(
+            EpisodeGroup(**{name: int(cell) if name in whole else cell for name, cell in cells.items()})
         )
-        for row in rows
-    ]
+    return groups
 
 
 _VALUE = (

@@ -11,7 +11,19 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, false, func, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    case,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
@@ -37,10 +49,25 @@ from ors_server.store.aggregates import (
 from ors_server.store.episode_filter import (
     ALL,
     CONDITIONS,
+    MARKS,
+    SEARCHED_EPISODES,
     Condition,
     EpisodeFilter,
     FilterComparison,
     FilterKind,
+    searched_text,
+)
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.series import (
+    GROUP_NAMES,
+    LABEL,
+    EpisodeSample,
+    GroupFigures,
+    ReturnHistogram,
+    SeriesPoint,
+    make_groups,
+    make_histogram,
+    make_series,
 )
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
@@ -55,6 +82,7 @@ from ors_server.store.sql.record_tables import (
     prompts,
     standings,
     steps,
+    tool_uses,
     totals,
 )
 
@@ -70,27 +98,60 @@ def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
 
 
 def _compare(condition: Condition, value: Any) -> Iterable[ColumnElement[bool]]:
-    if condition.comparison is FilterComparison.INCLUDES:
-        return [_has_label(name, text) for name, text in value.items()]
+    special = _SPECIAL.get(condition.comparison)
+    if special is not None:
+        return special(value)
     table, _, name = condition.column.partition(".")
     column = metadata.tables[table].c[name]
-    match condition.kind:
-        case FilterKind.TIME:
-            value = to_microseconds(value)
-        case FilterKind.POSITION:
-            value = as_bigint(value)
-            if value is None:  # beyond every index on record
-                return [false()]
-        case FilterKind.NAME | FilterKind.PHASE | FilterKind.STOP_REASON:
-            value = as_search_text(value)
-        case _:
-            pass
     if condition.comparison is FilterComparison.IS_PRESENT:
         present = column.is_not(None) if column.nullable else column > 0
         return [present if value else ~present]
+    if condition.comparison is FilterComparison.IS_MISSING:
+        return [column.is_(None) if value else column.is_not(None)]
+    if condition.kind is FilterKind.TIME:
+        value = to_microseconds(value)
+    elif condition.kind is FilterKind.POSITION:
+        value = as_bigint(value)
+        if value is None:  # beyond every index on record
+            return [false()]
+    elif condition.comparison is FilterComparison.IS:
+        return [column.in_(_texts_of(value))]
     return [_OPERATORS[condition.comparison](column, value)]
 
 
+def _texts_of(names: str | tuple[str, ...]) -> list[str]:
+    return [as_search_text(name) for name in ((names,) if isinstance(names, str) else names)]
+
+
+def _uses_tool(names: str | tuple[str, ...]) -> list[ColumnElement[bool]]:
+    used = select(tool_uses.c.episode).where(tool_uses.c.tool.in_(_texts_of(names)))
+    return [episodes.c.key.in_(used)]
+
+
+def _has_text(text: str) -> list[ColumnElement[bool]]:
+    """Search the newest episodes alone: nothing indexes the texts, and a whole record may have gigabytes."""
+    needle = searched_text(as_search_text(text))
+
+    def contains(body: ColumnElement[str]) -> ColumnElement[bool]:
+        return func.lower(body).contains(needle, autoescape=True)
+
+    newest = select(func.max(episodes.c.key)).scalar_subquery()
+    parts = (prompts, steps)
+    return [
+        episodes.c.key > newest - SEARCHED_EPISODES,
+        contains(episodes.c.body)
+        | or_(*(exists().where(part.c.episode == episodes.c.key, contains(part.c.body)) for part in parts)),
+    ]
+
+
+_SPECIAL: Mapping[FilterComparison, Callable[[Any], Sequence[ColumnElement[bool]]]] = {
+    FilterComparison.INCLUDES: lambda labels_: [_has_label(name, text) for name, text in labels_.items()],
+    FilterComparison.HAS_KEYS: lambda names: [_has_label(name) for name in names],
+    FilterComparison.IS_MARKED: lambda marks: [standings.c[MARKS[mark]] > 0 for mark in marks],
+    FilterComparison.USES: _uses_tool,
+    FilterComparison.CONTAINS: _has_text,
+}
+"""Comparisons of more than one column with a value."""
 _OPERATORS: Mapping[FilterComparison, Callable[[Any, Any], ColumnElement[bool]]] = {
     FilterComparison.IS: operator.eq,
     FilterComparison.AT_LEAST: operator.ge,
@@ -99,12 +160,12 @@ _OPERATORS: Mapping[FilterComparison, Callable[[Any, Any], ColumnElement[bool]]]
 }
 
 
-def _has_label(name: str, value: str) -> ColumnElement[bool]:
-    return exists().where(
-        labels.c.episode == episodes.c.key,
-        labels.c.name == as_search_text(name),
-        labels.c.value == as_search_text(value),
-    )
+def _has_label(name: str, value: str | None = None) -> ColumnElement[bool]:
+    key = as_search_text(name)
+    if value is not None and key in {RUN_LABEL, AGENT_LABEL} and value:  # which are columns too
+        return episodes.c[key] == as_search_text(value)
+    having = () if value is None else (labels.c.value == as_search_text(value),)
+    return exists().where(labels.c.episode == episodes.c.key, labels.c.name == key, *having)
 
 
 def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
@@ -124,22 +185,49 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     )
 
 
+_ORDER_COLUMNS = {
+    OrderKey.RETURN: standings.c.episode_return,
+    OrderKey.STEPS: standings.c.steps,
+    OrderKey.DURATION: standings.c.duration,
+}
+
+
+def _order_by(order: EpisodeOrder) -> tuple[ColumnElement[Any], ...]:
+    if order.key is OrderKey.CREATED:
+        return _ORDER
+    column = _ORDER_COLUMNS[order.key]
+    return (func.coalesce(column, order.missing) if column.nullable else column, *_ORDER)
+
+
 def pages(
-    episode_filter: EpisodeFilter, after: tuple[int, str] | None, limit: int, *, newest_first: bool
+    episode_filter: EpisodeFilter,
+    position: tuple[Any, ...] | None,
+    limit: int,
+    order: EpisodeOrder,
+    *,
+    is_backward: bool = False,
 ) -> Select[*tuple[Any, ...]]:
-    """Select one page of episodes in the order of their creation.
+    """Select the keys of one page of episodes, in order; the other columns are read for these alone.
 
     Args:
-        after: Time and id of the last episode of the previous page.
+        position: What the episode next to the page is ordered by.
+        is_backward: Whether the page is before that episode; its last one comes first.
     """
-    query = records(*conditions(episode_filter)).limit(limit)
-    if after is not None:
-        position, boundary = tuple_(*_ORDER), tuple_(*after)
-        query = query.where(position < boundary if newest_first else position > boundary)
-    return query.order_by(*(column.desc() if newest_first else column.asc() for column in _ORDER))
+    columns = _order_by(order)
+    descends = order.descending is not is_backward
+    query = (
+        select(episodes.c.key, episodes.c.created_at, episodes.c.episode_id)
+        .join(standings, standings.c.episode == episodes.c.key)
+        .where(*conditions(episode_filter))
+        .limit(limit)
+    )
+    if position is not None:
+        here, there = tuple_(*columns), tuple_(*position)
+        query = query.where(here < there if descends else here > there)
+    return query.order_by(*(column.desc() if descends else column.asc() for column in columns))
 
 
-_KEPT_CONDITIONS = frozenset({"environment", "phase", "stop_reason", "unjudged", "closed"})
+_KEPT_CONDITIONS = frozenset({"environment", "phase", "stop_reason", "live", "unjudged", "closed"})
 """Conditions, besides the labels run and agent, that kinds of kept totals meet or do not."""
 
 
@@ -158,7 +246,7 @@ def _groups(connection: Connection, episode_filter: EpisodeFilter) -> list[Episo
 def _kept_conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]] | None:
     """Return a filter as conditions on kept totals; `None` if it is about more than their kinds."""
     clauses: list[ColumnElement[bool]] = []
-    for name, condition in CONDITIONS.items():
+    for name in CONDITIONS:
         wanted = getattr(episode_filter, name)
         if wanted is None or wanted == {}:
             continue
@@ -167,11 +255,39 @@ def _kept_conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]
         elif name == "unjudged":
             is_unjudged = totals.c.result == EpisodeResult.UNJUDGED.value
             clauses.append(is_unjudged if wanted else ~is_unjudged)
+        elif name == "live":
+            is_live = totals.c.stop_reason == ""
+            clauses.append(is_live if wanted else ~is_live)
         elif name in _KEPT_CONDITIONS and name != "closed":
-            clauses.append(totals.c[condition.column.partition(".")[2]] == as_search_text(wanted))
+            clauses.append(totals.c[name].in_(_texts_of(wanted)))
         elif name not in _KEPT_CONDITIONS:
             return None
     return clauses
+
+
+def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence[str]) -> list[EpisodeSample]:
+    query = (
+        select(
+            episodes.c.created_at,
+            standings.c.result,
+            standings.c.episode_return,
+            standings.c.steps,
+            *(_value_of(name).label(f"name_{position}") for position, name in enumerate(by)),
+        )
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+        .where(*conditions(episode_filter))
+    )
+    return [EpisodeSample(*row[:4], tuple(row[4:])) for row in connection.execute(query)]
+
+
+def _value_of(name: str) -> ColumnElement[str]:
+    if not name.startswith(LABEL):
+        return func.coalesce(episodes.c[name], "")
+    key = as_search_text(name.removeprefix(LABEL))
+    if key in {RUN_LABEL, AGENT_LABEL}:
+        return episodes.c[key]
+    value = select(labels.c.value).where(labels.c.episode == episodes.c.key, labels.c.name == key)
+    return func.coalesce(value.scalar_subquery(), "")
 
 
 def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[TaskFigures]:
@@ -253,15 +369,21 @@ class SqlReader:
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
 
         def read_page(connection: Connection) -> list[EpisodeRecord]:
-            boundary = None if after is None else _boundary(connection, after)
-            query = pages(episode_filter, boundary, limit, newest_first=newest_first)
-            return self._records(connection, connection.execute(query).all(), with_moves=False)
+            is_backward = before is not None
+            position = None if (name := before or after) is None else _boundary(connection, name, order)
+            query = pages(episode_filter, position, limit, order, is_backward=is_backward)
+            keys = [row.key for row in connection.execute(query)]
+            if is_backward:
+                keys.reverse()
+            rows = {row.key: row for row in connection.execute(records(episodes.c.key.in_(keys)))}
+            return self._records(connection, [rows[key] for key in keys], with_moves=False)
 
         return await self._read(read_page)
 
@@ -295,6 +417,31 @@ class SqlReader:
         """Return the number of an episode's last step; `None` if it was never opened."""
         return await self._read(_last_step, episode_id)
 
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """See `RecordReader.series`."""
+        samples = await self._read(_samples, episode_filter, by)
+        return make_series(samples, every, by)
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """See `RecordReader.histogram`."""
+        graded = standings.c.result == EpisodeResult.GRADED.value
+
+        def read_returns(connection: Connection) -> Sequence[float]:
+            query = (
+                select(standings.c.episode_return)
+                .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+                .where(graded, *conditions(episode_filter))
+            )
+            return connection.execute(query).scalars().all()
+
+        return make_histogram(await self._read(read_returns), bins)
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """See `RecordReader.groups`."""
+        return make_groups(await self._read(_samples, EpisodeFilter(labels={"run": run}), GROUP_NAMES))
+
     async def aclose(self) -> None:
         """Close every connection."""
         await anyio.to_thread.run_sync(self._reading_engine.dispose)
@@ -327,7 +474,10 @@ class SqlReader:
     def _chunk(
         self, connection: Connection, episode_filter: EpisodeFilter, boundary: tuple[int, str] | None
     ) -> tuple[tuple[int, str] | None, list[tuple[EpisodeRecord, Sequence[Step]]]]:
-        rows = connection.execute(pages(episode_filter, boundary, HELD, newest_first=False)).all()
+        query = pages(episode_filter, boundary, HELD, OLDEST_FIRST)
+        keys = [row.key for row in connection.execute(query)]
+        whole = {row.key: row for row in connection.execute(records(episodes.c.key.in_(keys)))}
+        rows = [whole[key] for key in keys]
         found = self._records(connection, rows, with_moves=True)
         played: dict[int, list[Step]] = defaultdict(list)
         shown = list(_of_episodes(connection, steps, [row.key for row in rows]))
@@ -389,12 +539,16 @@ def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _boundary(connection: Connection, episode_id: str) -> tuple[int, str]:
-    query = select(episodes.c.created_at, episodes.c.episode_id).where(episodes.c.episode_id == episode_id)
+def _boundary(connection: Connection, episode_id: str, order: EpisodeOrder) -> tuple[Any, ...]:
+    query = (
+        select(*_order_by(order))
+        .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
+        .where(episodes.c.episode_id == episode_id)
+    )
     row = connection.execute(query).first()
     if row is None:
-        raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which `after` names")
-    return row.created_at, row.episode_id
+        raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which the cursor names")
+    return tuple(row)
 
 
 def _last_step(connection: Connection, episode_id: str) -> int | None:

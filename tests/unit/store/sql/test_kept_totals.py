@@ -27,6 +27,9 @@ FILTERS = [
     EpisodeFilter(closed=False),
     EpisodeFilter(stop_reason="failed", unjudged=False),
     EpisodeFilter(unjudged=True),
+    EpisodeFilter(live=True),
+    EpisodeFilter(live=False, environment=("maze", "go")),
+    EpisodeFilter(labels={"run": ""}),
     EpisodeFilter(min_return=0.5),
 ]
 ENDS = st.sampled_from(
