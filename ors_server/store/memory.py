@@ -29,7 +29,7 @@ from ors_server.store.aggregates import (
     group_records,
     tasks_in_memory,
 )
-from ors_server.store.base import OpenEpisode
+from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder, OrderKey
 from ors_server.store.series import (
@@ -79,6 +79,10 @@ class MemoryStore:
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
         self._closed: dict[str, None] = {}
+
+    def backlog(self) -> Backlog:
+        """See `EpisodeStore.backlog`: what is accepted is stored."""
+        return Backlog()
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """See `EpisodeStore.open`."""
