@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("ors-server doctor",),
     "version": ("ors-server version --json",),
     "episodes list": ("ors-server episodes list --environment qa --json",),
+    "episodes stats": ("ors-server episodes stats --every 10m --by environment,label:run",),
     "episodes show": ("ors-server episodes show ID --full",),
     "watch": ("ors-server watch --run first --url http://127.0.0.1:8080",),
     "episodes tail": ("ors-server episodes tail --environment qa",),
