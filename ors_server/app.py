@@ -232,7 +232,9 @@ class App:
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
                 FRONT_PATH: front_page,
-                METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
+                METRICS_PATH: MetricsDoor(
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                ),
             }
             self._ors = OrsApp(
                 manager,
@@ -240,6 +242,9 @@ class App:
                 max_body_bytes=settings.max_body_bytes,
                 streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
+            if self._in_process is None and settings.slot.number == 0:  # one host looks for all
+                ended = manager.services.meters.ended_by_run
+                manager.services.spawn(self._episodes.alarms.watch, ended, self._clock)
             self._manager = manager
             try:
                 yield self

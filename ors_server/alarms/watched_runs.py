@@ -1,7 +1,7 @@
-"""Reads the ended episodes of a run from a record, each once, whoever writes it."""
+"""Reads the ended episodes of a run from a record, each once, which any server may write."""
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
@@ -10,10 +10,18 @@ import anyio
 from ors_server.alarms.alarm_rules import AlarmThresholds
 from ors_server.alarms.episode_facts import MAX_STEPS, RUN_LABEL, EpisodeFacts, facts_of
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
+from ors_server.model.clock import Clock
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 
+log = get_logger("ors_server.alarms")
+
+LOOK_SECONDS = 10.0
+"""Seconds between two looks of a server at its runs."""
 PAGE = 200
 """Episodes that are read at once."""
 MAX_RUNS = 32
@@ -74,10 +82,10 @@ class RunReader:
         ):
             yield facts_of(record, await self._reader.steps(record.origin.episode_id, 0, MAX_STEPS))
 
-    async def _pages(self, wanted: EpisodeFilter) -> AsyncGenerator[Sequence[EpisodeRecord]]:
+    async def _pages(self, chosen: EpisodeFilter) -> AsyncGenerator[Sequence[EpisodeRecord]]:
         after: str | None = None
         while True:
-            page = await self._reader.page(wanted, after=after, limit=PAGE, newest_first=False)
+            page = await self._reader.page(chosen, after=after, limit=PAGE, order=OLDEST_FIRST)
             yield page
             if len(page) < PAGE:
                 return
@@ -151,6 +159,30 @@ class AlarmBook:
     def open(self) -> list[tuple[str, Alarm]]:
         """The open alarms of these runs, as of their last update."""
         return [(run, alarm) for run, watched in self._runs.items() for alarm in watched.alarms.open]
+
+    async def watch(self, ended: Mapping[str, int], clock: Clock) -> None:
+        """Look again and again at the runs of which episodes ended, and log what opens and closes.
+
+        Args:
+            ended: Number of ended episodes by run, which others count up.
+        """
+        seen: dict[str, int] = {}
+        while True:
+            await clock.sleep(LOOK_SECONDS)
+            for run, count in list(ended.items()):
+                if seen.get(run) == count:
+                    continue
+                try:
+                    opened, closed = await self.of(run).update()
+                except StoreError as error:
+                    log.warning("alarms_not_read", run=run, error=str(error))
+                    continue
+                seen[run] = count
+                for alarm in opened:
+                    log.warning("alarm_opened", run=run, **alarm.as_json())
+                for alarm in closed:
+                    log.info("alarm_closed", run=run, alarm=alarm.name)
+            seen = {run: count for run, count in seen.items() if run in ended}
 
 
 async def read_baseline(reader: RecordReader, run: str, thresholds: AlarmThresholds) -> list[EpisodeFacts]:

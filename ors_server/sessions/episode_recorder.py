@@ -475,7 +475,9 @@ class EpisodeRecorder:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         summary = self.summary()
         await self.services.store.close(self.origin.episode_id, summary)
-        self.services.meters.of(self.origin.environment).count_end(summary)
+        meters = self.services.meters
+        meters.of(self.origin.environment).count_end(summary)
+        meters.count_run(self.origin.labels.get("run"))
 
     def summary(self) -> EpisodeSummary:
         """Return the current figures, with the steps that wait to be written.

@@ -100,6 +100,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", "/episodes/series", e.list_series, failures=(400, 503)),
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
+        Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
         Operation("GET", "/runs", e.list_runs, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
