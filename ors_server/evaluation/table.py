@@ -146,7 +146,7 @@ def comparisons_table(comparisons: Sequence[RunComparison]) -> Table:
     table = _table("run", "tasks", "first", "this", "difference", "interval", "sign flips", "better", "worse")
     labels = agent_labels([comparison.second[0] for comparison in comparisons])
     for label, comparison in zip(labels, comparisons, strict=True):
-        name = Text(f"{label} ({comparison.second[0].run_id})")
+        name = Text(label if labels.count(label) == 1 else f"{label} ({comparison.second[0].run_id})")
         cells = difference_cells(comparison.figures["reward"], is_rate=False)
         record = comparison.record
         table.add_row(name, f"{comparison.matched:,}", *cells, f"{record.wins:,}", f"{record.losses:,}")
