@@ -267,9 +267,11 @@ class App:
         """Serve one ASGI connection."""
         match scope["type"]:
             case "http":
-                if self._guarded.admits(scope):
+                headers = http.read_headers(scope)
+                is_plain = "origin" not in headers and len(headers) == len(scope["headers"])
+                if is_plain and headers.get("host") in self._guarded.accepted:
                     await self._route(scope, receive, send)
-                else:
+                else:  # a page's request, a new host, or a header twice
                     await self._guarded(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
@@ -278,28 +280,25 @@ class App:
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
-        started = False
-
-        async def watch(message: http.Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+        answer = scope.get("extensions", {}).get(http.EXCHANGE)
+        if answer is None:
+            answer = http.WatchedAnswer(send)
+            send = answer.send
         try:
             if self._ors is None:
-                await http.send_fault(watch, ShuttingDownError("the server is not running"))
+                await http.send_fault(send, ShuttingDownError("the server is not running"))
                 return
             root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
             door = self._doors.get(root, self._ors)
             if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
                 door = front_page
             if scope["method"] == "HEAD":
-                await http.serve_head(door, scope, receive, watch)
+                await http.serve_head(door, scope, receive, send)
             else:
-                await door(scope, receive, watch)
+                await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
-            if started:
+            if answer.response_started:
                 raise
             await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
 

@@ -58,6 +58,7 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
         parse=make_parser(_validator(name, signature, names), schema),
         bind=_binder(member.name, signature),
         to_output=_output_reader(signature.returns, where),
+        returns_output=signature.returns is ToolOutput,
         is_async=is_async(function),
         shared=marks.shared,
         concurrent=marks.concurrent,

@@ -212,20 +212,17 @@ class RecordHealth:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._failure: StoreError | None = None
+        self.failure: StoreError | None = None
+        """The latest write that failed; `None` once one has succeeded since."""
         self._failed_at = 0.0
-
-    def succeed(self) -> None:
-        """Note that a write succeeded."""
-        self._failure = None
 
     def fail(self, error: StoreError) -> None:
         """Note that a write failed."""
-        self._failure, self._failed_at = error, self._clock.monotonic()
+        self.failure, self._failed_at = error, self._clock.monotonic()
 
     def check(self) -> None:
         """Check that the record could be written lately."""
-        failure = self._failure
+        failure = self.failure
         if failure is not None and self._clock.monotonic() - self._failed_at < REMEMBERED_SECONDS:
             raise StoreError(f"the record cannot be written: {failure}")
 

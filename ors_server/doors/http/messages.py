@@ -43,6 +43,12 @@ class Exchange(Protocol):
 
     disconnected: bool
     """Whether the client left before the answer was written."""
+    response_started: bool
+    """Whether the answer has begun."""
+
+
+HEADERS = "ors_server.headers"
+"""Name under which a request's scope keeps its headers, once they were read."""
 
 
 class ClientGoneError(ConnectionError):
@@ -50,10 +56,14 @@ class ClientGoneError(ConnectionError):
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
-    """Return a request's headers by lower-case name; the last of a repeated one counts."""
+    """Return a request's headers by lower-case name; the last of a repeated one counts.
+
+    The scope keeps them, for each part that a request passes needs some.
+    """
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         headers[name.decode("latin-1")] = value.decode("latin-1")
+    scope[HEADERS] = headers
     return headers
 
 
@@ -70,22 +80,18 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
         ClientGoneError: If the client disconnected meanwhile.
     """
     message = await receive()
-    body: bytes = message.get("body", b"")
-    parts = [body]
-    size = len(body)
-    while message.get("more_body", False):
-        if size > limit:
-            break
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
+    whole: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        parts, size = [whole], len(whole)
+        while message.get("more_body", False) and size <= limit:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        whole = b"".join(parts)
     if message["type"] == "http.disconnect":
         raise ClientGoneError
-    if size > limit:
+    if len(whole) > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
-    whole = b"".join(parts)
     if coding is not None and whole:
         whole = await decode(whole, coding, limit)
     if len(whole) > NEVER_TOO_MUCH:
@@ -118,6 +124,19 @@ def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitabl
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         await checkpoint()
+
+
+class WatchedAnswer:
+    """An answer over an HTTP server that does not say whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.response_started = False
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the answer."""
+        self.response_started = True
+        await self._send(message)
 
 
 async def send_pieces(
@@ -202,30 +221,19 @@ class HostGuard:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._accepted: set[bytes | None] = set()
-
-    def admits(self, scope: Scope) -> bool:
-        """Whether the application may serve a request as it is, which holds for those of no web page."""
-        host = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                if host is not None:
-                    return False
-                host = value
-            elif name == b"origin":
-                return False
-        return host in self._accepted
+        self.accepted: set[str | None] = set()
+        """Host headers that were accepted."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed; answer 400, 421 or 403 to others."""
         hosts, origins = 0, 0
-        host, origin = b"", b""
+        host, origin = "", b""
         for name, value in scope["headers"]:
             if name == b"host":
-                host, hosts = value, hosts + 1
+                host, hosts = value.decode("latin-1"), hosts + 1
             elif name == b"origin":
                 origin, origins = value, origins + 1
-        if hosts != 1 or not (host in self._accepted or self._is_known_host(host)):
+        if hosts != 1 or not (host in self.accepted or self._is_known_host(host)):
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
@@ -263,13 +271,13 @@ class HostGuard:
 
         await self._app(scope, receive, send_readable)
 
-    def _is_known_host(self, value: bytes) -> bool:
-        host = value.decode("latin-1").strip().lower()
+    def _is_known_host(self, value: str) -> bool:
+        host = value.strip().lower()
         form = _HOST.fullmatch(host)
         name = host if form is None else form[1]
         is_known = not self._hosts.isdisjoint(("*", host, name)) or name in LOOPBACK_NAMES
-        if is_known and len(self._accepted) < MAX_CACHED_HOSTS:
-            self._accepted.add(value)
+        if is_known and len(self.accepted) < MAX_CACHED_HOSTS:
+            self.accepted.add(value)
         return is_known
 
     def _is_known_origin(self, origin: str) -> bool:
@@ -294,12 +302,12 @@ def _preflight_headers(requested: dict[bytes, bytes]) -> list[_Header]:
     return headers
 
 
-async def _send_misdirected(send: Send, scope: Scope, host: bytes, count: int) -> None:
+async def _send_misdirected(send: Send, scope: Scope, host: str, count: int) -> None:
     if count > 1:
         await send_fault(send, MalformedRequestError("the request has several Host headers; send one"))
     elif not count and scope.get("http_version") == "1.1":
         await send_fault(send, MalformedRequestError("the request has no Host header; send one"))
     else:
-        named = host.decode("latin-1").strip().lower()
+        named = host.strip().lower()
         detail = f"the Host {named!r} is not accepted; add it to the setting allowed_hosts"
         await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)

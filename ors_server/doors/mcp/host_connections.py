@@ -4,7 +4,7 @@ The SDK draws the ids of connections, which say nothing about a session. The fro
 host's name in front of its id, which is added to answers and taken off requests here.
 """
 
-from ors_server.doors.http.messages import Message, Scope, Send
+from ors_server.doors.http.messages import HEADERS, Message, Scope, Send
 from ors_server.model.host_slot import HostSlot
 
 _HEADER = b"mcp-session-id"
@@ -25,4 +25,4 @@ def mark_connections(slot: HostSlot, scope: Scope, send: Send) -> tuple[Scope, S
     headers = [
         (key, value.removeprefix(mark) if key == _HEADER else value) for key, value in scope["headers"]
     ]
-    return {**scope, "headers": headers}, send_marked
+    return {**scope, "headers": headers, HEADERS: None}, send_marked

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ors_server._version import __version__
-from ors_server.doors.access import Keyring, credential_from
+from ors_server.doors.access import Keyring
 from ors_server.doors.http.messages import (
+    HEADERS,
     ClientGoneError,
     Message,
     Receive,
@@ -105,7 +106,7 @@ class McpApp:
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
-        headers = read_headers(scope)
+        headers = scope.get(HEADERS) or read_headers(scope)
         body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
         version = headers.get(_VERSION_HEADER)
         if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
@@ -159,7 +160,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = read_headers(scope)
+        headers = scope.get(HEADERS) or read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
@@ -173,7 +174,7 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks, headers)
+        return Requester(self._keyring.caller_of(headers), session_id, asks, headers)
 
 
 def _body_then(body: bytes, receive: Receive) -> Receive:

@@ -1,4 +1,7 @@
-"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
+"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end.
+
+A client that repeats a call because the answer was lost gets the answer of the call that it began before.
+"""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -24,7 +27,7 @@ from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import TextBlock
-from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, Sending
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
 
 log = get_logger("ors_server.ors")
 
@@ -41,6 +44,51 @@ WRITE_PAUSE = 1.0
 """Seconds between two attempts to store a step, once its stream has begun."""
 WRITE_ATTEMPTS = 60
 """Attempts to store a step; then the stream ends with the error that the step is pending."""
+
+
+MAX_UNANSWERED = 16
+"""Most unanswered calls of one session that are remembered."""
+MAX_SESSIONS_UNANSWERED = 1_024
+"""Most sessions of which they are remembered; the oldest are forgotten first."""
+
+
+class CallRetries:
+    """Finds the call that a client without call ids sends again because its connection broke.
+
+    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
+    call's id was written is found: an id that was lost in the network looks like one that arrived.
+    """
+
+    def __init__(self) -> None:
+        self.unanswered: dict[str, dict[str, http.Exchange]] = {}
+        """Calls whose clients have not received the id yet, by session and call id."""
+
+    def take(self, session_id: str) -> list[str]:
+        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
+        calls = self.unanswered.pop(session_id, {})
+        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
+        rest = {call_id: exchange for call_id, exchange in calls.items() if call_id not in lost}
+        if rest:
+            self.unanswered[session_id] = rest
+        return lost
+
+    def note(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        """Note a call that is about to be answered."""
+        calls = self.unanswered.setdefault(session_id, {})
+        calls[call_id] = exchange
+        if len(calls) > MAX_UNANSWERED:
+            del calls[next(iter(calls))]
+        while len(self.unanswered) > MAX_SESSIONS_UNANSWERED:
+            del self.unanswered[next(iter(self.unanswered))]
+
+    def forget_answered(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        """Forget a call whose id was written, unless its client had left before."""
+        calls = self.unanswered.get(session_id)
+        if calls is None or exchange.disconnected:
+            return
+        calls.pop(call_id, None)
+        if not calls:
+            del self.unanswered[session_id]
 
 
 class ResultReader(NamedTuple):
@@ -77,6 +125,7 @@ class CallStreams:
         reader: ResultReader,
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None = None,
+        on_sent: Callable[[], None] = lambda: None,
     ) -> None:
         """Send a call's id and, once it is there, its result.
 
@@ -85,32 +134,38 @@ class CallStreams:
 
         Args:
             repeat: Makes the same call again if its step could not be stored.
+            on_sent: Is called once the call's id was written.
 
         Raises:
             CapacityError: If too many others read the same call's answer.
             StoreError: If the step could not be stored, before anything was sent.
         """
-        with Sending(call):
+        call.begin_sending()
+        try:
             opening = event("task_id", call.id)
-            await call.wait_for(FIRST_WRITE_DELAY)
-            result = self._shown(call)
+            if call.result is None:
+                await call.wait_for(FIRST_WRITE_DELAY)
+            result = self._shown(call) if self._fails_unjudged else call.result
             if result is None or (isinstance(result, Completed) and _is_long(result)):
-                await self._send_parts(opening, call, reader, send, repeat)
+                await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
+                await send({"type": "http.response.body", "body": opening, "more_body": True})
+                on_sent()
+                await self._send_parts(call, reader, send, repeat)
                 return
             if isinstance(result, Failure) and call.is_unwritten:
                 raise result.error
             await self.send_whole(send, opening + _encode(result, call, reader))
+            on_sent()
+        finally:
+            call.senders -= 1
 
     async def _send_parts(
         self,
-        opening: bytes,
         call: Call,
         reader: ResultReader,
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None,
     ) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
-        await send({"type": "http.response.body", "body": opening, "more_body": True})
         await self._wait(call, send)
         if repeat is not None and call.is_unwritten:
             call = await self._retry_write(call, repeat, send)
