@@ -72,7 +72,8 @@ async def call_author(
                     clock.arm()
                 result = await result
             else:
-                name = author_code.get() or getattr(function, "__qualname__", type(function).__name__)
+                code = author_code.get()
+                name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
                 holds = (None, None) if clock is None else (clock.hold, clock.arm)
                 result = await watch.stepping(result, name, *holds)
     except OrsServerError:

@@ -125,7 +125,7 @@ class CallStreams:
         reader: ResultReader,
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None = None,
-        on_sent: Callable[[], None] = lambda: None,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
         """Send a call's id and, once it is there, its result.
 
@@ -149,13 +149,15 @@ class CallStreams:
             if result is None or (isinstance(result, Completed) and _is_long(result)):
                 await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
                 await send({"type": "http.response.body", "body": opening, "more_body": True})
-                on_sent()
+                if on_sent is not None:
+                    on_sent()
                 await self._send_parts(call, reader, send, repeat)
                 return
             if isinstance(result, Failure) and call.is_unwritten:
                 raise result.error
             await self.send_whole(send, opening + _encode(result, call, reader))
-            on_sent()
+            if on_sent is not None:
+                on_sent()
         finally:
             call.senders -= 1
 
