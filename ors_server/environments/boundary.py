@@ -39,6 +39,34 @@ def is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
+def binder(
+    attribute: str, names: Sequence[str], *, model_name: str | None, context_name: str | None
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """Return what binds an author's method to its object, as a function of (parsed arguments, context).
+
+    Args:
+        names: The parameters that take the fields of the parsed arguments.
+        model_name: The parameter that takes the parsed arguments themselves.
+        context_name: The parameter that takes the context.
+    """
+
+    # Once per session, so that a call pays only for its arguments.
+    def bind(owner: Any) -> Callable[[Any, Any], Any]:
+        method = getattr(owner, attribute)
+
+        def call(parsed: Any, context: Any) -> Any:
+            arguments: dict[str, Any] = {} if model_name is None else {model_name: parsed}
+            for name in names:
+                arguments[name] = getattr(parsed, name)
+            if context_name is not None:
+                arguments[context_name] = context
+            return method(**arguments)
+
+        return call
+
+    return bind
+
+
 async def call_author(
     function: Function, *args: Any, thread: LingeringThread | None = None, on_loop: bool | None = None
 ) -> Any:

@@ -11,7 +11,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 from pydantic import BaseModel, ValidationError
@@ -431,9 +431,9 @@ class CallRunner:
         self.calls.add(call)
         if call.repeats is not None and self._recorder.has_run(call.repeats):
             call.seal()
-            self._services.spawn(self._run, call, self._repeat)
+            self._begin(call, self._repeat)
         else:
-            self._services.spawn(self._run, call, self._play)
+            self._begin(call, self._play)
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -445,7 +445,11 @@ class CallRunner:
             return None
 
         self.calls.add(call)
-        self._services.spawn(self._run, call, run_when_ready)
+        self._begin(call, run_when_ready)
+
+    def _begin(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
+        """Run a call in its own task; `_run` lets nothing out, and takes the task off the list."""
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
 
     def end(self, make_error: MakeError) -> None:
         """Refuse everything from now on, requests that still wait for the session included."""
@@ -492,6 +496,7 @@ class CallRunner:
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
+            self._services.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _repeat(self, call: Call) -> CallResult:
         """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
@@ -577,7 +582,9 @@ class CallRunner:
             author_code.set(tool.code)
             try:
                 with (counted := counting(clock, is_armed=False)):
-                    call.use_scope(counted.scope)
+                    call.scope = counted.scope
+                    if call.is_cancelled:
+                        counted.scope.cancel()
                     result = await call_author(
                         tool.function, parsed, run.context, thread=thread, on_loop=tool.definition.is_async
                     )
@@ -609,15 +616,12 @@ class CallRunner:
 
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
-        policy, bound = recorder.policy, None
-        limits = [tool.definition.time_limit, policy.call_time_limit]
-        if policy.time_limit is not None:
-            limits.append(recorder.remaining_time)
-
-            def bound() -> float | None:
-                return recorder.remaining_time
-
-        time_limit = min((limit for limit in limits if limit is not None), default=None)
+        policy, time_limit = recorder.policy, tool.definition.time_limit
+        bound = None if policy.time_limit is None else lambda: recorder.remaining_time
+        left = None if policy.time_limit is None else recorder.remaining_time
+        for limit in (policy.call_time_limit, left):
+            if limit is not None and (time_limit is None or limit < time_limit):
+                time_limit = limit
         clock = CallClock(time_limit, watch=self._services.watch, bound=bound)
         context = CallContext(
             session_id=recorder.origin.session_id,

@@ -605,6 +605,7 @@ async def open_manager(
         clock=clock,
         store=store,
         spawn=background.spawn,
+        tasks=background.tasks,
         options=options,
         sandboxes=sandboxes,
         health=RecordHealth(clock),

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import anyio
 
@@ -243,8 +243,12 @@ class Call:
             CapacityError: If too many others do so.
         """
         if self.senders >= MAX_READERS:
-            raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
+            self.refuse_sender()
         self.senders += 1
+
+    def refuse_sender(self) -> NoReturn:
+        """Refuse a request that would send the result next to too many others."""
+        raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
 
     @property
     def cancel_error(self) -> OrsServerError:

@@ -80,11 +80,12 @@ class BackgroundTasks:
     """
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Those that run; another part may add its own, and takes them out at their end."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         """Run a function in the background."""
-        self._tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
+        self.tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
 
     async def _run(self, function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
         try:
@@ -92,7 +93,7 @@ class BackgroundTasks:
         except Exception:  # the border between a defect of ours and all other sessions
             log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))
         finally:  # each call passes here: a callback of the task would cost more than the task itself
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def aclose(self, time_limit: float) -> None:
         """Cancel what still runs and wait for it.
@@ -100,7 +101,7 @@ class BackgroundTasks:
         Args:
             time_limit: Seconds after which tasks that ignore their cancellation are left behind.
         """
-        running = set(self._tasks)
+        running = set(self.tasks)
         for task in running:
             task.cancel()
         if not running:
@@ -289,6 +290,8 @@ class Services:
     """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)
     """Where sessions get what their tools and rewards share."""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    """The background tasks that run; they end with the server at the latest."""
     call_rates: CallRates = field(default_factory=CallRates)
     """Admits calls at the rate of the API key whose session it is."""
     task_places: TaskPlaces = field(default_factory=TaskPlaces)

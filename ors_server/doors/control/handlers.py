@@ -23,7 +23,6 @@ from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     AuthorError,
     Blame,
@@ -33,7 +32,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.settings import Settings
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import JSONObject, ToolListing, ToolOutput
+from ors_server.model.wire import JSONObject, ToolListing, ToolOutput, compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus

@@ -38,7 +38,6 @@ from uvicorn.server import ServerState
 from ors_server.doors.http.connection_limits import ConnectionLimits, Connections
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.messages import EXCHANGE
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     HeaderTooLargeError,
     MalformedRequestError,
@@ -46,6 +45,7 @@ from ors_server.model.errors import (
     RequestTimeoutError,
     TooManyConnectionsError,
 )
+from ors_server.model.wire import compact_json
 
 __all__ = ["STATUS_LINE", "BaseProtocol", "Config", "RequestResponseCycle", "Server", "ServerState"]
 

@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint
 
 from ors_server.doors.http.codings import decode
 from ors_server.doors.http.faults import extra_headers, look_up, pending_fields
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     ForbiddenError,
     MalformedRequestError,
@@ -21,6 +20,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.json_bounds import NEVER_TOO_MUCH, check_json
 from ors_server.model.logs import get_logger
+from ors_server.model.wire import compact_json
 
 log = get_logger("ors_server.http")
 

@@ -30,7 +30,6 @@ from ors_server.doors.ors.creates import (
     fingerprint_of,
 )
 from ors_server.environments.definition import EnvironmentDefinition
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     CallIdReusedError,
     EnvironmentFailedError,
@@ -45,6 +44,7 @@ from ors_server.model.wire import (
     SplitRequest,
     TaskRangeRequest,
     TaskRequest,
+    compact_json,
 )
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session import Session

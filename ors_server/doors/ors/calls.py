@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.access import Caller, may_see_rewards, withhold
+from ors_server.doors.access import Caller, Role, may_see_rewards, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
     EVENT_HEADERS,
     LONG,
+    PIECE,
     comment,
     event,
     result_events,
     result_parts,
     text_parts,
 )
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import OrsServerError, ToolFailedError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import TextBlock
-from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
+from ors_server.model.wire import TextBlock, compact_json
+from ors_server.sessions.session_call import MAX_READERS, Call, CallResult, Completed, Failure, Refusal
 
 log = get_logger("ors_server.ors")
 
@@ -140,12 +140,19 @@ class CallStreams:
             CapacityError: If too many others read the same call's answer.
             StoreError: If the step could not be stored, before anything was sent.
         """
-        call.begin_sending()
+        if call.senders >= MAX_READERS:
+            call.refuse_sender()
+        call.senders += 1
         try:
-            opening = event("task_id", call.id)
             if call.result is None:
                 await call.wait_for(FIRST_WRITE_DELAY)
             result = self._shown(call) if self._fails_unjudged else call.result
+            # An id that the server made is one line of ASCII.
+            opening = (
+                event("task_id", call.id)
+                if call.is_named
+                else b"event: task_id\ndata: %b\n\n" % call.id.encode()
+            )
             if result is None or (isinstance(result, Completed) and _is_long(result)):
                 await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
                 await send({"type": "http.response.body", "body": opening, "more_body": True})
@@ -252,8 +259,11 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    shows_rewards = may_see_rewards(caller, visibility)
-    return result_events(compact_json(_describe(result.recorded, shows_rewards=shows_rewards)))
+    shows_rewards = caller.role >= Role.TRAINER or may_see_rewards(caller, visibility)
+    payload = compact_json(_describe(result.recorded, shows_rewards=shows_rewards))
+    if len(payload) > PIECE:
+        return result_events(payload)
+    return b"event: end\ndata: %b\n\n" % payload.encode("ascii")
 
 
 def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
