@@ -32,7 +32,7 @@ class JsonCodec(Generic[Part]):
         self._adapter: TypeAdapter[Part] = TypeAdapter(kind)
         self._name = name
         self.write: Callable[[Part], bytes] = self._adapter.serializer.to_json
-        """Returns a part as one line of JSON in UTF-8; what each step passes, so that nothing is in between."""
+        """Returns a part as one line of JSON in UTF-8; the serialiser itself, for each step passes here."""
 
     def as_json(self, part: Part) -> Any:
         """Return a part as JSON types."""

@@ -358,7 +358,7 @@ class ToolRun:
             error: Of an author or a cancellation, instead of an output.
         """
         context = self.context
-        unjudged = context.unjudged
+        unjudged = context.unjudged if context.is_judged else None
         if kind is OutcomeKind.COMPLETED and output is not None:
             outcome = CallOutcome(
                 kind,

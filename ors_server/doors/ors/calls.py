@@ -147,12 +147,9 @@ class CallStreams:
             if call.result is None:
                 await call.wait_for(FIRST_WRITE_DELAY)
             result = self._shown(call) if self._fails_unjudged else call.result
-            # An id that the server made is one line of ASCII.
-            opening = (
-                event("task_id", call.id)
-                if call.is_named
-                else b"event: task_id\ndata: %b\n\n" % call.id.encode()
-            )
+            opening = b"event: task_id\ndata: %b\n\n" % call.id.encode()
+            if call.is_named:  # else the server made it, and it is one line
+                opening = event("task_id", call.id)
             if result is None or (isinstance(result, Completed) and _is_long(result)):
                 await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
                 await send({"type": "http.response.body", "body": opening, "more_body": True})
