@@ -221,20 +221,28 @@ class Call:
         """
         if self.result is not None:
             return self.result
-        loop = asyncio.get_running_loop()
-        reader = loop.create_future()
-        readers = self._readers
-        if readers is None:
-            readers = self._readers = []
-        readers.append(reader)
-        timer = None if seconds is None else loop.call_later(seconds, _wake, reader)
+        reader = self.add_reader()
+        timer = None if seconds is None else reader.get_loop().call_later(seconds, wake, reader)
         try:
             await reader
         finally:
             if timer is not None:
                 timer.cancel()
-            readers.remove(reader)
+            self.remove_reader(reader)
         return self.result
+
+    def add_reader(self) -> "asyncio.Future[None]":
+        """Return a future that ends with the call; `remove_reader` follows, whether it has ended or not."""
+        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._readers is None:
+            self._readers = []
+        self._readers.append(reader)
+        return reader
+
+    def remove_reader(self, reader: "asyncio.Future[None]") -> None:
+        """Forget a future that `add_reader` returned."""
+        if self._readers is not None and reader in self._readers:
+            self._readers.remove(reader)
 
     def begin_sending(self) -> None:
         """Count a request that sends the result, and lowers `senders` when it has: each holds a copy of it.
@@ -279,6 +287,7 @@ class Call:
             self.scope.cancel()
 
 
-def _wake(reader: "asyncio.Future[None]") -> None:
+def wake(reader: "asyncio.Future[None]") -> None:
+    """End a reader's wait, unless it has ended."""
     if not reader.done():
         reader.set_result(None)

@@ -3,6 +3,8 @@
 A client that repeats a call because the answer was lost gets the answer of the call that it began before.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -27,7 +29,7 @@ from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import TextBlock, compact_json
-from ors_server.sessions.session_call import MAX_READERS, Call, CallResult, Completed, Failure, Refusal
+from ors_server.sessions.session_call import MAX_READERS, Call, CallResult, Completed, Failure, Refusal, wake
 
 log = get_logger("ors_server.ors")
 
@@ -109,6 +111,12 @@ class CallStreams:
         """
         self._ping_seconds = ping_seconds
         self._fails_unjudged = fails_unjudged
+        self._first_waits: deque[tuple[float, asyncio.Future[None]]] = deque()
+        """When the id of a call is written without its result, and what wakes its stream; the oldest first.
+
+        One timer serves all of them, because one for each call costs as much as its tool.
+        """
+        self._timer: asyncio.TimerHandle | None = None
 
     async def send_whole(self, send: http.Send, body: bytes) -> None:
         """Send a stream whose events are complete."""
@@ -145,7 +153,16 @@ class CallStreams:
         call.senders += 1
         try:
             if call.result is None:
-                await call.wait_for(FIRST_WRITE_DELAY)
+                ended = call.add_reader()
+                loop = ended.get_loop()
+                self._first_waits.append((loop.time() + FIRST_WRITE_DELAY, ended))
+                if self._timer is None:
+                    self._timer = loop.call_later(FIRST_WRITE_DELAY, self._end_first_waits)
+                try:
+                    await ended
+                finally:
+                    if call.result is None:
+                        call.remove_reader(ended)
             result = self._shown(call) if self._fails_unjudged else call.result
             opening = b"event: task_id\ndata: %b\n\n" % call.id.encode()
             if call.is_named:  # else the server made it, and it is one line
@@ -164,6 +181,19 @@ class CallStreams:
                 on_sent()
         finally:
             call.senders -= 1
+
+    def _end_first_waits(self) -> None:
+        """Wake the streams that have waited for `FIRST_WRITE_DELAY`."""
+        self._timer = None
+        loop, waits = asyncio.get_running_loop(), self._first_waits
+        while waits:
+            due, ended = waits[0]
+            if not ended.done():
+                if due > loop.time():
+                    self._timer = loop.call_at(due, self._end_first_waits)
+                    return
+                wake(ended)
+            waits.popleft()
 
     async def _send_parts(
         self,
