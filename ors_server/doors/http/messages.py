@@ -32,6 +32,9 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STEPS_TO_NOTICE = 8
 """Turns of the event loop until a disconnect is noticed here, through middleware around this application."""
+STEPS_TO_CLOSE = 6
+"""Turns of the event loop until this package's HTTP server knows that a client has closed: 3 by TCP, up to 6
+under TLS."""
 
 
 EXCHANGE = "ors_server.exchange"
@@ -100,14 +103,25 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
 
 
 @contextmanager
-def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
+def watching_for_disconnect(
+    receive: Receive, exchange: Exchange | None = None
+) -> Generator[Callable[[], Awaitable[bool]]]:
     """Watch for the client of a request, whose body was read, to disconnect.
 
-    The channel is read in its own task, as middleware around this application expects.
+    Without an exchange, the channel is read in its own task, as middleware around this application expects.
 
     Yields:
         Returns whether the client has disconnected, at once.
     """
+    if exchange is not None:
+
+        async def is_gone() -> bool:
+            for _ in range(STEPS_TO_CLOSE):
+                await asyncio.sleep(0)  # noqa: TID251  (as below)
+            return exchange.disconnected
+
+        yield is_gone
+        return
     watcher = asyncio.ensure_future(_until_gone(receive))
 
     async def has_left() -> bool:

@@ -303,7 +303,7 @@ class OrsApp:
                 request.headers.get(LABELS_HEADER),
                 request.body,
             )
-            await self._create_retries.create(session_id, new, fingerprint, request.receive)
+            await self._create_retries.create(session_id, new, fingerprint, request.receive, request.exchange)
         await http.send_json(send, {"sid": session_id})
 
     def _defers_environment(self, request: OrsRequest, new: SessionRequest) -> bool:

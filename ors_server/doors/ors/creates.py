@@ -41,11 +41,16 @@ class CreateRetries:
         self._lost: dict[str, bytes] = {}
 
     async def create(
-        self, session_id: str, request: SessionRequest, fingerprint: bytes, receive: http.Receive
+        self,
+        session_id: str,
+        request: SessionRequest,
+        fingerprint: bytes,
+        receive: http.Receive,
+        exchange: http.Exchange | None = None,
     ) -> None:
         """Create a session, unless this very creation was carried out and its answer lost."""
         async with self._locks.setdefault(session_id, asyncio.Lock()):
-            with http.watching_for_disconnect(receive) as has_left:
+            with http.watching_for_disconnect(receive, exchange) as has_left:
                 if not self._was_lost(session_id, fingerprint):
                     await self._sessions.create(request)
                 if await has_left():
