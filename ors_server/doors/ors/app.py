@@ -5,6 +5,7 @@ implementations disagree, the stricter reading that satisfies every known client
 manifest names each point.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -21,13 +22,13 @@ from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import END_OF_LIFE, event
 from ors_server.doors.labels import LABELS_HEADER, labels_for
-from ors_server.doors.ors.bodies import describe_validation, read_secrets
 from ors_server.doors.ors.calls import CallRetries, CallStreams, ResultReader
 from ors_server.doors.ors.creates import (
     CLIENT,
     CreateRetries,
     DeferredCreates,
     fingerprint_of,
+    read_secrets,
 )
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import (
@@ -59,6 +60,12 @@ OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 
 MAX_CACHED_PATHS = 256
 """Most paths whose endpoints are cached; a path is limited as all headers are."""
+
+MAX_PROBLEMS = 20
+"""Most problems of a body that are listed; more are only counted."""
+
+MAX_SHOWN_INPUT = 256
+"""Characters of the longest wrong value that is repeated."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -403,3 +410,29 @@ class OrsApp:
 
 def _segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
+
+
+def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
+    """Describe a body's validation errors as the reference implementation does."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:
+        return [
+            {
+                "type": "too_many_problems",
+                "loc": ["body"],
+                "msg": f"{count} problems; send the documented form",
+            }
+        ]
+    described: list[dict[str, Any]] = []
+    for problem in error.errors(include_url=False, include_context=False):
+        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
+        value = problem["input"]
+        if isinstance(value, float):
+            is_short = math.isfinite(value)
+        else:
+            is_text = isinstance(value, str) and len(value) <= MAX_SHOWN_INPUT
+            is_short = value is None or isinstance(value, int) or is_text
+        if problem["type"] != "json_invalid" and is_short:
+            row["input"] = value
+        described.append(row)
+    return described

@@ -1,18 +1,22 @@
-"""Requests that clients of ORS repeat because an answer was lost, or complete by a later request's path.
+"""Creations of sessions over ORS: their secrets, and what clients repeat, or complete by a later path.
 
 Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
 answers that it exists. The `ors-sdk` client names an environment only in the paths of later requests.
 """
 
 import asyncio
+import base64
+import binascii
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from ors_server.doors.http import messages as http
-from ors_server.model.errors import SessionExistsError, SessionNotFoundError
+from ors_server.model.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from ors_server.model.wire import Secret
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 
@@ -26,6 +30,23 @@ MAX_DEFERRED = 10_000
 """Most creations that wait for a path; the oldest are forgotten first."""
 
 Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
+
+
+def read_secrets(header: str | None) -> dict[str, str]:
+    """Read the `X-Secrets` header: base64 of a JSON object `{name: {"value": …, "allowed_domains": […]}}`.
+
+    Raises:
+        InvalidRequestError: If it has another form; the message never repeats the header.
+    """
+    if header is None:
+        return {}
+    try:
+        decoded = json.loads(base64.b64decode(header, validate=True))
+        return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
+    except (binascii.Error, ValueError, AttributeError, RecursionError):
+        raise InvalidRequestError(
+            'expected X-Secrets as base64 of a JSON object {"NAME": {"value": "..."}}'
+        ) from None
 
 
 class CreateRetries:
