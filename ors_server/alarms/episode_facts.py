@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ors_server.model.compact_json import compact_json
 from ors_server.model.policy import TOOL_PART, WITHHELD
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, Step, StepStatus, result_of
+from ors_server.model.wire import compact_json
 
 RUN_LABEL, GROUP_LABEL, STEP_LABEL = "run", "group", "step"
 """Labels by which clients name the run of an episode, its group, and the step of the trainer."""

@@ -11,8 +11,8 @@ from ors_server.evaluation.planning import RunOptions
 from ors_server.evaluation.run_results import RunResults, results_of
 from ors_server.evaluation.runs import Attempt, Run
 from ors_server.files.atomic_file import atomic_file
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import RecordError
+from ors_server.model.wire import compact_json
 
 SUITE_FILE = "suite.json"
 """The plan of a suite, in its folder; each of its runs has a folder within."""

@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
-from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
+from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.models import Description
@@ -161,7 +161,7 @@ class ControlApp:
         headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
-            caller = self._keyring.identify(credential_from(headers))
+            caller = self._keyring.caller_of(headers)
             self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]
