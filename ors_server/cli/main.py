@@ -44,6 +44,7 @@ from ors_server.model.errors import (
     UnknownTaskError,
     first_of,
 )
+from ors_server.processes.garbage_collector import collect_rarely
 from ors_server.rewards.reward_errors import UnknownRewardError
 
 DEBUG = "--debug"
@@ -144,6 +145,7 @@ def start(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; words are the process's own by default. Returns one of `ExitStatus`."""
+    collect_rarely()  # before the command imports what it needs
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
     if debug:
