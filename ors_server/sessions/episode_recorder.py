@@ -51,6 +51,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.activity import ActivityFeed
 from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
@@ -284,6 +285,9 @@ class EpisodeRecorder:
         It ends with the with statement over what this returns.
         """
         self._playing[call] = None
+        services = self.services
+        if services.feed.is_followed:
+            services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
         if self.policy.time_limit is not None:
             self._clock.enter(clock)
         return _PlayingCall(call, self._leave)
@@ -307,6 +311,8 @@ class EpisodeRecorder:
             self.services.health.fail(error)
             raise
         self.services.health.succeed()
+        if self.services.feed.is_followed:
+            self.services.feed.open(self.origin)
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that continues where another one was.
@@ -338,7 +344,9 @@ class EpisodeRecorder:
         async with self._one_at_a_time():
             with suppress(StoreError):
                 await self._write()
-            self.services = replace(self.services, store=QuietStore(), meters=CallMeters())
+            self.services = replace(
+                self.services, store=QuietStore(), meters=CallMeters(), feed=ActivityFeed()
+            )
             self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
@@ -475,6 +483,8 @@ class EpisodeRecorder:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         summary = self.summary()
         await self.services.store.close(self.origin.episode_id, summary)
+        if self.services.feed.is_followed:
+            self.services.feed.close(self.origin, self.services.clock.now(), summary)
         self.services.meters.of(self.origin.environment).count_end(summary)
 
     def summary(self) -> EpisodeSummary:
@@ -528,6 +538,9 @@ class EpisodeRecorder:
                 raise
             health.succeed()
             meters.count_step(pending.step, perf_counter() - began)
+            if self.services.feed.is_followed:
+                summary, now = self._sum_up(pending.state), self.services.clock.now()
+                self.services.feed.record_step(self.origin, now, pending.step, summary)
             del self.unwritten[0]
             self._mark_written(pending)
         if self._is_lost and not self.current_state().is_over:

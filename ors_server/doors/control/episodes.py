@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import (
     AfterValidator,
@@ -50,6 +51,7 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import Block, JSONObject
+from ors_server.sessions.activity import ActivityEvent, ActivityFeed
 from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import (
@@ -72,6 +74,9 @@ LAST_EVENT = "last-event-id"
 
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
+
+STOP_SECONDS = 0.5
+"""Seconds after which a stream of everything looks whether the server stops."""
 
 MAX_POINTS = 10_000
 """Most points of one answer."""
@@ -251,7 +256,7 @@ AnyReason: TypeAlias = Annotated[
 ]
 
 
-_LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
     FilterKind.NAMES: list[Name],
@@ -260,7 +265,7 @@ _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.POSITION: Position,
     FilterKind.PHASE: list[AnyPhase],
     FilterKind.STOP_REASON: list[AnyReason],
-    FilterKind.LABELS: list[_LabelText],
+    FilterKind.LABELS: list[LabelText],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
@@ -398,6 +403,22 @@ class HistogramQuery(EpisodeSelection):
     """Number of bins of equal width."""
 
 
+class ActivityQuery(RequestQuery):
+    """Which episodes to follow."""
+
+    repeatable: ClassVar[frozenset[str]] = frozenset({"environment", "label"})
+
+    environment: list[Name] | None = None
+    """Names of environments, of which one fits; all by default."""
+    label: list[LabelText] | None = None
+    """`KEY=VALUE`; given several times, the episode has all of them."""
+
+    def fits(self, happened: ActivityEvent) -> bool:
+        """Return whether an event is about such an episode."""
+        is_there = self.environment is None or happened.environment in self.environment
+        return is_there and _by_key(self.label or ()).items() <= happened.labels.items()
+
+
 class TailQuery(RequestQuery):
     """From where to follow an episode."""
 
@@ -411,8 +432,12 @@ _POSITION: TypeAdapter[int] = TypeAdapter(Position)
 class EpisodeHandlers:
     """Answers requests about the record."""
 
-    def __init__(self, store: RecordReader, *, clock: Clock, ping_seconds: float) -> None:
+    def __init__(
+        self, store: RecordReader, *, clock: Clock, ping_seconds: float, feed: ActivityFeed | None = None
+    ) -> None:
+        """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
+        self._feed = feed or ActivityFeed()
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
@@ -495,9 +520,44 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
+        self._check_followers()
+        return EventResponse(self._events(record.origin.episode_id, start))
+
+    async def follow_everything(self, query: ActivityQuery) -> EventResponse[ActivityEvent]:
+        """Stream what happens in all sessions of this process: episodes, calls that begin, steps."""
+        self._check_followers()
+        return EventResponse(self._activity(query))
+
+    async def _activity(self, query: ActivityQuery) -> AsyncGenerator[bytes, None]:
+        self._followers += 1
+        try:
+            with self._feed.follow() as reader:
+                yield comment("following")
+                silent = 0.0
+                while not self._is_stopping:
+                    reader.arrived.clear()
+                    if not reader.waiting:
+                        with anyio.move_on_after(STOP_SECONDS):
+                            await reader.arrived.wait()
+                        silent += STOP_SECONDS
+                    if reader.missed:
+                        missed, reader.missed = reader.missed, 0
+                        yield event("missed", str(missed))
+                    while reader.waiting:
+                        happened = reader.waiting.popleft()
+                        if query.fits(happened):
+                            silent = 0.0
+                            yield event(happened.kind, encode(happened))
+                    if silent >= self._ping_seconds:
+                        silent = 0.0
+                        yield comment("ping")
+            yield problem_event(ShuttingDownError("the server is stopping; follow the next one"))
+        finally:
+            self._followers -= 1
+
+    def _check_followers(self) -> None:
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
-        return EventResponse(self._events(record.origin.episode_id, start))
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
