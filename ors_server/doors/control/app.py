@@ -62,6 +62,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", "/ready", h.get_readiness, role=None, failures=(503,)),
         Operation("GET", "/version", h.get_version, role=None),
         Operation("GET", "/openapi.json", h.get_description, role=None),
+        Operation("GET", "/status", h.get_status),
         Operation("GET", "/settings", h.get_settings, Role.ADMIN),
         Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/environments", h.list_environments),
@@ -105,6 +106,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", "/runs", e.list_runs, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/steps/{number}/blocks/{index}", e.get_block, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
     )
 
@@ -398,7 +400,9 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         text = f"Events {step}, `summary`, then one `end` or `error` (Problem)."
         if answer is not Step:
             words = f"`opened`, `call`, `step` and `closed` (data: {answer.__name__})"
-            text = f"Events {words}, `missed` (data: how many were lost), then one `error` (Problem)."
+            text = (
+                f"Events {words}, `missed` (data: how many), then one `end` or `error` (Problem)."
+            )
         content = {"text/event-stream": {"schema": {**_EVENT_SCHEMA, "description": text}}}
     problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
     responses: dict[str, Any] = {str(int(operation.status)): {"description": summary, "content": content}}

@@ -7,7 +7,7 @@ server that shares the store.
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from ors_server.doors.control.models import MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -39,7 +39,13 @@ from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRe
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
-from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, ShuttingDownError
+from ors_server.model.errors import (
+    CapacityError,
+    EpisodeNotFoundError,
+    InvalidRequestError,
+    OrsServerError,
+    ShuttingDownError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
     EpisodeOrigin,
@@ -50,7 +56,7 @@ from ors_server.model.trajectory import (
     Step,
     Transition,
 )
-from ors_server.model.wire import Block, JSONObject
+from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed
 from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
 from ors_server.store.base import RecordReader
@@ -77,6 +83,11 @@ MAX_TEXT = 500
 
 STOP_SECONDS = 0.5
 """Seconds after which a stream of everything looks whether the server stops."""
+
+StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="A step's number, from 1.")]
+BlockIndex: TypeAlias = Annotated[
+    int, Field(ge=0, le=MAX_INTEGER, description="A block's position in its step, from 0.")
+]
 
 MAX_POINTS = 10_000
 """Most points of one answer."""
@@ -199,6 +210,23 @@ class TaskFiguresList(ResponseModel):
     tasks: list[TaskFigures]
 
 
+class BlockView(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, of which a preview has none."""
+
+
 class EpisodeSeries(ResponseModel):
     """Figures over time, in the order of time."""
 
@@ -218,6 +246,8 @@ class EpisodeStepPage(ResponseModel):
     total: int
     """How many steps the episode has so far."""
     steps: list[Step]
+    cut: list[CutBlock] = Field(default_factory=list[CutBlock])
+    """Blocks that `preview` cut; each is served in full below `/steps/{number}/blocks/{index}`."""
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
@@ -412,11 +442,33 @@ class ActivityQuery(RequestQuery):
     """Names of environments, of which one fits; all by default."""
     label: list[LabelText] | None = None
     """`KEY=VALUE`; given several times, the episode has all of them."""
+    seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Ends the stream after so long; by default it ends with the server."""
 
     def fits(self, happened: ActivityEvent) -> bool:
         """Return whether an event is about such an episode."""
         is_there = self.environment is None or happened.environment in self.environment
         return is_there and _by_key(self.label or ()).items() <= happened.labels.items()
+
+
+class StepsQuery(PageQuery):
+    """A slice of an episode's steps."""
+
+    preview: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    """Characters of each block's text to send; images are then sent without their data."""
+
+
+def _preview(step: Step, length: int, cut: list[CutBlock]) -> Step:
+    blocks: list[Block] = []
+    for index, block in enumerate(step.blocks):
+        text, shown = (block.data, 0) if isinstance(block, ImageBlock) else (block.text, length)
+        if len(text) > shown:
+            cut.append(CutBlock(number=step.number, index=index, size=len(text)))
+            key = "data" if isinstance(block, ImageBlock) else "text"
+            blocks.append(block.model_copy(update={key: text[:shown]}))
+        else:
+            blocks.append(block)
+    return replace(step, blocks=tuple(blocks))
 
 
 class TailQuery(RequestQuery):
@@ -502,15 +554,29 @@ class EpisodeHandlers:
         """Return an episode's record without its steps."""
         return EpisodeRecordView.of(await find_episode(self._store, episode))
 
-    async def list_episode_steps(self, episode: EpisodeName, page: PageQuery) -> EpisodeStepPage:
+    async def list_episode_steps(self, episode: EpisodeName, page: StepsQuery) -> EpisodeStepPage:
         """Return a slice of an episode's steps."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, page.start, page.end)
+        cut: list[CutBlock] = []
+        if page.preview is not None:
+            steps = [_preview(step, page.preview, cut) for step in steps]
         return EpisodeStepPage(
             episode_id=record.origin.episode_id,
             total=record.summary.steps,
             steps=list(steps),
+            cut=cut,
         )
+
+    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> BlockView:
+        """Return one block of a step, in full."""
+        record = await find_episode(self._store, episode)
+        steps = await self._store.steps(record.origin.episode_id, number - 1, number)
+        if not steps or index >= len(steps[0].blocks):
+            raise EpisodeNotFoundError(
+                f"the episode {record.origin.episode_id} has no block {index} of step {number}"
+            )
+        return BlockView(block=steps[0].blocks[index])
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
@@ -534,7 +600,11 @@ class EpisodeHandlers:
             with self._feed.follow() as reader:
                 yield comment("following")
                 silent = 0.0
+                end = None if query.seconds is None else self._clock.monotonic() + query.seconds
                 while not self._is_stopping:
+                    if end is not None and self._clock.monotonic() >= end:
+                        yield event("end", "{}")
+                        return
                     reader.arrived.clear()
                     if not reader.waiting:
                         with anyio.move_on_after(STOP_SECONDS):

@@ -81,9 +81,9 @@ def as_groups(rows: Iterable[Any]) -> list[EpisodeGroup]:
     groups: list[EpisodeGroup] = []
     for row in rows:
         cells: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
-        groups.append(
-            EpisodeGroup(**{name: int(cell) if name in whole else cell for name, cell in cells.items()})
-        )
+        for name in whole:
+            cells[name] = int(cells[name])
+        groups.append(EpisodeGroup(**cells))
     return groups
 
 

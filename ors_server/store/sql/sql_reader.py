@@ -277,7 +277,10 @@ def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
     )
-    return [EpisodeSample(*row[:4], tuple(row[4:])) for row in connection.execute(query)]
+    return [
+        EpisodeSample(created_at, result, value, count, tuple(names))
+        for created_at, result, value, count, *names in connection.execute(query)
+    ]
 
 
 def _value_of(name: str) -> ColumnElement[str]:

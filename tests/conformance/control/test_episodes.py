@@ -424,3 +424,44 @@ async def test_one_stream_tells_of_every_episode_and_of_calls_that_begin(control
     )
     assert closed["summary"]["return"] == 0.25
     assert closed["labels"] == {"run": "a", "try": "1"}
+
+
+async def test_a_preview_has_the_beginning_of_each_block_and_blocks_come_whole(control):
+    session_id = await control.create()
+    await control.call(session_id, "pay", {"reward": 0.5})
+    path = f"/episodes/{session_id}/steps"
+    (whole,) = (await control.get(path)).json()["steps"]
+    text = whole["blocks"][0]["text"]
+    page = (await control.get(f"{path}?preview=3")).json()
+    assert page["steps"][0]["blocks"][0]["text"] == text[:3]
+    assert page["cut"] == [{"number": 1, "index": 0, "size": len(text)}]
+    assert (await control.get(f"{path}?preview=1000")).json()["cut"] == []
+    assert (await control.get(f"{path}/1/blocks/0")).json() == {"block": whole["blocks"][0]}
+    for missing in ("1/blocks/9", "2/blocks/0"):
+        answer = await control.get(f"{path}/{missing}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
+
+
+async def test_series_histogram_and_groups_are_served(control):
+    for number, reward in enumerate((1.0, 0.0, 0.5, 0.5)):
+        labels = {"run": "a", "group": "g", "kind": "xy"[number % 2]}
+        await played(control, reward, 0.0, 0.0, 0.0, 0.0, labels=labels)
+    points = (await control.get("/episodes/series?every=1d&by=environment&by=label:kind")).json()["points"]
+    assert {(point["group"]["label:kind"], point["returns"]["mean"]) for point in points} == {
+        ("x", 0.75),
+        ("y", 0.25),
+    }
+    counted = (await control.get("/episodes/histogram?bins=2&label=run=a")).json()
+    assert counted == {"episodes": 4, "edges": [0.0, 0.5, 1.0], "counts": [1, 3]}
+    (group,) = (await control.get("/runs/a/groups")).json()["groups"]
+    assert (group["group"], group["kind"], group["is_dead"], group["graded"]) == ("g", "mixed", False, 4)
+    assert (await control.get("/runs/nothing/groups")).json() == {"groups": []}
+    for query in ("every=0m", "every=soon", "by=colour", "by=label:"):
+        assert (await control.get(f"/episodes/series?{query}")).status_code == 422, query
+
+
+async def test_the_status_counts_sessions_and_what_waits(control):
+    await control.create()
+    status = (await control.get("/status")).json()
+    assert (status["live_sessions"], status["backlog"]) == (1, {"entries": 0, "size": 0})
+    assert {"gradings", "threads"} <= status["queues"].keys()
