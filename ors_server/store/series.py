@@ -74,7 +74,7 @@ class ReturnHistogram:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFigures:
+class RolloutGroup:
     """Attempts at one task that belong together."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
@@ -180,19 +180,19 @@ GROUP_NAMES = ("label:group", "task_hash", "label:step")
 """The names of the samples from which groups are made."""
 
 
-def make_groups(samples: Iterable[EpisodeSample]) -> list[GroupFigures]:
+def make_groups(samples: Iterable[EpisodeSample]) -> list[RolloutGroup]:
     """Sum up the samples of one run by group, the group with the oldest episode first."""
     members: dict[tuple[str, str], list[EpisodeSample]] = defaultdict(list)
     for sample in samples:
         label, task, step = sample.names
         members[(label, step) if label else (task, step)].append(sample)
-    figures: list[tuple[int, GroupFigures]] = []
+    figures: list[tuple[int, RolloutGroup]] = []
     for (name, step), group in members.items():
         returns = _graded(group)
         successes = sum(value >= SUCCESS_AT for value in returns)
         is_small = len(returns) < MIN_GRADED
         kind = "fail" if not successes else "pass" if successes == len(returns) else "mixed"
-        figure = GroupFigures(
+        figure = RolloutGroup(
             group=name,
             step=step,
             episodes=len(group),

@@ -400,9 +400,7 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         text = f"Events {step}, `summary`, then one `end` or `error` (Problem)."
         if answer is not Step:
             words = f"`opened`, `call`, `step` and `closed` (data: {answer.__name__})"
-            text = (
-                f"Events {words}, `missed` (data: how many), then one `end` or `error` (Problem)."
-            )
+            text = f"Events {words}, `missed` (data: how many), then one `end` or `error` (Problem)."
         content = {"text/event-stream": {"schema": {**_EVENT_SCHEMA, "description": text}}}
     problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
     responses: dict[str, Any] = {str(int(operation.status)): {"description": summary, "content": content}}

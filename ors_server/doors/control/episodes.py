@@ -58,7 +58,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed
-from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -71,7 +71,7 @@ from ors_server.store.episode_filter import (
 from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, parse_order
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
-from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint, check_by
+from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint, check_by
 
 log = get_logger("ors_server.control")
 
@@ -204,10 +204,10 @@ class RunList(ResponseModel):
     runs: list[RunFigures]
 
 
-class TaskFiguresList(ResponseModel):
+class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
-    tasks: list[TaskFigures]
+    tasks: list[PlayedTask]
 
 
 class BlockView(ResponseModel):
@@ -236,7 +236,7 @@ class EpisodeSeries(ResponseModel):
 class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
-    groups: list[GroupFigures]
+    groups: list[RolloutGroup]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -524,9 +524,9 @@ class EpisodeHandlers:
         """List the runs (episodes with the same label `run`), the one with the newest episode first."""
         return RunList(runs=list(await self._store.runs(query.as_filter())))
 
-    async def list_tasks_played(self, query: TasksQuery) -> TaskFiguresList:
+    async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
-        return TaskFiguresList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+        return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""

@@ -41,8 +41,8 @@ from ors_server.store.aggregates import (
     EpisodeGroup,
     EpisodeTotals,
     MeanReturn,
+    PlayedTask,
     RunFigures,
-    TaskFigures,
     fold_runs,
     fold_totals,
 )
@@ -62,8 +62,8 @@ from ors_server.store.series import (
     GROUP_NAMES,
     LABEL,
     EpisodeSample,
-    GroupFigures,
     ReturnHistogram,
+    RolloutGroup,
     SeriesPoint,
     make_groups,
     make_histogram,
@@ -293,7 +293,7 @@ def _value_of(name: str) -> ColumnElement[str]:
     return func.coalesce(value.scalar_subquery(), "")
 
 
-def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[TaskFigures]:
+def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[PlayedTask]:
     task = (episodes.c.environment, episodes.c.split, episodes.c.task_index, episodes.c.task_hash)
     graded = case((is_graded, 1), else_=0)
     paid = case((is_graded, bounded_return), else_=0.0)
@@ -316,7 +316,7 @@ def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) ->
         .limit(limit)
     )
     return [
-        TaskFigures(
+        PlayedTask(
             row.environment,
             row.split,
             row.task_index,
@@ -412,7 +412,7 @@ class SqlReader:
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
-    ) -> Sequence[TaskFigures]:
+    ) -> Sequence[PlayedTask]:
         """See `RecordReader.by_task`."""
         return await self._read(_tasks, episode_filter, limit)
 
@@ -441,7 +441,7 @@ class SqlReader:
 
         return make_histogram(await self._read(read_returns), bins)
 
-    async def groups(self, run: str) -> Sequence[GroupFigures]:
+    async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
         return make_groups(await self._read(_samples, EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
