@@ -34,6 +34,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "episodes list": ("ors-server episodes list --environment qa --json",),
     "episodes stats": ("ors-server episodes stats --every 10m --by environment,label:run",),
     "episodes show": ("ors-server episodes show ID --full",),
+    "watch": ("ors-server watch --run first --url http://127.0.0.1:8080",),
     "episodes tail": ("ors-server episodes tail --environment qa",),
     "store stats": ("ors-server store stats",),
     "store vacuum": ("ors-server store vacuum",),

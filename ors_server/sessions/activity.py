@@ -14,9 +14,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from ors_server.model.compact_json import compact_json
 from ors_server.model.trajectory import RECORD_CONFIG, EpisodeOrigin, EpisodeSummary, Step
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, compact_json
 
 MAX_WAITING = 1_000
 """Events that wait for one reader."""

@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
-from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
+from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.models import Description
@@ -103,6 +103,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
         Operation("GET", "/events", e.follow_everything, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
+        Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
         Operation("GET", "/runs", e.list_runs, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
@@ -164,7 +165,7 @@ class ControlApp:
         headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
-            caller = self._keyring.identify(credential_from(headers))
+            caller = self._keyring.caller_of(headers)
             self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]

@@ -26,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -237,6 +238,37 @@ class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
     groups: list[RolloutGroup]
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -490,6 +522,8 @@ class EpisodeHandlers:
         """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
         self._feed = feed or ActivityFeed()
+        self.alarms = AlarmBook(store)
+        """The alarms of runs that somebody asked about."""
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
@@ -549,6 +583,13 @@ class EpisodeHandlers:
     async def list_groups(self, run: RunName) -> GroupList:
         """List the groups of a run: attempts at one task that belong together."""
         return GroupList(groups=list(await self._store.groups(run)))
+
+    async def list_alarms(self, run: RunName) -> AlarmList:
+        """List the open alarms of a run; the first request reads all of its episodes, later ones new ones."""
+        watched = self.alarms.of(run)
+        await watched.update()
+        views = [AlarmView.model_validate(alarm.as_json()) for alarm in watched.alarms.open]
+        return AlarmList(episodes=watched.alarms.episodes, alarms=views)
 
     async def get_episode(self, episode: EpisodeName) -> EpisodeRecordView:
         """Return an episode's record without its steps."""

@@ -181,13 +181,16 @@ class BatchWriter:
                 recount_tools(connection, placeholder, state.key)
             state.tools.clear()
         self._blob_store.put(connection, rows.texts)
-        upserts.STEPS.run(connection, placeholder, list(rows.steps.values()))
-        if rows.tools:
-            upserts.TOOL_USES.run(connection, placeholder, list(rows.tools))
-        upserts.MOVES.run(connection, placeholder, rows.moves)
-        upserts.INCIDENTS.run(connection, placeholder, rows.incidents)
-        upserts.PROMPTS.run(connection, placeholder, list(rows.prompts.values()))
-        upserts.BLOB_USES.run(connection, placeholder, list(rows.uses))
+        for upsert, values in (
+            (upserts.STEPS, rows.steps.values()),
+            (upserts.TOOL_USES, rows.tools),
+            (upserts.MOVES, rows.moves),
+            (upserts.INCIDENTS, rows.incidents),
+            (upserts.PROMPTS, rows.prompts.values()),
+            (upserts.BLOB_USES, rows.uses),
+        ):
+            if values:
+                upsert.run(connection, placeholder, list(values))
         closing = self._after_all_others(connection, now) if rows.closed else now
         latest = [
             _standing_row(key, summary, now, closing if key in rows.closed else None)
