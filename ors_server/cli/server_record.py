@@ -27,7 +27,7 @@ from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
 
 MAX_PAGE = 500
@@ -104,7 +104,7 @@ class ServerRecord:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes, without what only the whole record has, such as task and policy."""
         query = {**_query(episode_filter), "sort": str(order), "limit": limit}

@@ -1,7 +1,7 @@
 """What happens in the sessions of this process, as it happens, for those who follow it.
 
 Nothing is kept: an event is made only while somebody follows, so that a call pays one comparison for it
-otherwise. A reader that is too slow loses the oldest events and is told how many; the record has all of them.
+otherwise. A reader that is too slow loses the oldest events and gets their number; the record has them all.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class ActivityReader:
 
     waiting: deque[ActivityEvent] = field(default_factory=lambda: deque[ActivityEvent](maxlen=MAX_WAITING))
     missed: int = 0
-    """Events that were dropped since the reader was told last."""
+    """Events that were dropped since the reader was last sent their number."""
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
 

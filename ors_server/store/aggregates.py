@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import RECORD_CONFIG, STEP_COUNTS, EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.sql.column_values import from_microseconds, to_microseconds
 
 SUCCESS_AT = 1.0
 """Least return of a successful episode, as `eval` counts them by default."""

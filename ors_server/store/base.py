@@ -16,7 +16,7 @@ from ors_server.model.trajectory import (
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
 
 
@@ -60,7 +60,7 @@ class RecordReader(Protocol):
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes, without transitions and incidents.
 

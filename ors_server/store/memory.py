@@ -31,7 +31,7 @@ from ors_server.store.aggregates import (
 )
 from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting, OrderKey
 from ors_server.store.series import (
     GROUP_NAMES,
     EpisodeSample,
@@ -162,7 +162,7 @@ class MemoryStore:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
         rank = partial(_rank_in, order)
@@ -231,7 +231,7 @@ class MemoryStore:
         )
 
 
-def _rank_in(order: EpisodeOrder, record: EpisodeRecord) -> tuple[Any, ...]:
+def _rank_in(order: EpisodeSorting, record: EpisodeRecord) -> tuple[Any, ...]:
     summary = record.summary
     value: float | None = 0.0
     match order.key:

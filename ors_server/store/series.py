@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import RECORD_CONFIG, EpisodeRecord, EpisodeResult, result_of
 from ors_server.store.aggregates import SUCCESS_AT, MeanReturn, bounded
-from ors_server.store.sql.column_values import from_microseconds, to_microseconds
 
 LABEL = "label:"
 """Before the key of a label, in the names by which series are apart."""

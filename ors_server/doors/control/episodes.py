@@ -69,7 +69,7 @@ from ors_server.store.episode_filter import (
     EpisodeFilter,
     FilterKind,
 )
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, parse_order
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting, parse_order
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint, check_by
@@ -419,7 +419,7 @@ class EpisodesQuery(EpisodeSelection):
         return self
 
     @property
-    def wanted_order(self) -> EpisodeOrder:
+    def page_order(self) -> EpisodeSorting:
         """The order of the pages."""
         if self.sort is not None:
             return parse_order(self.sort)
@@ -541,7 +541,7 @@ class EpisodeHandlers:
             after=query.cursor,
             before=query.before,
             limit=query.limit + 1,
-            order=query.wanted_order,
+            order=query.page_order,
         )
         has_more = len(records) > query.limit
         page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records

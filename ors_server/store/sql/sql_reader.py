@@ -25,6 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from ors_server.model.clock import to_microseconds
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
 from ors_server.model.trajectory import (
@@ -57,7 +58,7 @@ from ors_server.store.episode_filter import (
     FilterKind,
     searched_text,
 )
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting, OrderKey
 from ors_server.store.series import (
     GROUP_NAMES,
     LABEL,
@@ -70,7 +71,7 @@ from ors_server.store.series import (
     make_series,
 )
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
-from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
+from ors_server.store.sql.column_values import as_bigint, as_search_text
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
 from ors_server.store.sql.record_tables import (
@@ -192,7 +193,7 @@ _ORDER_COLUMNS = {
 }
 
 
-def _order_by(order: EpisodeOrder) -> tuple[ColumnElement[Any], ...]:
+def _order_by(order: EpisodeSorting) -> tuple[ColumnElement[Any], ...]:
     if order.key is OrderKey.CREATED:
         return _ORDER
     column = _ORDER_COLUMNS[order.key]
@@ -203,7 +204,7 @@ def pages(
     episode_filter: EpisodeFilter,
     position: tuple[Any, ...] | None,
     limit: int,
-    order: EpisodeOrder,
+    order: EpisodeSorting,
     *,
     is_backward: bool = False,
 ) -> Select[*tuple[Any, ...]]:
@@ -374,7 +375,7 @@ class SqlReader:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
 
@@ -542,7 +543,7 @@ def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _boundary(connection: Connection, episode_id: str, order: EpisodeOrder) -> tuple[Any, ...]:
+def _boundary(connection: Connection, episode_id: str, order: EpisodeSorting) -> tuple[Any, ...]:
     query = (
         select(*_order_by(order))
         .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))

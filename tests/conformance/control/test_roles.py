@@ -32,6 +32,7 @@ TRAIN = [
     "list_episode_steps",
     "follow_episode",
     "get_status",
+    "list_alarms",
     "list_runs",
     "list_groups",
     "list_tasks_played",
