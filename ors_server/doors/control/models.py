@@ -176,6 +176,25 @@ class Health(ResponseModel):
     starting."""
 
 
+class RecordBacklog(ResponseModel):
+    """What the record has accepted and not written yet."""
+
+    entries: int
+    size: int
+    """Bytes, roughly."""
+
+
+class Status(ResponseModel):
+    """How much this process has to do."""
+
+    live_sessions: int
+    backlog: RecordBacklog
+    queues: JSONObject
+    """Each queue by name, the threads of blocking code among them: its capacity, running and waiting."""
+    loop: JSONObject
+    """Seconds by which the event loop was late, and the code that blocked it."""
+
+
 class Readiness(ResponseModel):
     """The server takes new sessions."""
 
