@@ -24,12 +24,14 @@ def skyrl(url, play):
     )
 
 
-@pytest.fixture(scope="module")
-def openenv(url, play):
+@pytest.fixture(scope="module", params=["openenv", "openenv_0_4"])
+def openenv(url, play, request):
     return started(
-        play("openenv", "bridge_openenv.py"),
+        play(request.param, "bridge_openenv.py"),
         url,
+        "early",
         "tools",
+        "validated",
         "gold",
         "wrong",
         "dense",
@@ -107,8 +109,15 @@ def test_openenv_earns_the_return_of_the_record(openenv, url):
 
 
 def test_openenv_lists_tools_and_names_refusals(openenv):
+    assert openenv("early") == ["calculator", "submit"]
     assert openenv("tools") == ["calculator", "submit"]
     assert openenv("dense")["errors"] == [None, "invalid_args", "tool_not_found", None]
+
+
+def test_openenv_finds_nothing_to_object_to_in_a_served_bridge(openenv):
+    report = openenv("validated")
+    assert [criterion["passed"] for criterion in report["criteria"]] == [True] * 6
+    assert (report["passed"], report["mode"]) == (True, "simulation")
 
 
 def test_openenv_serves_the_bridge_to_its_own_client(openenv, url):

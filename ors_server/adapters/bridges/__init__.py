@@ -98,12 +98,13 @@ def to_openenv(
     """Make an OpenEnv `Environment` class that plays an environment of a server.
 
     Serve it with `openenv.core.env_server.create_app(to_openenv(url), CallToolAction, Observation)`.
-    `reset` takes `index` (default 0), `split` and `seed`; actions are `ListToolsAction` and `CallToolAction`.
+    `reset` takes `index` (default 0), `split` and `seed`; actions are `ListToolsAction`, which needs no
+    `reset`, and `CallToolAction`.
 
     Raises:
-        InvalidRequestError: If openenv-core 0.3 is not installed.
+        InvalidRequestError: If openenv 0.4 to 0.10 is not installed.
     """
-    _require("to_openenv", "openenv-core", ("0.3", "0.4"))
+    _require("to_openenv", "openenv", ("0.4", "0.11"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
     environment_class: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
     return environment_class

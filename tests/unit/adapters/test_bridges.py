@@ -16,7 +16,7 @@ LISTING = ToolListing(tools=[ECHO])
 BRIDGES = {
     to_verifiers: ("verifiers", "0.1.14", "0.4", "0.4.0"),
     to_skyrl_gym: ("skyrl-gym", "0.4", "0.5", "0.3.9"),
-    to_openenv: ("openenv-core", "0.3", "0.4", "0.4.0rc1"),
+    to_openenv: ("openenv", "0.4", "0.11", "0.3.1"),
 }
 
 
