@@ -4,6 +4,8 @@ The packages' environments have what `ors_server.client` needs, and ors_server i
 `pip install --no-deps ors-mcp-server` gives it.
 """
 
+import os
+
 import pytest
 
 from tests.clients.conftest import ROOT
@@ -45,6 +47,14 @@ def openenv(url, play, request):
 def verifiers(url, play):
     parts = ("rows", "columns", "gold", "wrong", "dense", "broken", "silent", "end", "middle")
     return started(play("verifiers_0_3", "bridge_verifiers.py"), url, *parts)
+
+
+@pytest.fixture(scope="module")
+def taskset(url, play):
+    parts = ("gold", "wrong", "dense", "broken", "silent", "limited", "end", "middle", "gone")
+    played = play("verifiers", "bridge_verifiers_taskset.py")
+    played.start(url, *parts, PYTHONPATH=f"{ROOT}{os.pathsep}{ROOT / 'packages' / 'client'}")
+    return played.answer
 
 
 @pytest.mark.parametrize(
@@ -175,3 +185,52 @@ def test_no_bridge_pays_for_an_episode_in_which_a_judgement_failed(skyrl, openen
 def test_verifiers_ends_a_rollout_without_a_call(verifiers):
     assert verifiers("silent")["stop"] == "no_call_to_make"
     assert verifiers("silent")["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("part", "expected", "stop"),
+    [
+        ("gold", 1.0, "agent_completed"),
+        ("wrong", 0.0, "agent_completed"),
+        ("dense", 0.3125, "agent_completed"),
+        ("silent", 0.0, "agent_completed"),
+        ("limited", 0.125, "max_turns"),
+    ],
+)
+def test_the_taskset_of_verifiers_earns_the_return_of_the_record(taskset, url, part, expected, stop):
+    seen = taskset(part)
+    assert (seen["ok"], seen["error"], seen["stop"]) == (True, None, stop)
+    assert (seen["reward"], seen["rewards"]) == (expected, {"ors_return": expected})
+    assert returns_of(url, seen["session_id"]).episode_return == expected
+
+
+def test_the_taskset_of_verifiers_shows_prompt_tools_and_results_to_the_model(taskset):
+    seen = taskset("gold")
+    assert (seen["tasks"], seen["harness"]) == (5, "ors-taskset")
+    last = seen["asked"][-1]
+    assert last["tools"] == ["calculator", "submit"]
+    assert last["messages"][0][1].startswith("Jasmine buys 3 bottles")
+    assert last["messages"][2] == ["tool", "2"]
+    assert seen["roles"] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_the_taskset_of_verifiers_tells_the_model_what_was_wrong_with_a_call(taskset):
+    said = [text for role, text in taskset("dense")["asked"][-1]["messages"] if role == "tool"]
+    assert said[1].startswith("expected the arguments as a JSON object")
+    assert "the argument 'hand' is missing" in said[2]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("broken", "ToolFailedError: RuntimeError: the rung is loose"),
+        ("end", "UnjudgedError: a judgement failed in 1 of 2 steps"),
+        ("middle", "UnjudgedError: a judgement failed in 1 of 2 steps"),
+        ("gone", "InvalidRequestError: the policy override is invalid"),
+    ],
+)
+def test_a_rollout_of_the_taskset_without_a_return_fails_and_is_not_scored(taskset, part, words):
+    seen = taskset(part)
+    assert (seen["ok"], seen["rewards"]) == (False, {})
+    assert seen["error"][0] == "HarnessError"
+    assert words in seen["error"][1]

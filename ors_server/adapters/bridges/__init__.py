@@ -47,9 +47,8 @@ def to_verifiers(
 ) -> Any:
     """Make a verifiers `MultiTurnEnv` that plays an environment of a server.
 
-    Each row of its data set is a task. The reward of a rollout is the return in the server's record. For
-    verifiers 0.4 and later, which has no `MultiTurnEnv`, use the taskset
-    `ors_server.adapters.bridges.verifiers_taskset` by its id.
+    Each row of its data set is a task. The reward of a rollout is the return in the server's record. There is
+    no `MultiTurnEnv` in verifiers 0.4: use the taskset `ors-taskset` of the distribution ors-mcp-client.
 
     Args:
         split: Split of the data set; the split `test` is the one of `evaluate`, if there is one.
@@ -59,7 +58,7 @@ def to_verifiers(
     Raises:
         InvalidRequestError: If verifiers 0.1.14 to 0.3 is not installed.
     """
-    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"))
+    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"), newer="use its taskset ors-taskset instead")
     served = ServedEnvironment(url, environment, split, api_key, options.pop("policy", {}))
     return import_module(f"{__name__}.verifiers_env").make_env(served, **options)
 
@@ -110,8 +109,11 @@ def to_openenv(
     return environment_class
 
 
-def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
-    """Raise unless a package is installed whose version is in the half-open range."""
+def _require(bridge: str, package: str, versions: tuple[str, str], newer: str = "") -> None:
+    """Raise unless a package is installed whose version is in the half-open range.
+
+    `newer` says what to do with a later version, if not to install another one.
+    """
     low, high = versions
     wanted = f"{bridge} expected {package} from {low} up to, not including, {high}"
     command = package_hint(f"{package}>={low},<{high}")
@@ -120,7 +122,8 @@ def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
     except PackageNotFoundError as error:
         raise InvalidRequestError(f"{wanted}, but {package} is not installed: {command}") from error
     if not _numbers(low) <= _numbers(installed) < _numbers(high):
-        raise InvalidRequestError(f"{wanted}, got version {installed}: {command}")
+        remedy = newer if newer and _numbers(installed) >= _numbers(high) else command
+        raise InvalidRequestError(f"{wanted}, got version {installed}: {remedy}")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
