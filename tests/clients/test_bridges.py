@@ -50,6 +50,16 @@ def verifiers(url, play):
 
 
 @pytest.fixture(scope="module")
+def trl_kinds(url, play):
+    return started(play("trl", "bridge_trl.py"), url, "sync", "async")
+
+
+@pytest.fixture(params=["sync", "async"])
+def trl(trl_kinds, request):
+    return trl_kinds(request.param)
+
+
+@pytest.fixture(scope="module")
 def taskset(url, play):
     parts = ("gold", "wrong", "dense", "broken", "silent", "limited", "end", "middle", "gone")
     played = play("verifiers", "bridge_verifiers_taskset.py")
@@ -234,3 +244,57 @@ def test_a_rollout_of_the_taskset_without_a_return_fails_and_is_not_scored(tasks
     assert (seen["ok"], seen["rewards"]) == (False, {})
     assert seen["error"][0] == "HarnessError"
     assert words in seen["error"][1]
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("gold", 1.0),
+        ("wrong", 0.0),
+        ("dense", 0.3125),
+        ("final", 0.375),
+        ("half", 0.125),
+        ("silent", 0.0),
+    ],
+)
+def test_an_environment_of_trl_owns_the_return_of_the_record(trl, url, part, expected):
+    seen = trl[part]
+    assert (seen["reward"], seen["logged"]) == (expected, [])
+    assert returns_of(url, seen["session_id"]).episode_return == expected
+
+
+def test_an_environment_of_trl_shows_prompt_tools_and_results(trl):
+    assert trl["gold"]["prompt"].startswith("Jasmine buys 3 bottles")
+    assert trl["gold"]["said"][0] == "2"
+    assert trl["dense"]["said"][0] == "left"
+    assert "the argument 'hand' is missing" in trl["dense"]["said"][1]
+    assert trl["dense"]["said"][3] == "The episode is over; this call did not run."
+    calculator, submit = trl["schemas"]
+    assert calculator["name"] == "calculator"
+    assert calculator["parameters"]["properties"]["expression"]["type"] == "string"
+    assert submit["parameters"]["required"] == ["answer"]
+
+
+def test_rows_of_trl_have_positions_and_choose_a_factory(trl):
+    assert trl["rows"] == [5, ["environment", "index", "prompt", "split"], 3, "math"]
+    assert trl["types"] == [True, "OrsMathWordProblems", "OrsLadder"]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("broken", "RuntimeError: the rung is loose"),
+        ("end", "a judgement failed in 1 of 2 steps"),
+        ("middle", "a judgement failed in 1 of 3 steps"),
+    ],
+)
+def test_a_rollout_of_trl_without_a_return_leaves_its_group_and_the_log_says_why(trl, part, words):
+    seen = trl[part]
+    assert seen["reward"] is None
+    (line,) = seen["logged"]
+    assert line.startswith(f"a rollout of session {seen['session_id']} is left out of its group: ")
+    assert words in line
+
+
+def test_a_reward_of_trl_is_async_if_the_environment_is(trl_kinds):
+    assert [trl_kinds(kind)["gold"]["is_async"] for kind in ("sync", "async")] == [False, True]

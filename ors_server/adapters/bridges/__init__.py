@@ -86,6 +86,35 @@ def to_skyrl_gym(
     return environment_class
 
 
+def to_trl(
+    url: str,
+    environment: str | None = None,
+    *,
+    split: str = "train",
+    api_key: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+    is_async: bool = False,
+) -> type[Any]:
+    """Make an environment class for TRL that plays an environment of a server and owns its reward.
+
+    Give it to `GRPOTrainer` as `environment_factory`, alone or in a dict of factories, and its `rows()` as
+    the data set. The reward is the return in the server's record, whenever the server pays. It is `None`,
+    which TRL leaves out of the group, if the environment, the server or a judgement failed.
+
+    Args:
+        is_async: Whether tools and `get_reward` are async, for trainers that run many rollouts on one event
+            loop. The calls of one rollout run in their order either way.
+
+    Raises:
+        InvalidRequestError: If TRL 1.8 or later is not installed, which asks environments for their reward,
+            or a tool has a name that a method cannot have.
+    """
+    _require("to_trl", "trl", ("1.8", "2"))
+    served = ServedEnvironment(url, environment, split, api_key, policy or {})
+    environment_class: type[Any] = import_module(f"{__name__}.trl_env").make_class(served, is_async=is_async)
+    return environment_class
+
+
 def to_openenv(
     url: str,
     environment: str | None = None,

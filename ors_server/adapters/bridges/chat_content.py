@@ -32,8 +32,8 @@ def read_arguments(text: str | None) -> dict[str, Any]:
     return cast("dict[str, Any]", arguments)
 
 
-def chat_content(blocks: Sequence[TextBlock | ImageBlock]) -> Any:
-    """Return blocks as a text, or as a list of parts if there are images."""
+def chat_content(blocks: Sequence[object]) -> Any:
+    """Return blocks as a text, or as a list of parts if there are images; other blocks are left out."""
     if not any(isinstance(block, ImageBlock) for block in blocks):
         return text_of(blocks)
     parts: list[dict[str, Any]] = []
@@ -42,6 +42,6 @@ def chat_content(blocks: Sequence[TextBlock | ImageBlock]) -> Any:
             parts.append(
                 {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
             )
-        else:
+        elif isinstance(block, TextBlock):
             parts.append({"type": "text", "text": block.text})
     return parts

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_verifiers
+from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_trl, to_verifiers
 from ors_server.adapters.bridges.text_calls import TextCallError, describe_tools, read_moves
 from ors_server.installation import package_hint
 from ors_server.model.errors import InvalidRequestError
@@ -16,6 +16,7 @@ LISTING = ToolListing(tools=[ECHO])
 BRIDGES = {
     to_verifiers: ("verifiers", "0.1.14", "0.4", "0.1.13"),
     to_skyrl_gym: ("skyrl-gym", "0.4", "0.5", "0.3.9"),
+    to_trl: ("trl", "1.8", "2", "1.7.1"),
     to_openenv: ("openenv", "0.4", "0.11", "0.3.1"),
 }
 
