@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -49,6 +50,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
@@ -378,7 +380,7 @@ class EpisodeRecorder:
         async with self._one_at_a_time():
             with suppress(StoreError):
                 await self._write()
-            self.services = replace(self.services, store=QuietStore())
+            self.services = replace(self.services, store=QuietStore(), meters=CallMeters())
             self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
@@ -513,7 +515,9 @@ class EpisodeRecorder:
         """Write the final figures."""
         if self.unwritten:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
-        await self.services.store.close(self.origin.episode_id, self.summary())
+        summary = self.summary()
+        await self.services.store.close(self.origin.episode_id, summary)
+        self.services.meters.of(self.origin.environment).count_end(summary)
 
     def summary(self) -> EpisodeSummary:
         """Return the current figures, with the steps that wait to be written.
@@ -552,8 +556,10 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
+        meters = self.services.meters.of(self.origin.environment)
         while self.unwritten and not self.state.is_over:
             pending = self.unwritten[0]
+            began = perf_counter()
             try:
                 await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
             except StoreError as error:
@@ -563,6 +569,7 @@ class EpisodeRecorder:
                 self.unwritten.clear()  # a defect would only happen again
                 raise
             health.succeed()
+            meters.count_step(pending.step, perf_counter() - began)
             del self.unwritten[0]
             self._mark_written(pending)
         if self._is_lost and not self.current_state().is_over:

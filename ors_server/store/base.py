@@ -150,6 +150,15 @@ class RecordReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a store has accepted and not written yet."""
+
+    entries: int = 0
+    size: int = 0
+    """In bytes, roughly."""
+
+
 class EpisodeStore(RecordReader, Protocol):
     """Stores episodes: a step that was appended stays readable until its episode is pruned.
 
@@ -165,6 +174,10 @@ class EpisodeStore(RecordReader, Protocol):
     several has those of its slot, which no other host writes."""
     shared_secret: bytes
     """A random secret of the record: the same for every store of it, at any time."""
+
+    def backlog(self) -> Backlog:
+        """Return what waits to be written."""
+        ...
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """Start the record of an episode."""

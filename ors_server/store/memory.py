@@ -18,7 +18,7 @@ from ors_server.model.trajectory import (
     result_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
+from ors_server.store.base import ALL, Backlog, EpisodeFilter, EpisodeTotals, OpenEpisode
 from ors_server.store.matching import matches
 
 
@@ -56,6 +56,10 @@ class MemoryStore:
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
         self._closed: dict[str, None] = {}
+
+    def backlog(self) -> Backlog:
+        """See `EpisodeStore.backlog`: what is accepted is stored."""
+        return Backlog()
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """See `EpisodeStore.open`."""
