@@ -88,6 +88,7 @@ site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in bu
 dist: $(VENV)/.dev ## Build the distributions in dist.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist packages/client
 
 .PHONY: sbom
 sbom: $(ORS_TEST_VENVS)/audit/.installed ## Write what the runtime lock pins as CycloneDX, build/sbom.cdx.json (needs the network).

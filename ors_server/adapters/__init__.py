@@ -7,6 +7,8 @@ to the command line. The names here are loaded on first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ors_server.installation import explain_absence
+
 if TYPE_CHECKING:
     from ors_server.adapters.bfcl import from_bfcl
     from ors_server.adapters.bridges import to_openenv, to_skyrl_gym, to_trl, to_verifiers
@@ -55,7 +57,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        try:
+            return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        except ModuleNotFoundError as error:
+            raise explain_absence(f"{__name__}.{name}", error) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

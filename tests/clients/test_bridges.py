@@ -1,7 +1,7 @@
 """Environments of this server inside the environment classes of trainers, each with its real package.
 
-The packages' environments have what `ors_server.client` needs, and ors_server itself from its folder, as
-`pip install --no-deps ors-mcp-server` gives it.
+The packages' environments have what ors-mcp-client requires, and the client itself as its wheel installs it:
+nothing of the server.
 """
 
 import os
@@ -20,16 +20,25 @@ def url(serve_with):
 
 
 @pytest.fixture(scope="module")
-def skyrl(url, play):
+def skyrl(url, play, light_client):
     return started(
-        play("skyrl_gym", "bridge_skyrl.py"), url, "gold", "wrong", "dense", "untold", "end", "middle"
+        play("skyrl_gym", "bridge_skyrl.py"),
+        light_client,
+        url,
+        "gold",
+        "wrong",
+        "dense",
+        "untold",
+        "end",
+        "middle",
     )
 
 
 @pytest.fixture(scope="module", params=["openenv", "openenv_0_4"])
-def openenv(url, play, request):
+def openenv(url, play, light_client, request):
     return started(
         play(request.param, "bridge_openenv.py"),
+        light_client,
         url,
         "early",
         "tools",
@@ -44,14 +53,14 @@ def openenv(url, play, request):
 
 
 @pytest.fixture(scope="module")
-def verifiers(url, play):
+def verifiers(url, play, light_client):
     parts = ("rows", "columns", "gold", "wrong", "dense", "broken", "silent", "end", "middle")
-    return started(play("verifiers_0_3", "bridge_verifiers.py"), url, *parts)
+    return started(play("verifiers_0_3", "bridge_verifiers.py"), light_client, url, *parts)
 
 
 @pytest.fixture(scope="module")
-def trl_kinds(url, play):
-    return started(play("trl", "bridge_trl.py"), url, "sync", "async")
+def trl_kinds(url, play, light_client):
+    return started(play("trl", "bridge_trl.py"), light_client, url, "sync", "async")
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -60,10 +69,11 @@ def trl(trl_kinds, request):
 
 
 @pytest.fixture(scope="module")
-def taskset(url, play):
+def taskset(url, play, light_client):
     parts = ("gold", "wrong", "dense", "broken", "silent", "limited", "end", "middle", "gone")
     played = play("verifiers", "bridge_verifiers_taskset.py")
-    played.start(url, *parts, PYTHONPATH=f"{ROOT}{os.pathsep}{ROOT / 'packages' / 'client'}")
+    # The checkout has the scripted model of tests/; the client comes before it.
+    played.start(url, *parts, PYTHONPATH=f"{light_client}{os.pathsep}{ROOT}")
     return played.answer
 
 
@@ -71,14 +81,14 @@ def taskset(url, play):
     ("client", "program"),
     [("skyrl_gym", "rollout_with_skyrl_gym.py"), ("verifiers_0_3", "rollout_with_verifiers.py")],
 )
-def test_the_examples_roll_out_what_the_server_records(serve_with, play, client, program):
+def test_the_examples_roll_out_what_the_server_records(serve_with, play, light_client, client, program):
     url = serve_with(None, "examples/corridor.py")
-    seen = started(play(client, str(ROOT / "examples" / program)), url, "returns", "recorded")
+    seen = started(play(client, str(ROOT / "examples" / program)), light_client, url, "returns", "recorded")
     assert seen("returns") == seen("recorded") == [1.0, 1.0, 1.0]
 
 
-def started(played, url, *parts):
-    played.start(url, *parts, PYTHONPATH=str(ROOT))
+def started(played, folder, url, *parts):
+    played.start(url, *parts, PYTHONPATH=str(folder))
     return played.answer
 
 

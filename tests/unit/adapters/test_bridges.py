@@ -44,7 +44,7 @@ def test_a_bridge_names_the_wrong_version(bridge, monkeypatch):
 
 def test_a_verifiers_without_the_class_of_the_bridge_is_sent_to_the_taskset(monkeypatch):
     monkeypatch.setattr(bridges, "version", {"verifiers": "0.4.0"}.__getitem__)
-    with pytest.raises(InvalidRequestError, match=r"got version 0\.4\.0: use its taskset ors-taskset instead"):
+    with pytest.raises(InvalidRequestError, match=r"got version 0\.4\.0: use its taskset ors-taskset"):
         to_verifiers("http://127.0.0.1:1")
 
 
