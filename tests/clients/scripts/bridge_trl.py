@@ -1,6 +1,6 @@
 """Plays through `to_trl` as TRL's trainer does, and prints what came as JSON.
 
-The environment of this script has TRL without PyTorch; the trainer itself runs in the tests of `examples/`.
+The environment of this script has TRL without PyTorch; the trainer itself runs in `train_trl.py`.
 What it does with an environment is repeated here with the same look at the class: tools are its public
 functions, their schemas are those of transformers, and `get_reward` is awaited if it is async.
 """
