@@ -5,7 +5,7 @@ text that an agent chose: a policy under training must not be able to make the m
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Final
 
@@ -29,22 +29,6 @@ from ors_server.sessions.session_services import Services
 
 MAX_HOLDERS: Final = 20
 """Functions that held the event loop and are named, the longest first."""
-
-_HISTOGRAMS: tuple[tuple[str, str, Callable[[EnvironmentMeters], Histogram]], ...] = (
-    ("ors_tool_seconds", "How long tools ran.", lambda meters: meters.tool_seconds),
-    (
-        "ors_store_seconds",
-        "How long calls waited for their step to be on record.",
-        lambda meters: meters.store_seconds,
-    ),
-    (
-        "ors_waiting_seconds",
-        "How long calls waited for setup or their turn, of those that had to.",
-        lambda meters: meters.waiting_seconds,
-    ),
-    ("ors_episode_return", "Returns of ended episodes with a grade.", lambda meters: meters.returns),
-    ("ors_episode_steps", "Steps of ended episodes.", lambda meters: meters.steps),
-)
 
 
 def collect(manager: SessionManager, http_meters: HttpMeters, started: float) -> Iterator[Metric]:
@@ -102,8 +86,8 @@ def _collect_environments(environments: Mapping[str, EnvironmentMeters]) -> Iter
     )
     by_name = sorted(environments.items())
     for environment, meters in by_name:
-        for (tool, outcome), count in sorted(meters.calls.items()):
-            calls.add_metric([environment, tool, outcome], count)
+        for (tool, outcome), counter in sorted(meters.calls.items()):
+            calls.add_metric([environment, tool, outcome], counter.calls)
         for code, count in sorted(meters.failures.items()):
             failures.add_metric([environment, code], count)
         for cause, (count, amount) in sorted(meters.penalties.items()):
@@ -113,13 +97,39 @@ def _collect_environments(environments: Mapping[str, EnvironmentMeters]) -> Iter
             ended.add_metric([environment, reason, result], count)
         unjudged.add_metric([environment], meters.unjudged_steps)
     yield from (calls, failures, penalties, amounts, ended, unjudged)
-    for name, text, histogram_of in _HISTOGRAMS:
-        yield _histogram(
-            name,
-            text,
-            "environment",
-            [(environment, histogram_of(meters)) for environment, meters in by_name],
-        )
+    counters = [
+        (environment, counter) for environment, meters in by_name for counter in meters.calls.values()
+    ]
+    yield _histogram(
+        "ors_tool_seconds",
+        "How long tools ran.",
+        "environment",
+        _add_up((environment, counter.tool_seconds) for environment, counter in counters),
+    )
+    yield _histogram(
+        "ors_store_seconds",
+        "How long calls waited for their step to be on record.",
+        "environment",
+        _add_up((environment, counter.store_seconds) for environment, counter in counters),
+    )
+    yield _histogram(
+        "ors_waiting_seconds",
+        "How long calls waited for setup or their turn, of those that had to.",
+        "environment",
+        {environment: meters.waiting_seconds for environment, meters in by_name},
+    )
+    yield _histogram(
+        "ors_episode_return",
+        "Returns of ended episodes with a grade.",
+        "environment",
+        {environment: meters.returns for environment, meters in by_name},
+    )
+    yield _histogram(
+        "ors_episode_steps",
+        "Steps of ended episodes.",
+        "environment",
+        {environment: meters.steps for environment, meters in by_name},
+    )
 
 
 def _collect_services(services: Services) -> Iterator[Metric]:
@@ -160,21 +170,31 @@ def _collect_requests(meters: HttpMeters) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "ors_http_requests", "Answered requests.", labels=["door", "method", "status"]
     )
-    for (door, method, status), count in sorted(meters.requests.items()):
-        requests.add_metric([door, method, str(status)], count)
+    for (door, method, status), counter in sorted(meters.answers.items()):
+        requests.add_metric([door, method, str(status)], counter.answers)
     yield requests
     yield GaugeMetricFamily("ors_http_open_requests", "Requests that are being served.", meters.open_requests)
     yield _histogram(
         "ors_http_first_byte_seconds",
         "How long requests waited for the first byte of their answer.",
         "door",
-        sorted(meters.seconds.items()),
+        _add_up((door, counter.seconds) for (door, _method, _status), counter in meters.answers.items()),
     )
 
 
-def _histogram(name: str, text: str, label: str, rows: Iterable[tuple[str, Histogram]]) -> Metric:
+def _add_up(histograms: Iterable[tuple[str, Histogram]]) -> dict[str, Histogram]:
+    """Add up the histograms of each label."""
+    sums: dict[str, Histogram] = {}
+    for label, histogram in histograms:
+        whole = sums.setdefault(label, Histogram(histogram.bounds))
+        whole.counts = [before + count for before, count in zip(whole.counts, histogram.counts, strict=True)]
+        whole.total += histogram.total
+    return sums
+
+
+def _histogram(name: str, text: str, label: str, histograms: Mapping[str, Histogram]) -> Metric:
     family = HistogramMetricFamily(name, text, labels=[label])
-    for value, histogram in rows:
+    for value, histogram in sorted(histograms.items()):
         buckets: list[tuple[str, float]] = []
         total = 0
         for bound, count in zip((*histogram.bounds, inf), histogram.counts, strict=True):

@@ -43,6 +43,7 @@ RETURNS: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 2.0, 5.0, 10.0, 100.0)
 STEPS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds of the buckets of an episode's length, in steps."""
 
+_NO_PENALTIES = frozenset({TOOL_PART, WITHHELD})
 _BY_CODE = frozenset({"tool_error", "timeout", "forbidden"})
 """Error codes of calls that ran and whose status is `ungraded`: the status alone would hide them."""
 
@@ -77,20 +78,32 @@ def outcome_of(step: Step) -> str:
     return step.status.value
 
 
+class CallCounter:
+    """Counts the calls of one tool that ended in one way."""
+
+    __slots__ = ("calls", "outcome", "store_seconds", "tool", "tool_seconds")
+
+    def __init__(self, tool: str, outcome: str) -> None:
+        """Begin at zero; both words are labels."""
+        self.tool = tool
+        self.outcome = outcome
+        self.calls = 0
+        self.tool_seconds = Histogram(SECONDS)
+        """How long the tool ran; empty for calls that were refused or failed."""
+        self.store_seconds = Histogram(SECONDS)
+        """How long the calls waited until their step was on record."""
+
+
 @dataclass(slots=True)
 class EnvironmentMeters:
     """What the sessions of one environment did since the process started."""
 
-    calls: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict[tuple[str, str], int](int))
-    """Number of calls by tool and outcome."""
+    calls: dict[tuple[str, str], CallCounter] = field(default_factory=dict[tuple[str, str], CallCounter])
+    """Counts by tool and outcome, which are bounded."""
     failures: dict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
     """Number of calls that the author's code or the machinery failed, by error code."""
     penalties: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """Number of charges and their sum (at most 0), by cause."""
-    tool_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
-    """How long tools ran."""
-    store_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
-    """How long calls waited until their step was on record."""
     waiting_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     """How long calls waited for setup or for their turn; calls that waited for neither are not in it."""
     returns: Histogram = field(default_factory=lambda: Histogram(RETURNS))
@@ -102,6 +115,10 @@ class EnvironmentMeters:
     unjudged_steps: int = 0
     """Steps whose judgement failed."""
     _tools: set[str] = field(default_factory=set[str])
+    _found: dict[tuple[str, StepStatus, str | None], CallCounter] = field(
+        default_factory=dict[tuple[str, StepStatus, str | None], CallCounter]
+    )
+    """The counters of tools with a label of their own, by what a step has: each call looks here first."""
 
     def count_step(self, step: Step, store_seconds: float) -> None:
         """Count a call whose step is on record.
@@ -109,17 +126,17 @@ class EnvironmentMeters:
         Args:
             store_seconds: Seconds for which the call waited for the record.
         """
-        code = step.error_code
-        self.calls[self._tool_label(step.tool, code), outcome_of(step)] += 1
-        self.store_seconds.add(store_seconds)
+        counter = self._found.get((step.tool, step.status, step.error_code)) or self._counter_of(step)
+        counter.calls += 1
+        counter.store_seconds.add(store_seconds)
         if step.status is StepStatus.FAILED:
-            self.failures[code or "unknown"] += 1
+            self.failures[step.error_code or "unknown"] += 1
         elif step.status is not StepStatus.REFUSED:
-            self.tool_seconds.add(step.duration)
+            counter.tool_seconds.add(step.duration)
         if step.is_unjudged:
             self.unjudged_steps += 1
         for cause, amount in step.components.items():
-            if cause not in {TOOL_PART, WITHHELD}:
+            if cause not in _NO_PENALTIES:
                 count, total = self.penalties.get(cause, (0, 0.0))
                 self.penalties[cause] = count + 1, total + amount
 
@@ -131,14 +148,21 @@ class EnvironmentMeters:
         if result is EpisodeResult.GRADED:
             self.returns.add(summary.episode_return)
 
-    def _tool_label(self, tool: str, error_code: str | None) -> str:
-        if error_code == "not_found":
-            return UNKNOWN_TOOL
-        if tool not in self._tools:
-            if len(self._tools) >= MAX_TOOLS:
-                return OTHER_TOOLS
+    def _counter_of(self, step: Step) -> CallCounter:
+        """Return the counter of a step, made if there is none yet, under labels that are bounded."""
+        tool = step.tool
+        if step.error_code == "not_found":
+            tool = UNKNOWN_TOOL
+        elif tool not in self._tools and len(self._tools) >= MAX_TOOLS:
+            tool = OTHER_TOOLS
+        key = tool, outcome_of(step)
+        counter = self.calls.get(key)
+        if counter is None:
+            counter = self.calls[key] = CallCounter(*key)
+        if tool is step.tool:
             self._tools.add(tool)
-        return tool
+            self._found[tool, step.status, step.error_code] = counter
+        return counter
 
 
 class CallMeters:

@@ -9,10 +9,10 @@ session plays; only what all of them wait together is waived, and once, however 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +23,6 @@ from ors_server.model.episode import (
     CallOutcome,
     EpisodeEvent,
     EpisodeState,
-    Metric,
     OutcomeKind,
     Phase,
     StepReward,
@@ -47,6 +46,8 @@ from ors_server.model.trajectory import (
     StepStatus,
     Transition,
     UserTurn,
+    summarise,
+    wall_time,
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
@@ -152,49 +153,6 @@ class SessionClock:
 
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's state, over any author's."""
-
-_NONE: Mapping[str, float] = {}
-"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
-
-
-def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
-    """Return the figures of a state."""
-    penalties, metrics = state.penalties, state.metrics
-    return EpisodeSummary(
-        phase=str(state.phase),
-        steps=state.steps,
-        episode_return=state.episode_return,
-        withheld=state.held or 0.0,
-        reward_sum=state.reward_sum,
-        penalty_sum=state.penalty_sum if penalties else 0.0,
-        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
-        discounted_return=state.discounted_return,
-        last_reward=state.last_reward,
-        best_reward=state.best_reward,
-        ungraded_steps=state.ungraded_steps,
-        failed_steps=state.failed_steps,
-        unjudged_steps=state.unjudged_steps,
-        stop_reason=None if state.stop_reason is None else state.stop_reason.value,
-        created_at=origin.created_at,
-        started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
-        last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
-        finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
-        metrics=describe_metrics(metrics) if metrics else _NONE,
-    )
-
-
-def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
-    """Turn a moment of the clock (seconds from its origin) into a time of day."""
-    return origin.created_at + timedelta(0, moment - state.created_at)
-
-
-def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`."""
-    return {
-        f"reward_extra/{key}/{figure}": value
-        for key, metric in metrics.items()
-        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
-    }
 
 
 def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Counts the requests of a process by door, for `/metrics`."""
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ors_server.sessions.call_meters import SECONDS, Histogram
@@ -8,23 +7,34 @@ from ors_server.sessions.call_meters import SECONDS, Histogram
 _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
 
 
+class RequestCounter:
+    """Counts the answers of one door to one method with one status."""
+
+    __slots__ = ("answers", "seconds")
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.answers = 0
+        self.seconds = Histogram(SECONDS)
+        """How long requests waited for the first byte of their answer."""
+
+
 @dataclass(slots=True)
 class HttpMeters:
     """Counts the requests of a process by door."""
 
-    requests: dict[tuple[str, str, int], int] = field(
-        default_factory=lambda: defaultdict[tuple[str, str, int], int](int)
+    answers: dict[tuple[str, str, int], RequestCounter] = field(
+        default_factory=dict[tuple[str, str, int], RequestCounter]
     )
-    """Number of answered requests by door, method and status."""
-    seconds: dict[str, Histogram] = field(default_factory=dict[str, Histogram])
-    """Seconds until the answer began, by door."""
+    """Counts by door, method and status."""
     open_requests: int = 0
     """Requests that are being served, streams included."""
 
     def count(self, door: str, method: str, status: int, seconds: float) -> None:
         """Count an answer that begins."""
-        self.requests[door, method if method in _METHODS else "other", status] += 1
-        histogram = self.seconds.get(door)
-        if histogram is None:
-            histogram = self.seconds[door] = Histogram(SECONDS)
-        histogram.add(seconds)
+        counter = self.answers.get((door, method, status))
+        if counter is None:
+            method = method if method in _METHODS else "other"
+            counter = self.answers.setdefault((door, method, status), RequestCounter())
+        counter.answers += 1
+        counter.seconds.add(seconds)

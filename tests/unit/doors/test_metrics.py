@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import httpx2
 import pytest
@@ -11,6 +13,7 @@ from ors_server import Environment, EpisodePolicy, Split, TextBlock, ToolError, 
 from ors_server.doors.metric_families import merge
 from ors_server.errors import OrsServerError
 from ors_server.model.settings import Settings
+from ors_server.model.trajectory import Step, StepStatus
 from ors_server.sessions.call_meters import MAX_TOOLS, OTHER_TOOLS, EnvironmentMeters
 from tests.fixtures.loopback import listening
 
@@ -152,9 +155,28 @@ async def test_names_that_a_policy_invents_make_no_series(served):
 
 def test_tools_beyond_the_bound_are_counted_together():
     meters = EnvironmentMeters()
-    labels = {meters._tool_label(f"tool_{number}", None) for number in range(MAX_TOOLS + 5)}
-    assert len(labels) == MAX_TOOLS + 1
-    assert OTHER_TOOLS in labels
+    step = Step(
+        number=1,
+        call_id="c",
+        tool="",
+        arguments={},
+        status=StepStatus.GRADED,
+        blocks=(),
+        reward=1.0,
+        components={},
+        finished=False,
+        error=None,
+        error_code=None,
+        metadata=None,
+        started_at=datetime.now(UTC),
+        duration=0.5,
+    )
+    for number in range(MAX_TOOLS + 5):
+        for _ in range(2):
+            meters.count_step(replace(step, tool=f"tool_{number}"), 0.0)
+    assert len(meters.calls) == MAX_TOOLS + 1
+    assert meters.calls[OTHER_TOOLS, "graded"].calls == 10
+    assert meters.calls["tool_0", "graded"].calls == 2
 
 
 def test_hosts_are_told_apart_and_one_that_is_down_is_shown():
