@@ -9,14 +9,14 @@ import os
 import pytest
 
 from tests.clients.conftest import ROOT
-from tests.clients.consuming import LADDER, MISJUDGED, returns_of
+from tests.clients.consuming import LADDER, MISJUDGED, UNREADY, returns_of
 
 PLAYED = "math_word_problems"
 
 
 @pytest.fixture(scope="module")
 def url(serve_with):
-    return serve_with(None, PLAYED, LADDER, MISJUDGED)
+    return serve_with(None, PLAYED, LADDER, MISJUDGED, UNREADY)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def trl(trl_kinds, request):
 
 @pytest.fixture(scope="module")
 def taskset(url, play, light_client):
-    parts = ("gold", "wrong", "dense", "broken", "silent", "limited", "end", "middle", "gone")
+    parts = ("gold", "wrong", "dense", "broken", "silent", "limited", "end", "middle", "unready", "gone")
     played = play("verifiers", "bridge_verifiers_taskset.py")
     # The checkout has the scripted model of tests/; the client comes before it.
     played.start(url, *parts, PYTHONPATH=f"{light_client}{os.pathsep}{ROOT}")
@@ -188,7 +188,8 @@ def test_verifiers_tells_the_model_what_was_wrong_with_a_call(verifiers):
 def test_verifiers_marks_a_rollout_in_which_the_environment_failed(verifiers, url):
     seen = verifiers("broken")
     assert seen["error"]
-    assert returns_of(url, seen["session_id"]).failed_steps == 1
+    summary = returns_of(url, seen["session_id"])
+    assert (summary.failed_steps, summary.failure.kind) == (1, "step_failed")
 
 
 @pytest.mark.parametrize("part", ["end", "middle"])
@@ -246,6 +247,7 @@ def test_the_taskset_of_verifiers_tells_the_model_what_was_wrong_with_a_call(tas
         ("broken", "ToolFailedError: RuntimeError: the rung is loose"),
         ("end", "UnjudgedError: a judgement failed in 1 of 2 steps"),
         ("middle", "UnjudgedError: a judgement failed in 1 of 2 steps"),
+        ("unready", "EnvironmentFailedError: "),
         ("gone", "InvalidRequestError: the policy override is invalid"),
     ],
 )
@@ -304,6 +306,14 @@ def test_a_rollout_of_trl_without_a_return_leaves_its_group_and_the_log_says_why
     (line,) = seen["logged"]
     assert line.startswith(f"a rollout of session {seen['session_id']} is left out of its group: ")
     assert words in line
+
+
+def test_a_rollout_of_trl_whose_setup_fails_leaves_its_group_and_the_run_continues(trl, url):
+    seen = trl["unready"]
+    assert (seen["prompt"], seen["reward"]) == ("The environment is not available.", None)
+    assert "is left out of its group: setup_failed: " in seen["logged"][0]
+    assert returns_of(url, seen["session_id"]).failure.kind == "setup_failed"
+    assert trl["refused"] == "UnknownSplitError"
 
 
 def test_a_reward_of_trl_is_async_if_the_environment_is(trl_kinds):

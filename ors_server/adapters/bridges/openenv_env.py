@@ -92,7 +92,7 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
             # `None` would be taken for a reward of 0 by a trainer that adds up rewards.
             self._playing().summary().check_judged()
         if result.finished:
-            self._playing().check().check_judged()
+            self._playing().check().check_valid()
         return _observation(action.tool_name, result)
 
     @property

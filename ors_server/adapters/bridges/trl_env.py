@@ -20,12 +20,15 @@ from ors_server.client.blocking import Episode
 from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 from ors_server.model.errors import InvalidRequestError, OrsServerError
+from ors_server.model.failures import failure_of_creation
 from ors_server.model.wire import JSONObject, ToolSpec
 
 _log = logging.getLogger(__name__)
 
 NO_TEXT = "(no output)"
 """Replaces a result without text."""
+NOT_OPENED = "The environment is not available."
+"""Replaces the prompt of an episode that could not be opened; such a rollout has no reward."""
 OVER = "The episode is over; this call did not run."
 _RESERVED = frozenset({"reset", "get_reward", "rows"})
 """Names that the class has itself."""
@@ -57,15 +60,23 @@ class TrlEpisode:
         """Open the episode of a task, whose position is in the row; the prompt follows the row's.
 
         Raises:
-            OrsServerError: If the server does not open it.
+            OrsServerError: If the server refuses it, and would do so again.
         """
         self._close()
         request = self.served.request(index, seed)
         request["split"] = split or self.served.split
         client = shared_client(self.served)
-        self._episode = self._open.enter_context(client.episode(self.served.environment, **request))
         self._failure = None
-        return self._episode.prompt()
+        try:
+            self._episode = self._open.enter_context(client.episode(self.served.environment, **request))
+            return self._episode.prompt()
+        except OrsServerError as error:
+            failure = failure_of_creation(error)
+            if not failure.retry:
+                raise
+            # The run continues without this rollout, as it does if the environment fails later.
+            self._failure = f"{failure.kind}: {error}"
+            return NOT_OPENED
 
     @classmethod
     def rows(cls, num_tasks: int | None = None, **columns: Any) -> list[dict[str, Any]]:
@@ -85,11 +96,13 @@ class TrlEpisode:
 
     def _reward(self) -> float | None:
         """Return the return in the server's record, delete the session, and log why there is no return."""
-        episode = self._episode
+        episode, reason = self._episode, self._failure
         if episode is None:
-            raise InvalidRequestError("the episode is not open: call reset() first")
+            if reason is None:
+                raise InvalidRequestError("the episode is not open: call reset() first")
+            _log.warning("a rollout without a session is left out of its group: %s", reason)
+            return None
         summary: Summary | None = None
-        reason = self._failure
         try:
             summary = episode.check()
             self._close()
@@ -98,7 +111,7 @@ class TrlEpisode:
         except OrsServerError as error:
             reason = reason or str(error)
         if summary is not None:
-            reason = reason or _why_invalid(summary)
+            reason = reason or summary.why_invalid
             if reason is None:
                 return summary.episode_return
         _log.warning("a rollout of session %s is left out of its group: %s", episode.session_id, reason)
@@ -107,9 +120,11 @@ class TrlEpisode:
     def _call(self, tool: str, arguments: JSONObject) -> str:
         """Call a tool, and return what the model is to read."""
         episode = self._episode
+        if self._failure is not None:
+            return OVER
         if episode is None:
             raise InvalidRequestError("the episode is not open: call reset() first")
-        if episode.finished or self._failure is not None:
+        if episode.finished:
             return OVER
         try:
             return episode.call(tool, arguments).text or NO_TEXT
@@ -149,12 +164,6 @@ def _get_reward(self: TrlEpisode) -> float | None:
 async def _get_reward_async(self: TrlEpisode) -> float | None:
     """Return the return in the server's record; `None` leaves the rollout out of its group."""
     return await asyncio.to_thread(self._reward)
-
-
-def _why_invalid(summary: Summary) -> str | None:
-    if summary.failed_steps or summary.phase == "failed":
-        return "the environment's own code failed"
-    return summary.why_unjudged
 
 
 def _method(tool: ToolSpec, *, is_async: bool) -> Callable[..., Any]:

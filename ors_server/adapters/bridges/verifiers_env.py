@@ -92,9 +92,7 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
             # A record of an episode with a failed or ungraded step has a sum that is no return.
-            why = "the environment's own code failed" if summary.failed_steps else summary.why_unjudged
-            if summary.phase == "failed":
-                why = why or "the environment failed"
+            why = summary.why_invalid
             if why is not None:
                 state[SUMMARY]["return"] = None
                 state["error"] = state.get("error") or vf.InfraError(why)

@@ -140,7 +140,7 @@ class OrsHarness(vf.Harness[OrsHarnessConfig]):  # type: ignore[misc]  # as abov
             trace.state.session_id = episode.session_id
             await _play(episode, _Model(model, ctx.model, trace))
             summary = await episode.check()
-        summary.check_judged()
+        summary.check_valid()
         trace.state.episode_return = summary.episode_return
         trace.state.steps = summary.steps
         trace.state.stop_reason = summary.stop_reason

@@ -15,6 +15,7 @@ from transformers.utils import get_json_schema
 
 from ors_server.adapters import to_trl
 from ors_server.client import Client
+from ors_server.model.errors import OrsServerError
 
 LOGGED = []
 
@@ -65,6 +66,14 @@ async def roll(factory, row, *turns):
     }
 
 
+def refused(factory):
+    """What a row raises that the server refuses."""
+    try:
+        return factory().reset(index=0, split="nowhere")
+    except OrsServerError as error:
+        return type(error).__name__
+
+
 async def plays(url, answer, *, is_async):
     math = to_trl(url, "math_word_problems", split="test", is_async=is_async)
     ladder = to_trl(url, "ladder", is_async=is_async)
@@ -87,6 +96,8 @@ async def plays(url, answer, *, is_async):
         "silent": await roll(ladder, first),
         "broken": await roll(ladder, first, [climb], [("slip", {})], [climb]),
         "end": await roll(misjudged, first, [climb], [("land", {"answer": "x"})]),
+        "unready": await roll(to_trl(url, "unready", is_async=is_async), first, [climb]),
+        "refused": refused(ladder),
         "middle": await roll(misjudged, first, [climb], [("weigh", {"answer": "x"})], [("jump", {})]),
     }
 

@@ -81,6 +81,7 @@ async def main():
         ),
         "silent": await roll(url, "ladder", 1, said("I give up.")),
         "limited": await roll(url, "ladder", 1, said("", climb), said("", climb), max_turns=1),
+        "unready": await roll(url, "unready", 1, said("", climb)),
         "gone": await roll(url, "ladder", 1, said("", climb), policy={"step_limit": -1}),
     }
     json.dump(seen, sys.stdout)
