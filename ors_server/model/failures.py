@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from ors_server.model.errors import Blame, OrsServerError
 from ors_server.model.trajectory import EpisodeSummary
@@ -152,5 +152,12 @@ class StatedSummary(EpisodeSummary):
     @classmethod
     def of(cls, summary: EpisodeSummary) -> Self:
         """Add what failed to an episode's figures."""
-        figures = {figure.name: getattr(summary, figure.name) for figure in fields(EpisodeSummary)}
-        return cls(**figures, failure=failure_of(summary))
+        return cls(**_figures(summary), failure=failure_of(summary))
+
+    def unstated(self) -> EpisodeSummary:
+        """Return the figures alone, as the record has them."""
+        return EpisodeSummary(**_figures(self))
+
+
+def _figures(summary: EpisodeSummary) -> dict[str, Any]:
+    return {figure.name: getattr(summary, figure.name) for figure in fields(EpisodeSummary)}

@@ -26,7 +26,7 @@ FUNCTION = "load_environment"
 MAX_ROWS = 1_000_000
 
 
-class ScriptedReply(Client):
+class ReplyingModel(Client):
     """A model that gives one reply."""
 
     def __init__(self, reply: str) -> None:
@@ -108,7 +108,7 @@ class VerifiersEnvironment:
         """
         self._failures.clear()
         output = await self._environment.run_rollout(
-            self._rows[index], ScriptedReply(answer), "reply", {}, state_columns=[]
+            self._rows[index], ReplyingModel(answer), "reply", {}, state_columns=[]
         )
         if self._failures:
             raise self._failures[0]

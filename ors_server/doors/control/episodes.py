@@ -137,7 +137,7 @@ class EpisodeRecordView(EpisodeEntry):
         """Return the record that is shown, exactly."""
         return EpisodeRecord(
             origin=EpisodeOrigin(**{name: getattr(self, name) for name in _ORIGIN}),
-            summary=self.episode,
+            summary=self.episode.unstated(),
             prompt=self.prompt,
             transitions=self.transitions,
             incidents=self.incidents,
