@@ -5,9 +5,12 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from ors_server._version import __version__
 from ors_server.client.app_transport import AppTransport
@@ -17,9 +20,12 @@ from ors_server.client.connection import Patience
 from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
+from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
 from ors_server.environments.definition import EnvironmentDefinition
@@ -49,6 +55,7 @@ from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
+from ors_server.timing import spans
 
 if TYPE_CHECKING:
     from ors_server.doors.mcp.mcp_app import McpApp
@@ -119,8 +126,10 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
-        self._doors: dict[str, http.Application] = {}
-        self._ors: http.Application | None = None
+        self._doors: dict[str, tuple[str, http.Application]] = {}
+        self._pages: dict[str, http.Application] = {}
+        self._http_meters = HttpMeters()
+        self._ors: OrsApp | None = None
         self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
@@ -184,7 +193,12 @@ class App:
             if self._in_process is None:
                 _load_mcp()
                 logs.load()
+                if settings.otel_endpoint is not None:
+                    host = None if settings.slot.is_alone else settings.slot.name
+                    shutdown = spans.export_to(settings.otel_endpoint, host=host)
+                    stack.push_async_callback(anyio.to_thread.run_sync, shutdown)
                 stack.push_async_callback(offload.aclose)
+            spans.begin()
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(
                 settings.record, store_options(settings), clock=self._clock
@@ -206,26 +220,36 @@ class App:
                 self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
-            self._doors[CONTROL_ROOT] = ControlApp(
+            control = ControlApp(
                 manager,
                 self.keyring,
                 settings,
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
+            self._doors[CONTROL_ROOT] = "control", control
+            self._pages = {
+                FRONT_PATH: front_page,
+                METRICS_PATH: MetricsDoor(
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                ),
+            }
             self._ors = OrsApp(
                 manager,
                 self.keyring,
                 max_body_bytes=settings.max_body_bytes,
                 streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
+            if self._in_process is None and settings.slot.number == 0:  # one host looks for all
+                ended = manager.services.meters.ended_by_run
+                manager.services.spawn(self._episodes.alarms.watch, ended, self._clock)
             self._manager = manager
             try:
                 yield self
             finally:
                 self._manager = None
                 self._ors = None
-                self._doors = {}
+                self._doors, self._pages = {}, {}
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -249,7 +273,7 @@ class App:
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
-        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
+        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
@@ -267,9 +291,11 @@ class App:
         """Serve one ASGI connection."""
         match scope["type"]:
             case "http":
-                if self._guarded.admits(scope):
+                headers = http.read_headers(scope)
+                is_plain = "origin" not in headers and len(headers) == len(scope["headers"])
+                if is_plain and headers.get("host") in self._guarded.accepted:
                     await self._route(scope, receive, send)
-                else:
+                else:  # a page's request, a new host, or a header twice
                     await self._guarded(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
@@ -278,30 +304,39 @@ class App:
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
-        started = False
-
-        async def watch(message: http.Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+        began = perf_counter()
+        answer = scope.get("extensions", {}).get(http.EXCHANGE)
+        if answer is None:
+            answer = http.WatchedAnswer(send)
+            send = answer.send
+        if self._ors is None:
+            await http.send_fault(send, ShuttingDownError("the server is not running"))
+            return
+        name, door = self._find_door(scope, self._ors)
+        if scope["method"] == "HEAD":
+            door = partial(http.serve_head, door)
+        self._http_meters.open_requests += 1
         try:
-            if self._ors is None:
-                await http.send_fault(watch, ShuttingDownError("the server is not running"))
-                return
-            root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-            door = self._doors.get(root, self._ors)
-            if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
-                door = front_page
-            if scope["method"] == "HEAD":
-                await http.serve_head(door, scope, receive, watch)
+            if spans.is_on():
+                with spans.request_span(scope, name, http.read_headers(scope), answer):
+                    await door(scope, receive, send)
             else:
-                await door(scope, receive, watch)
+                await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
-            if started:
+            if answer.response_started:
                 raise
             await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
+        finally:
+            self._http_meters.count(name, scope["method"], answer, began)
+
+    def _find_door(self, scope: http.Scope, ors: OrsApp) -> tuple[str, http.Application]:
+        """Return the door of a request, and its name in metrics and spans."""
+        path = scope["path"]
+        if scope["method"] in {"GET", "HEAD"} and path in self._pages:
+            return path.strip("/") or "front", self._pages[path]
+        root = path.split("/", 2)[1] if "/" in path else ""
+        return self._doors.get(root, ("ors", ors))
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()

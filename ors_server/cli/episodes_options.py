@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, PlaceFilters, StoreChoice
+from ors_server.cli.filters import EpisodeFilters, OriginFilters, StoreChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +19,45 @@ class SourceOptions(StoreChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodesListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
+class EpisodesListOptions(EpisodeFilters, SourceOptions):
     """Options of `episodes list`."""
 
     oldest_first: Annotated[
         bool, typer.Option("--oldest-first", help="Begin with the oldest one, not the newest.")
     ] = False
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Order by created, return, steps or duration; -return begins with the greatest.",
+            show_default=False,
+        ),
+    ] = None
     limit: Annotated[int, typer.Option(help="Most episodes.", min=1)] = 50
+    json: Annotated[bool, typer.Option("--json", help="Print one object a line.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatsOptions(EpisodeFilters, SourceOptions):
+    """Options of `episodes stats`."""
+
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Figures over time: a row for each span of this length, such as 10m, 2h or 1d.",
+            show_default=False,
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Figures apart by these, separated by commas: environment, split, environment_version, "
+            "server_version, label:KEY.",
+            show_default=False,
+        ),
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print one object a line.")] = False
 
 
@@ -47,7 +79,7 @@ class ShowOptions(SourceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TailOptions(PlaceFilters, EnvironmentFilter, SourceOptions):
+class TailOptions(OriginFilters, SourceOptions):
     """Options of `episodes tail`."""
 
     episode: Annotated[

@@ -4,6 +4,7 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,8 +26,8 @@ from ors_server.client.client_errors import (
     error_from,
 )
 from ors_server.model.clock import Clock, SystemClock
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import InvalidRequestError, OrsServerError
+from ors_server.model.wire import compact_json
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Statuses of requests that had no effect and may succeed later."""
@@ -197,6 +198,9 @@ class Connection:
             yield await answer(request.method, self._root + request.path, sent, data)
             return
         headers = dict(request.headers)
+        tracing: Any = sys.modules.get("opentelemetry.propagate")
+        if tracing is not None:  # the program may use it: the server's spans go below the current one
+            tracing.inject(headers)
         if data is not None:
             headers["Content-Type"] = "application/json"
         limit = request.time_limit or self.patience.silence

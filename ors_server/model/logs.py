@@ -10,7 +10,7 @@ import re
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TextIO, TypeGuard
@@ -85,6 +85,9 @@ secret_values = SecretValues()
 """Those of this process: an exception of one session may be raised in a resource that others share."""
 
 
+_context_fields: list[Callable[[], dict[str, str]]] = []
+"""Returns fields that each event gets, such as the ids of the span in which it happens; at most one."""
+
 _host: list[str] = []
 """Name of this process among several hosts; empty for a server without others."""
 
@@ -94,46 +97,49 @@ class EventLogger:
 
     def __init__(self, name: str) -> None:
         """Log under a name `ors_server...`."""
-        self._standard = logging.getLogger(name)
+        self.standard = logging.getLogger(name)
+        """The standard library's logger under it."""
         self._structured: Any = None
 
     def debug(self, event: str, **fields: Any) -> None:
         """Log what only a developer of the server wants to know."""
-        if self._standard.isEnabledFor(logging.DEBUG):  # each call has such an event
+        if self.standard.isEnabledFor(logging.DEBUG):  # each call has such an event
             self._write("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         """Log what an operator wants to know."""
-        if self._standard.isEnabledFor(logging.INFO):
+        if self.standard.isEnabledFor(logging.INFO):
             self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log what an operator should look at."""
-        if self._standard.isEnabledFor(logging.WARNING):
+        if self.standard.isEnabledFor(logging.WARNING):
             self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """Log what failed."""
-        if self._standard.isEnabledFor(logging.ERROR):
+        if self.standard.isEnabledFor(logging.ERROR):
             self._write("error", event, fields)
 
     def critical(self, event: str, **fields: Any) -> None:
         """Log what ends the program."""
-        if self._standard.isEnabledFor(logging.CRITICAL):
+        if self.standard.isEnabledFor(logging.CRITICAL):
             self._write("critical", event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
         """Log what failed, with the traceback of the exception that is being handled."""
-        if self._standard.isEnabledFor(logging.ERROR):
+        if self.standard.isEnabledFor(logging.ERROR):
             self._write("exception", event, fields)
 
     def _write(self, method: str, event: str, fields: dict[str, Any]) -> None:
         if self._structured is None:
             from ors_server.model.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
 
-            self._structured = structure(self._standard, redact)
+            self._structured = structure(self.standard, redact)
         if _host:
             fields = {**fields, "host": _host[0]}
+        if _context_fields:
+            fields = {**fields, **_context_fields[0]()}
         getattr(self._structured, method)(event, **fields)
 
 
@@ -184,6 +190,16 @@ def configure(
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger(ROOT).setLevel(level.upper())
+
+
+def set_context_fields(function: Callable[[], dict[str, str]] | None) -> None:
+    """Give each event of the process the fields that a function returns; `None` ends that."""
+    _context_fields[:] = [] if function is None else [function]
+
+
+def mask_credentials(text: str) -> str:
+    """Return a text without agent tokens and credentials."""
+    return _INSIDE.sub(REDACTED, text) if _may_hold_secret(text) else text
 
 
 def load() -> None:

@@ -1,7 +1,7 @@
 """The live sessions of one process, as the doors use them: created within limits, found by id, ended once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -413,8 +413,12 @@ class SessionManager:
             SessionInterruptedError: If it cannot be rebuilt.
             CapacityError: If a limit keeps it from being rebuilt now.
         """
-        await self._resume(session_id)
-        return self.find(session_id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            await self._resume(session_id)
+            return self.find(session_id)
+        session.last_use.at = self.services.clock.monotonic()
+        return session
 
     async def _resume(self, session_id: str) -> None:
         if self.recoverer is not None and session_id not in self._sessions:
@@ -462,6 +466,11 @@ class SessionManager:
             return self.recoverer is not None and await self.recoverer.close(session_id)
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
+
+    @property
+    def live_sessions(self) -> Collection[Session]:
+        """All live sessions; reading them is no activity."""
+        return self._sessions.values()
 
     def drain(self) -> None:
         """Take no new sessions from now on; live ones continue."""
@@ -601,6 +610,7 @@ async def open_manager(
         clock=clock,
         store=store,
         spawn=background.spawn,
+        tasks=background.tasks,
         options=options,
         sandboxes=sandboxes,
         health=RecordHealth(clock),

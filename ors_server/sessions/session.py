@@ -105,7 +105,8 @@ class Session:
         return self._made_snapshots
 
     @property
-    def _running_calls(self) -> int:
+    def running_calls(self) -> int:
+        """Calls that have no result yet."""
         return 0 if self._made_runner is None else self._made_runner.calls.running
 
     @property
@@ -125,7 +126,7 @@ class Session:
 
     def idle_seconds(self, now: float) -> float:
         """Return for how long the session was not used; 0 while a call, setup or ending runs."""
-        busy = self._running_calls > 0 or self._setup.is_running or self._ending is not None
+        busy = self.running_calls > 0 or self._setup.is_running or self._ending is not None
         return 0.0 if busy else now - self.last_use.at
 
     def status(self) -> SessionStatus:
@@ -136,7 +137,7 @@ class Session:
             summary=self.recorder.summary(),
             visibility=self.visibility,
             idle_seconds=self.idle_seconds(self.recorder.now),
-            running_calls=self._running_calls,
+            running_calls=self.running_calls,
             setup_error=None if setup_error is None else str(setup_error),
             pending_steps=len(self.recorder.pending_calls),
         )
@@ -254,18 +255,19 @@ class Session:
             await self._load_recorded(call_id)
         if self._setup.error is not None:
             self._setup.check()
-        runner = self._runner
+        runner, recorder = self._made_runner or self._runner, self.recorder
         if call_id is not None:
             earlier = runner.calls.get(call_id)
         else:
-            earlier = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
+            earlier = self._find_unwritten(tool, arguments) if recorder.unwritten else None
         if earlier is not None:
             earlier.expect(tool, arguments)
         if earlier is not None and not earlier.is_unwritten:
             call = earlier
         else:
-            if earlier is None:
-                self.recorder.services.call_rates.admit(self.recorder.origin.credential_id, self.recorder.now)
+            credential_id = recorder.origin.credential_id
+            if earlier is None and credential_id is not None:
+                recorder.services.call_rates.admit(credential_id, recorder.now)
             call = Call(
                 call_id or token_hex(16),
                 tool,
@@ -280,7 +282,7 @@ class Session:
                     earlier.repeats or earlier,
                 )
             runner.start(call)
-        if listener is not None and not call.is_done:
+        if listener is not None and call.result is None:
             call.listeners.append(listener)
         return call
 
