@@ -5,7 +5,9 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -51,6 +53,7 @@ from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
 
 if TYPE_CHECKING:
+    from ors_server.console.console_app import ConsoleApp
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -119,9 +122,11 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
+        self._console: ConsoleApp | None = None
+        self._front: http.Application = front_page
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
-        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
+        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=own_origins(settings))
 
     @property
     def manager(self) -> SessionManager:
@@ -206,13 +211,15 @@ class App:
                 self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
-            self._doors[CONTROL_ROOT] = ControlApp(
+            control = self._doors[CONTROL_ROOT] = ControlApp(
                 manager,
                 self.keyring,
                 settings,
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
+            if self._in_process is None and settings.console:
+                self._open_console(control, manager)
             self._ors = OrsApp(
                 manager,
                 self.keyring,
@@ -225,6 +232,7 @@ class App:
             finally:
                 self._manager = None
                 self._ors = None
+                self._console = None
                 self._doors = {}
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
@@ -251,10 +259,19 @@ class App:
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 
+    def _open_console(self, control: ControlApp, manager: SessionManager) -> None:
+        from ors_server.console.console_app import CONSOLE_PATH, open_console  # noqa: PLC0415  (it needs Jinja)
+
+        self._console = open_console(control.handlers, manager, self.keyring, self.settings, self._clock)
+        self._doors[CONSOLE_PATH.strip("/")] = self._console
+        self._front = partial(front_page, console=CONSOLE_PATH)
+
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
+        if self._console is not None:
+            self._console.stop()
         if self._mcp is not None:
             self._mcp.begin_to_stop()
 
@@ -292,7 +309,7 @@ class App:
             root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
             door = self._doors.get(root, self._ors)
             if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
-                door = front_page
+                door = self._front
             if scope["method"] == "HEAD":
                 await http.serve_head(door, scope, receive, watch)
             else:
@@ -434,6 +451,13 @@ def store_options(settings: Settings) -> StoreOptions:
         write_seconds=settings.store_write_seconds,
         slot=settings.slot,
     )
+
+
+def own_origins(settings: Settings) -> list[str]:
+    """Return the origins whose pages may send requests: those of the settings, and the server's public one."""
+    parts = urlsplit(settings.public_url or "")
+    public = [f"{parts.scheme}://{parts.netloc}"] if parts.netloc else []
+    return [*settings.allowed_origins, *public]
 
 
 def sandbox_request(settings: Settings) -> BackendRequest:

@@ -1,0 +1,99 @@
+"""The table of pages, and the pages about many episodes and the server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.console.episode_pages import EpisodePages
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.views import episode_list as lists
+from ors_server.console.views import formats
+from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.model.clock import Clock
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.store.base import RecordReader
+from ors_server.store.lookup import find_episode
+
+
+@dataclass(eq=False)
+class Pages:
+    """Answers requests about many episodes and the server."""
+
+    _store: RecordReader
+    _control: ControlHandlers
+    _clock: Clock
+    episodes: EpisodePages
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return every page but the sign-in; of two that fit a path, the first one counts."""
+        one = self.episodes
+        return (
+            Route("GET", "", self.overview),
+            Route("GET", "episodes", self.list_episodes),
+            Route("GET", "episodes/{episode}", one.show),
+            Route("GET", "episodes/{episode}/events", one.follow),
+            Route("POST", "episodes/{episode}/end", one.end),
+            Route("GET", "episodes/{episode}/prompt/{index}", one.prompt_block),
+            Route("GET", "episodes/{episode}/steps/{number}", one.show_raw),
+            Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", one.block),
+        )
+
+    async def overview(self, request: PageRequest) -> Answer:
+        """Lead to the list of episodes."""
+        return Redirect(f"{request.root}/episodes")
+
+    async def list_episodes(self, request: PageRequest) -> Answer:
+        """List episodes, newest first; a condition that was typed becomes a part of the address."""
+        typed = (request.value("add") or "").strip()
+        query = lists.read_list_query("&".join(_without(request.query_string, "add")))
+        if typed:
+            return await self._add_condition(typed, query, request)
+        store, wanted = self._store, query.episode_filter
+        is_backwards = query.before is not None and query.after is None
+        records = await store.page(
+            wanted,
+            after=query.before if is_backwards else query.after,
+            limit=lists.PAGE + 1,
+            newest_first=not is_backwards,
+        )
+        has_more = len(records) > lists.PAGE
+        shown = list(records[: lists.PAGE])
+        if is_backwards:
+            shown.reverse()
+        totals = await store.totals(wanted)
+        is_first = query.after is None and (query.before is None or not has_more)
+
+        def build() -> Mapping[str, Any]:
+            return {
+                "view": lists.view_list(
+                    query,
+                    shown,
+                    totals,
+                    self._clock.now(),
+                    has_newer=not is_first,
+                    has_older=has_more or is_backwards,
+                ),
+                "all_columns": lists.COLUMNS,
+            }
+
+        return Page("episodes", build)
+
+    async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
+        """Lead to the episode that was typed, else to the list with one more condition."""
+        name, separator, value = typed.partition("=")
+        if not separator:
+            try:
+                record = await find_episode(self._store, typed)
+            except EpisodeNotFoundError:
+                name, value = "environment", typed
+            else:
+                return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
+        pair = (name.strip(), value.strip())
+        if lists.read_list_query(f"{formats.query([pair])[1:]}").mistakes:
+            pair = ("label", typed)
+        return Redirect(f"{request.root}/episodes{query.with_pair(*pair)}")
+
+
+def _without(query_string: str, name: str) -> Sequence[str]:
+    """Return the parts of a query but one parameter's."""
+    return [part for part in query_string.split("&") if part.partition("=")[0] != name]

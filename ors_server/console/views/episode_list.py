@@ -1,0 +1,271 @@
+"""The list of episodes: what its address selects, and its rows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl, urlencode
+
+from ors_server.console.views import formats
+from ors_server.console.views.episode import task_title
+from ors_server.console.views.marks import Mark, highest_of, word_of
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.store.base import EpisodeFilter, EpisodeTotals
+
+PAGE = 50
+TABS = ("all", "live", "ended")
+_PLAIN = ("environment", "split", "session_id", "stop_reason", "phase", "task_hash")
+"""Parameters that are conditions of the store by the same name."""
+SHORT_LABELS = ("run", "agent", "group", "attempt")
+"""Labels that have a parameter with their own name."""
+COLUMNS = ("state", "task", "return", "steps", "duration", "stop", "labels", "age")
+MAX_LABELS = 6
+"""Labels of one row."""
+BARS = 20
+"""Bars of the histogram."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One condition of the list, and the address without it."""
+
+    name: str
+    value: str
+    without: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What an address selects."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    """The parameters that count, in order; without the tab, the page and the columns."""
+    tab: str = "all"
+    after: str | None = None
+    before: str | None = None
+    columns: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    episode_filter: EpisodeFilter = field(default_factory=EpisodeFilter)
+
+    @property
+    def text(self) -> str:
+        """The query without the page, as other addresses carry it."""
+        return urlencode(self._own(self.pairs, self.tab))
+
+    def _own(self, pairs: Sequence[tuple[str, str]], tab: str) -> list[tuple[str, str]]:
+        columns = [("columns", ",".join(self.columns))] if self.columns else []
+        return [*pairs, *([] if tab == "all" else [("tab", tab)]), *columns]
+
+    def link(self, **changes: str) -> str:
+        """Return the query with another tab, or with `after` or `before` for another page."""
+        tab = changes.pop("tab", self.tab)
+        return formats.query([*self._own(self.pairs, tab), *changes.items()])
+
+    def with_pair(self, name: str, value: str) -> str:
+        """Return the query with one more condition, on its first page; it replaces one of the same name."""
+        pairs = [pair for pair in self.pairs if pair[0] != name or name == "label"]
+        return formats.query(self._own([*pairs, (name, value)], self.tab))
+
+    @property
+    def chips(self) -> tuple[Chip, ...]:
+        """The conditions one by one."""
+        return tuple(
+            Chip(name, value, formats.query(self._own([*self.pairs[:i], *self.pairs[i + 1 :]], self.tab)))
+            for i, (name, value) in enumerate(self.pairs)
+        )
+
+    @property
+    def without_filters(self) -> str:
+        """The query with no condition."""
+        return formats.query(self._own((), self.tab))
+
+
+def read_list_query(text: str) -> ListQuery:
+    """Read a query; parameters that are unknown or wrong are named as mistakes, and select nothing."""
+    values: dict[str, object] = {}
+    labels: dict[str, str] = {}
+    pairs: list[tuple[str, str]] = []
+    mistakes: list[str] = []
+    query = ListQuery()
+    for name, value in parse_qsl(text, max_num_fields=1000):
+        if name == "tab":
+            query = replace(query, tab=value if value in TABS else "all")
+        elif name in {"after", "before"}:
+            query = replace(query, **{name: value})
+        elif name in {"columns", "column"}:
+            chosen = [*query.columns, *value.split(",")]
+            query = replace(query, columns=tuple(column for column in COLUMNS if column in chosen))
+        elif problem := _read_condition(name, value, values, labels):
+            mistakes.append(problem)
+        else:
+            pairs.append((name, value))
+    if query.tab != "all":
+        values["closed"] = query.tab == "ended"
+    return replace(
+        query,
+        pairs=tuple(pairs),
+        mistakes=tuple(mistakes),
+        episode_filter=EpisodeFilter(**values, labels=labels),  # type: ignore[arg-type]  # by name, as read
+    )
+
+
+def _read_condition(name: str, value: str, values: dict[str, object], labels: dict[str, str]) -> str | None:
+    """Put one condition where it belongs; return what is wrong with it, if anything."""
+    try:
+        if name in _PLAIN:
+            values[name] = value
+        elif name == "credential":
+            values["credential_id"] = value
+        elif name == "index":
+            values[name] = int(value)
+        elif name in {"min_return", "max_return"}:
+            number = float(value)
+            if not math.isfinite(number):
+                raise ValueError(value)
+            values[name] = number
+        elif name in {"since", "until"}:
+            moment = datetime.fromisoformat(value)
+            values[name] = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        elif name == "unjudged" and value in {"true", "false"}:
+            values[name] = value == "true"
+        elif name in SHORT_LABELS:
+            labels[name] = value
+        elif name == "label" and "=" in value.strip("="):
+            key, _, text = value.partition("=")
+            labels[key] = text
+        else:
+            return f"no filter {name}={value}"
+    except ValueError:
+        return f"{name}={value} is not a value of that filter"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    """One episode of the list."""
+
+    episode_id: str
+    title: str
+    mark: Mark
+    is_live: bool
+    episode_return: float | None
+    highest: float | None
+    steps: int
+    seconds: float | None
+    stop_reason: str | None
+    failed_steps: int
+    unjudged_steps: int
+    labels: tuple[tuple[str, str], ...]
+    age: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the histogram, in a drawing of 100 by 40."""
+
+    x: float
+    width: float
+    height: float
+    title: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often each return occurred."""
+
+    bars: tuple[Bar, ...]
+    lowest: float
+    highest: float
+    episodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeListView:
+    """The page."""
+
+    query: ListQuery
+    rows: tuple[EpisodeRow, ...]
+    totals: EpisodeTotals
+    histogram: Histogram | None
+    """`None` if no return of the list is known."""
+    columns: tuple[str, ...]
+    newer: str | None
+    """The query of the page before, `None` on the first."""
+    older: str | None
+
+
+def view_list(
+    query: ListQuery,
+    records: Sequence[EpisodeRecord],
+    totals: EpisodeTotals,
+    now: datetime,
+    *,
+    has_newer: bool,
+    has_older: bool,
+) -> EpisodeListView:
+    """Return a page of the list, newest first."""
+    rows = tuple(view_row(record, now) for record in records)
+    return EpisodeListView(
+        query=query,
+        rows=rows,
+        totals=totals,
+        histogram=_histogram(rows, query),
+        columns=query.columns or COLUMNS,
+        newer=query.link(before=rows[0].episode_id) if has_newer and rows else None,
+        older=query.link(after=rows[-1].episode_id) if has_older and rows else None,
+    )
+
+
+def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
+    """Return the row of an episode."""
+    summary, labels = record.summary, record.origin.labels
+    highest = highest_of(record)
+    is_live = not record.is_closed and summary.stop_reason is None
+    last = summary.finished_at or (now if is_live else summary.last_call_at)
+    seconds = (
+        None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
+    )
+    return EpisodeRow(
+        episode_id=record.origin.episode_id,
+        title=task_title(record),
+        mark=word_of(summary, 1.0 if highest is None else highest),
+        is_live=is_live,
+        episode_return=None if summary.last_reward is None else summary.episode_return,
+        highest=highest,
+        steps=summary.steps,
+        seconds=seconds,
+        stop_reason=summary.stop_reason,
+        failed_steps=summary.failed_steps,
+        unjudged_steps=summary.unjudged_steps,
+        labels=tuple(sorted(labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair)))[
+            :MAX_LABELS
+        ],
+        age=formats.age(record.origin.created_at, now),
+        created_at=record.origin.created_at,
+    )
+
+
+def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> Histogram | None:
+    returns = [row.episode_return for row in rows if row.episode_return is not None]
+    if not returns:
+        return None
+    # A fixed scale from 0 to 1 can be compared between lists; returns beyond it widen it.
+    lowest, highest = min(0.0, *returns), max(1.0, *returns)
+    step = (highest - lowest) / BARS
+    counts = [0] * BARS
+    for value in returns:
+        counts[min(BARS - 1, int((value - lowest) / step))] += 1
+    bars: list[Bar] = []
+    rest = [pair for pair in query.pairs if pair[0] not in {"min_return", "max_return"}]
+    for index, number in enumerate(counts):
+        if number:
+            low, high = lowest + index * step, lowest + (index + 1) * step
+            link = replace(
+                query, pairs=(*rest, ("min_return", f"{low:.6g}"), ("max_return", f"{high:.6g}"))
+            ).link()
+            title = f"{number} from {formats.amount(low)} to {formats.amount(high)}"
+            height = 4 + 36 * number / max(counts)
+            bars.append(Bar(100 / BARS * index + 0.5, 100 / BARS - 1, height, title, link))
+    return Histogram(tuple(bars), lowest, highest, len(returns))
