@@ -454,7 +454,7 @@ def store_options(settings: Settings) -> StoreOptions:
 
 
 def own_origins(settings: Settings) -> list[str]:
-    """Return the origins whose pages may send requests: those of the settings, and the server's public one."""
+    """Return the origins whose pages may send requests: the settings' and the server's public one."""
     parts = urlsplit(settings.public_url or "")
     public = [f"{parts.scheme}://{parts.netloc}"] if parts.netloc else []
     return [*settings.allowed_origins, *public]

@@ -1,4 +1,4 @@
-"""Sign-in of browsers: a key is exchanged for a short session, which a cookie names and the server can revoke.
+"""Sign-in of browsers: a key is exchanged for a short session, which a cookie names and the server revokes.
 
 The cookie is opaque: 256 random bits, of which only the digest is kept. Every use looks the key up again, so
 that a key that was removed or has expired signs its browsers out.
@@ -73,15 +73,11 @@ class BrowserSessions:
             failures.popleft()
         if len(failures) >= FAILURES:
             raise CapacityError(
-                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait a minute",
+                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait",
                 retry_after=int(FAILURE_SECONDS),
             )
         try:
-            caller = self.keyring.identify(key)
-            if caller.key is None or caller.role < Role.TRAINER:
-                raise ForbiddenError(
-                    "an agent's credential opens no console; use a key of a trainer or an admin"
-                )
+            caller = self._identify(key)
         except (UnauthenticatedError, ForbiddenError):
             failures.append(now)
             self._failures[address] = failures
@@ -97,6 +93,13 @@ class BrowserSessions:
         while len(self._sessions) > MAX_BROWSERS:
             self._sessions.popitem(last=False)
         return cookie
+
+    def _identify(self, key: str) -> Caller:
+        caller = self.keyring.identify(key)
+        # Tokens of agents and the server's own key are no configured keys: they open nothing either.
+        if caller.key is None or caller.role < Role.TRAINER:
+            raise ForbiddenError("an agent's credential opens no console; use a key of a trainer or an admin")
+        return caller
 
     def find(self, cookie: str | None) -> BrowserSession | None:
         """Return the session that a cookie names; `None` if the browser has to sign in."""

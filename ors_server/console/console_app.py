@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import anyio.to_thread
 
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
+from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
     MAX_FIELDS,
     Answer,
@@ -24,11 +25,10 @@ from ors_server.console.page_types import (
     Redirect,
     Route,
 )
-from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.pages import Pages
 from ors_server.console.rendering import make_templates, render
 from ors_server.console.static_files import load_static_files
-from ors_server.doors.access import Caller, Keyring, Role
+from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control.app import base_url, send_events
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.http import messages as http
@@ -53,7 +53,7 @@ POLICY = (
 GUARDS: Mapping[str, str] = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    # Under `no-referrer` a browser sends forms with the Origin `null`, which could not be told from a stranger's.
+    # Under `no-referrer` a browser sends forms with the Origin `null`, which could be any stranger's.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -285,7 +285,7 @@ class ConsoleApp:
         """Return what every template knows."""
         caller = None if session is None else session.caller
         return {
-            "here": visit.segments[0] if visit.segments else "",
+            "section": visit.segments[0] if visit.segments else "",
             "csrf": self._sessions.anonymous_csrf if session is None else session.csrf,
             "reader": None if caller is None else caller.credential_id,
             "is_signed_in": session is not None,

@@ -304,7 +304,7 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
             ("environment", f"{origin.environment} {origin.environment_version}"),
             ("server", origin.server_version),
             ("sandbox", _sandbox(origin.sandbox)),
-            ("key", origin.credential_id or formats.MISSING),
+            *([("key", origin.credential_id)] if origin.credential_id else []),
             *sorted(origin.packages.items()),
         ),
         forked_from=None if origin.forked_from is None else origin.forked_from.session_id,

@@ -1,7 +1,7 @@
 """The list of episodes: what its address selects, and its rows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode
@@ -14,13 +14,13 @@ from ors_server.store.base import EpisodeFilter, EpisodeTotals
 
 PAGE = 50
 TABS = ("all", "live", "ended")
-_PLAIN = ("environment", "split", "session_id", "stop_reason", "phase", "task_hash")
-"""Parameters that are conditions of the store by the same name."""
 SHORT_LABELS = ("run", "agent", "group", "attempt")
 """Labels that have a parameter with their own name."""
 COLUMNS = ("state", "task", "return", "steps", "duration", "stop", "labels", "age")
 MAX_LABELS = 6
 """Labels of one row."""
+MAX_LABEL = 16
+"""Characters of a run's id that are shown whole."""
 BARS = 20
 """Bars of the histogram."""
 
@@ -111,33 +111,43 @@ def read_list_query(text: str) -> ListQuery:
 
 def _read_condition(name: str, value: str, values: dict[str, object], labels: dict[str, str]) -> str | None:
     """Put one condition where it belongs; return what is wrong with it, if anything."""
-    try:
-        if name in _PLAIN:
-            values[name] = value
-        elif name == "credential":
-            values["credential_id"] = value
-        elif name == "index":
-            values[name] = int(value)
-        elif name in {"min_return", "max_return"}:
-            number = float(value)
-            if not math.isfinite(number):
-                raise ValueError(value)
-            values[name] = number
-        elif name in {"since", "until"}:
-            moment = datetime.fromisoformat(value)
-            values[name] = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        elif name == "unjudged" and value in {"true", "false"}:
-            values[name] = value == "true"
-        elif name in SHORT_LABELS:
-            labels[name] = value
-        elif name == "label" and "=" in value.strip("="):
-            key, _, text = value.partition("=")
-            labels[key] = text
-        else:
-            return f"no filter {name}={value}"
-    except ValueError:
-        return f"{name}={value} is not a value of that filter"
+    if name in SHORT_LABELS:
+        labels[name] = value
+    elif name == "label" and "=" in value.strip("="):
+        key, _, text = value.partition("=")
+        labels[key] = text
+    elif name in _READERS:
+        try:
+            values["credential_id" if name == "credential" else name] = _READERS[name](value)
+        except (ValueError, KeyError, OverflowError):
+            return f"{name}={value} is not a value of that filter"
+    else:
+        return f"no filter {name}={value}"
     return None
+
+
+def _read_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _read_time(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(
+        ("environment", "split", "session_id", "stop_reason", "phase", "task_hash", "credential"), str
+    ),
+    **dict.fromkeys(("min_return", "max_return"), _read_number),
+    **dict.fromkeys(("since", "until"), _read_time),
+    "index": int,
+    "unjudged": {"true": True, "false": False}.__getitem__,
+}
+"""How the value of a condition is read; it raises ValueError, or KeyError, for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,8 @@ class EpisodeRow:
     stop_reason: str | None
     failed_steps: int
     unjudged_steps: int
-    labels: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, str, str], ...]
+    """Name, value, and the value as it is shown."""
     age: str
     created_at: datetime
 
@@ -227,6 +238,7 @@ def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
     seconds = (
         None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
     )
+    ordered = sorted(labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
     return EpisodeRow(
         episode_id=record.origin.episode_id,
         title=task_title(record),
@@ -239,12 +251,15 @@ def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
         stop_reason=summary.stop_reason,
         failed_steps=summary.failed_steps,
         unjudged_steps=summary.unjudged_steps,
-        labels=tuple(sorted(labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair)))[
-            :MAX_LABELS
-        ],
+        labels=tuple((name, value, _short_label(name, value)) for name, value in ordered[:MAX_LABELS]),
         age=formats.age(record.origin.created_at, now),
         created_at=record.origin.created_at,
     )
+
+
+def _short_label(name: str, value: str) -> str:
+    """Shorten a run's id to its last digits, which tell it from others of the same agent and environment."""
+    return f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value
 
 
 def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> Histogram | None:

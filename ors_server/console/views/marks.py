@@ -10,7 +10,7 @@ from typing import Any, cast
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step, StepStatus
 
 REFUSED_NOTE = "The server refused the call; nothing ran."
-FAILED_NOTE = "The environment’s own code raised. This is not the agent’s fault and is never scored."
+FAILED_NOTE = "The environment's own code raised. This is not the agent's fault and is never scored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Mark:
 
     word: str
     tone: str = ""
-    """`warn`: the agent can continue; `bad`: it cost reward; `solid`: the environment failed; `good`; `info`."""
+    """`warn`: the agent can continue; `bad`: it cost reward; `solid`: the environment failed. Also `good` and
+    `info`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class StepMarks:
     edge: str
     """Class of the edge: `w`, `b`, `g`, or empty."""
     is_end: bool = False
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the step is not an ordinary one."""
+        return any(mark.tone != "info" for mark in self.marks)
 
     @property
     def words(self) -> str:

@@ -1,7 +1,7 @@
 """Texts of others as spans with classes: terminal colours, code, and long texts folded in the middle.
 
-What is shown has a bound, whoever wrote it: of lines, of characters of a line, and of spans. The whole text is
-always one link away.
+What is shown has a bound, whoever wrote it: of lines, of characters of a line, and of spans. The whole text
+is always one link away.
 """
 
 from collections.abc import Iterator, Sequence
