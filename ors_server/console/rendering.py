@@ -20,6 +20,7 @@ def make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
@@ -36,12 +37,19 @@ def make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
         duration=formats.duration,
         count=formats.count,
         moment=formats.moment,
-        visible=formats.visible,
         path_part=formats.path_part,
         query=formats.query,
         sign=formats.sign_class,
     )
     return templates
+
+
+def _finalize(value: Any) -> Any:
+    """Make characters visible that a page would hide or act on, in every text of others.
+
+    Markup, which is a class of its own, passes: `| e` keeps a value exact where a form sends it back.
+    """
+    return formats.visible(value) if type(value) is str else value
 
 
 def render(templates: Environment, name: str, values: Mapping[str, Any]) -> bytes:
