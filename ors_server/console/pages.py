@@ -7,12 +7,16 @@ from typing import Any
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.views import episode_list as lists
-from ors_server.console.views import formats
+from ors_server.console.views import formats, runs
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
-from ors_server.store.base import RecordReader
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.store.lookup import find_episode
+
+RECORDS_AT_ONCE = 500
+"""Episodes that are read at once for figures over many."""
 
 
 @dataclass(eq=False)
@@ -30,6 +34,7 @@ class Pages:
         return (
             Route("GET", "", self.overview),
             Route("GET", "episodes", self.list_episodes),
+            Route("GET", "runs", self.list_runs),
             Route("GET", "episodes/{episode}", one.show),
             Route("GET", "episodes/{episode}/events", one.follow),
             Route("POST", "episodes/{episode}/end", one.end),
@@ -77,6 +82,26 @@ class Pages:
             }
 
         return Page("episodes", build)
+
+    async def list_runs(self, request: PageRequest) -> Answer:
+        """List the runs, and compare those that are chosen."""
+        chosen = [name for key, value in request.pairs if key == "compare" for name in value.split(",")]
+        records: list[EpisodeRecord] = []
+        after: str | None = None
+        while len(records) < runs.MAX_EPISODES:
+            page = await self._store.page(EpisodeFilter(), after=after, limit=RECORDS_AT_ONCE)
+            records += page
+            if len(page) < RECORDS_AT_ONCE:
+                break
+            after = page[-1].origin.episode_id
+        is_cut = len(records) >= runs.MAX_EPISODES
+        shows_all = request.value("all") is not None
+
+        def build() -> Mapping[str, Any]:
+            view = runs.view_runs(records, chosen, self._clock.now(), shows_all=shows_all, is_cut=is_cut)
+            return runs.as_template(view)
+
+        return Page("runs", build)
 
     async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
         """Lead to the episode that was typed, else to the list with one more condition."""

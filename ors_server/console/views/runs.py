@@ -1,0 +1,294 @@
+"""Runs: a row each with its mean, and up to four compared, task by task."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ors_server.console.views import formats
+from ors_server.console.views.charts import Chart, Line, Point
+from ors_server.console.views.episode import task_title
+from ors_server.console.views.intervals import Mean, Z, mean_of, standard_error
+from ors_server.console.views.marks import highest_of
+from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
+
+MAX_EPISODES = 5_000
+"""Episodes that the page reads, the newest ones."""
+MAX_COMPARED = 4
+SHOWN_RUNS = 8
+"""Runs below the chosen ones, until all are asked for."""
+SHOWN_TASKS = 50
+MAX_SQUARES = 12
+"""Attempts of one task that are drawn one by one."""
+RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run."""
+
+    name: str
+    agent: str
+    environment: str
+    short_id: str
+    mean: Mean | None
+    """Of the returns of graded episodes."""
+    lowest: float
+    highest: float
+    """The scale of the bar."""
+    solved: float | None
+    episodes: int
+    steps: float
+    failed: int
+    live: int
+    last: str
+    place: int | None = None
+    """Its place among the chosen runs, from 1."""
+
+    def at(self, value: float) -> float:
+        """Return where a return is on a bar from 4 to 136."""
+        span = self.highest - self.lowest
+        return 4 + 132 * min(1.0, max(0.0, (value - self.lowest) / span))
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One attempt."""
+
+    kind: str
+    """Class: `hit`, `part`, `na`, or empty for a miss."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCell:
+    """The attempts of one run at one task."""
+
+    squares: tuple[Square, ...]
+    solved: int
+    graded: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task, with a cell for each chosen run."""
+
+    title: str
+    task_hash: str
+    kind: str
+    """never, rare, learnable, mostly or always, by the share of graded attempts that solve it."""
+    cells: tuple[TaskCell, ...]
+    spread: float
+    """By how much the runs differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first chosen run against another."""
+
+    other: str
+    mean: float
+    low: float
+    high: float
+    better: int
+    worse: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunsView:
+    """The page."""
+
+    runs: tuple[RunView, ...]
+    chosen: tuple[RunView, ...]
+    hidden: int
+    """Runs that are not shown."""
+    episodes: int
+    with_failures: int
+    all_runs: int
+    is_cut: bool
+    """Whether older episodes were not read."""
+    differences: tuple[Difference, ...]
+    tasks: tuple[TaskRow, ...]
+    more_tasks: int
+    charts: tuple[Chart, ...]
+
+
+def view_runs(
+    records: Sequence[EpisodeRecord], chosen: Sequence[str], now: datetime, *, shows_all: bool, is_cut: bool
+) -> RunsView:
+    """Return the page, from records that are newest first."""
+    by_run: dict[str, list[EpisodeRecord]] = defaultdict(list)
+    for record in records:
+        if name := record.origin.labels.get(RUN):
+            by_run[name].append(record)
+    names = [name for name in chosen if name in by_run][:MAX_COMPARED]
+    rows = [
+        _view_run(name, group, now, names.index(name) + 1 if name in names else None)
+        for name, group in by_run.items()
+    ]
+    picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
+    others = [row for row in rows if row.place is None]
+    shown = others if shows_all else others[:SHOWN_RUNS]
+    groups = [list(reversed(by_run[name])) for name in names]  # oldest first, as charts count
+    tasks = _view_tasks(groups) if groups else []
+    return RunsView(
+        runs=(*picked, *shown),
+        chosen=tuple(picked),
+        hidden=len(others) - len(shown),
+        episodes=sum(row.episodes for row in rows),
+        with_failures=sum(row.failed > 0 for row in rows),
+        all_runs=len(rows),
+        is_cut=is_cut,
+        differences=tuple(_differences(names, groups, picked)),
+        tasks=tuple(tasks[:SHOWN_TASKS]),
+        more_tasks=max(0, len(tasks) - SHOWN_TASKS),
+        charts=_charts(groups, picked),
+    )
+
+
+def _is_graded(record: EpisodeRecord) -> bool:
+    return result_of(record.summary) is EpisodeResult.GRADED
+
+
+def _is_solved(record: EpisodeRecord) -> bool:
+    highest = highest_of(record)
+    return record.summary.episode_return >= (1.0 if highest is None else highest)
+
+
+def _view_run(name: str, group: Sequence[EpisodeRecord], now: datetime, place: int | None) -> RunView:
+    graded = [record for record in group if _is_graded(record)]
+    returns = [record.summary.episode_return for record in graded]
+    environments = sorted({record.origin.environment for record in group})
+    agents = sorted({record.origin.labels.get("agent", "") for record in group} - {""})
+    more = f" and {len(environments) - 1} more" if len(environments) > 1 else ""
+    results = [result_of(record.summary) for record in group]
+    mean = mean_of(returns)
+    return RunView(
+        name=name,
+        agent=", ".join(agents) or name,
+        environment=environments[0] + more,
+        short_id=name[-6:],
+        mean=mean,
+        lowest=min(0.0, *returns, mean.low if mean else 0.0),
+        highest=max(1.0, *returns, mean.high if mean else 1.0),
+        solved=sum(map(_is_solved, graded)) / len(graded) if graded else None,
+        episodes=len(group),
+        steps=sum(record.summary.steps for record in group) / len(group),
+        failed=sum(result in {EpisodeResult.FAILED, EpisodeResult.UNJUDGED} for result in results),
+        live=results.count(EpisodeResult.LIVE),
+        last=formats.age(group[0].summary.last_call_at or group[0].origin.created_at, now),
+        place=place,
+    )
+
+
+def _by_task(group: Sequence[EpisodeRecord]) -> Mapping[str, list[EpisodeRecord]]:
+    tasks: dict[str, list[EpisodeRecord]] = defaultdict(list)
+    for record in group:
+        tasks[record.origin.task_hash].append(record)
+    return tasks
+
+
+def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[TaskRow]:
+    """Return the tasks of the chosen runs, those on which they differ most first."""
+    by_run = [_by_task(group) for group in groups]
+    rows: list[TaskRow] = []
+    for task_hash in dict.fromkeys(task for tasks in by_run for task in tasks):
+        attempts = [tasks.get(task_hash, []) for tasks in by_run]
+        cells = tuple(_cell(group) for group in attempts)
+        rates = [cell.solved / cell.graded for cell in cells if cell.graded]
+        graded = sum(cell.graded for cell in cells)
+        rate = sum(cell.solved for cell in cells) / graded if graded else None
+        first = next(record for group in attempts for record in group)
+        title = task_title(first).partition(" / ")[2] or task_title(first)
+        rows.append(TaskRow(title, task_hash, _kind(rate), cells, max(rates) - min(rates) if rates else 0.0))
+    return sorted(rows, key=lambda row: (-row.spread, row.title))
+
+
+def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
+    squares: list[Square] = []
+    for record in group[:MAX_SQUARES]:
+        if not _is_graded(record):
+            squares.append(Square("na"))
+        elif _is_solved(record):
+            squares.append(Square("hit"))
+        else:
+            squares.append(Square("part" if record.summary.episode_return > 0 else ""))
+    graded = [record for record in group if _is_graded(record)]
+    return TaskCell(tuple(squares), sum(map(_is_solved, graded)), len(graded))
+
+
+def _kind(rate: float | None) -> str:
+    if rate is None:
+        return "ungraded"
+    if rate in {0.0, 1.0}:
+        return "never" if rate == 0.0 else "always"
+    return "rare" if rate < 0.2 else "learnable" if rate <= 0.8 else "mostly"  # noqa: PLR2004  (as docs/console.md says)
+
+
+def _differences(
+    names: Sequence[str], groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
+) -> Sequence[Difference]:
+    """Compare the first run with each other one, over the tasks that both have played."""
+    if len(names) < 2:  # noqa: PLR2004  (one run is compared with none)
+        return ()
+    means = [_task_means(group) for group in groups]
+    found: list[Difference] = []
+    for own, row in zip(means[1:], picked[1:], strict=True):
+        gaps = [means[0][task] - own[task] for task in means[0] if task in own]
+        if gaps:
+            mean = math.fsum(gaps) / len(gaps)
+            half = Z * standard_error(gaps, mean)
+            better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
+            found.append(Difference(row.agent, mean, mean - half, mean + half, better, worse, len(gaps)))
+    return found
+
+
+def _task_means(group: Sequence[EpisodeRecord]) -> Mapping[str, float]:
+    returns: dict[str, list[float]] = defaultdict(list)
+    for record in group:
+        if _is_graded(record):
+            returns[record.origin.task_hash].append(record.summary.episode_return)
+    return {task: math.fsum(values) / len(values) for task, values in returns.items()}
+
+
+MAX_POINTS = 100
+"""Points of one line."""
+
+
+def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
+    if not groups:
+        return ()
+    returns: list[Line] = []
+    lengths: list[Line] = []
+    for group, row in zip(groups, picked, strict=True):
+        graded = [record for record in group if _is_graded(record)]
+        returns.append(Line(row.agent, _running([record.summary.episode_return for record in graded])))
+        lengths.append(Line(row.agent, _running([float(record.summary.steps) for record in group])))
+    return (
+        Chart(
+            "returns",
+            "Mean return so far",
+            "band: 95 % interval of the mean",
+            "graded episode",
+            tuple(returns),
+        ),
+        Chart("lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)),
+    )
+
+
+def _running(values: Sequence[float]) -> tuple[Point, ...]:
+    """Return the mean of the first n values for about `MAX_POINTS` numbers n, the last one included."""
+    stride = max(1, len(values) // MAX_POINTS)
+    points: list[Point] = []
+    for count in sorted({*range(stride, len(values) + 1, stride), len(values)} - {0}):
+        mean = mean_of(values[:count])
+        if mean is not None:
+            points.append(Point(count, mean.value, mean.low, mean.high))
+    return tuple(points)
+
+
+def as_template(view: RunsView) -> Mapping[str, Any]:
+    """Return the template's values."""
+    return {"view": view, "max_compared": MAX_COMPARED}
