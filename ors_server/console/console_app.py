@@ -26,7 +26,9 @@ from ors_server.console.page_types import (
     Route,
 )
 from ors_server.console.pages import Pages
+from ors_server.console.play_pages import PlayPages
 from ors_server.console.rendering import make_templates, render
+from ors_server.console.server_pages import ServerPages
 from ors_server.console.static_files import load_static_files
 from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control.app import base_url, send_events
@@ -340,4 +342,6 @@ def open_console(
     """Put the console of a running server together."""
     store = manager.services.store
     episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds)
-    return ConsoleApp(Pages(store, control, clock, episodes), keyring, settings, clock)
+    server = ServerPages(store, manager, control, keyring, clock)
+    play = PlayPages(store, manager, control, clock)
+    return ConsoleApp(Pages(store, clock, episodes, server, play), keyring, settings, clock)

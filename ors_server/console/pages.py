@@ -6,9 +6,11 @@ from typing import Any
 
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.play_pages import PlayPages
+from ors_server.console.server_pages import ServerPages
+from ors_server.console.views import comparison, formats, runs
 from ors_server.console.views import episode_list as lists
-from ors_server.console.views import formats, runs
-from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.console.views.episode import view_episode
 from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
@@ -24,28 +26,34 @@ class Pages:
     """Answers requests about many episodes and the server."""
 
     _store: RecordReader
-    _control: ControlHandlers
     _clock: Clock
     episodes: EpisodePages
+    server: ServerPages
+    play: PlayPages
 
     def routes(self) -> tuple[Route, ...]:
         """Return every page but the sign-in; of two that fit a path, the first one counts."""
-        one = self.episodes
+        episodes, server, play = self.episodes, self.server, self.play
         return (
-            Route("GET", "", self.overview),
+            Route("GET", "", server.overview),
+            Route("GET", "environments", server.list_environments),
+            Route("GET", "environments/{name}", server.show_environment),
+            Route("GET", "settings", server.settings),
+            Route("POST", "settings/shutdown", server.shut_down),
+            Route("POST", "play", play.start),
+            Route("GET", "play/{episode}", play.show),
+            Route("POST", "play/{episode}/call", play.call),
+            Route("POST", "play/{episode}/undo", play.undo),
+            Route("GET", "compare", self.compare),
             Route("GET", "episodes", self.list_episodes),
             Route("GET", "runs", self.list_runs),
-            Route("GET", "episodes/{episode}", one.show),
-            Route("GET", "episodes/{episode}/events", one.follow),
-            Route("POST", "episodes/{episode}/end", one.end),
-            Route("GET", "episodes/{episode}/prompt/{index}", one.prompt_block),
-            Route("GET", "episodes/{episode}/steps/{number}", one.show_raw),
-            Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", one.block),
+            Route("GET", "episodes/{episode}", episodes.show),
+            Route("GET", "episodes/{episode}/events", episodes.follow),
+            Route("POST", "episodes/{episode}/end", episodes.end),
+            Route("GET", "episodes/{episode}/prompt/{index}", episodes.prompt_block),
+            Route("GET", "episodes/{episode}/steps/{number}", episodes.show_raw),
+            Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
         )
-
-    async def overview(self, request: PageRequest) -> Answer:
-        """Lead to the list of episodes."""
-        return Redirect(f"{request.root}/episodes")
 
     async def list_episodes(self, request: PageRequest) -> Answer:
         """List episodes, newest first; a condition that was typed becomes a part of the address."""
@@ -85,7 +93,8 @@ class Pages:
 
     async def list_runs(self, request: PageRequest) -> Answer:
         """List the runs, and compare those that are chosen."""
-        chosen = [name for key, value in request.pairs if key == "compare" for name in value.split(",")]
+        values = [value for key, value in request.pairs if key == "compare"]
+        chosen = [*values, *(name for value in values if "," in value for name in value.split(","))]
         records: list[EpisodeRecord] = []
         after: str | None = None
         while len(records) < runs.MAX_EPISODES:
@@ -102,6 +111,31 @@ class Pages:
             return runs.as_template(view)
 
         return Page("runs", build)
+
+    async def compare(self, request: PageRequest) -> Answer:
+        """Compare two episodes call by call; without a second one, offer those of the same task."""
+        left = await find_episode(self._store, request.value("a") or "")
+        name = request.value("b")
+        right = None if name is None else await find_episode(self._store, name)
+        same_task = EpisodeFilter(environment=left.origin.environment, task_hash=left.origin.task_hash)
+        others = [] if right else await self._store.page(same_task, limit=lists.PAGE)
+        pair = [] if right is None else [left, right]
+        steps = [
+            await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
+        ]
+
+        def build() -> Mapping[str, Any]:
+            now = self._clock.now()
+            return {
+                "left": view_episode(left, (), now),
+                "right": None if right is None else view_episode(right, (), now),
+                "others": [lists.view_row(record, now) for record in others if record != left],
+                "stretches": comparison.compare_steps(*steps) if steps else [],
+                "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
+                "max_steps": comparison.MAX_STEPS,
+            }
+
+        return Page("compare", build)
 
     async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
         """Lead to the episode that was typed, else to the list with one more condition."""

@@ -160,6 +160,10 @@ class Keyring:
         """Whether no keys are configured."""
         return not self._keys
 
+    def listed(self) -> list[ApiKey]:
+        """Return the keys that are configured, by their digests alone."""
+        return list(self._keys.values())
+
     def accepts(self, key: ApiKey) -> bool:
         """Whether a key that was identified earlier is still configured, as it was, and has not expired."""
         is_expired = key.expires is not None and key.expires <= self._clock.now()

@@ -9,6 +9,7 @@ import pytest
 from ors_server.model.trajectory import Step
 from tests.fixtures import console_record as made
 from tests.fixtures.console_browser import NODE, OVERFLOW, WatchedPage, chromium, run_apart, serving
+from tests.fixtures.console_record import RUNS
 from tests.unit.console.conftest import KEYS
 
 PAGES = {
@@ -21,6 +22,13 @@ PAGES = {
     "live": "/console/episodes/{live}",
     "bare": "/console/episodes/{bare}",
     "raw": "/console/episodes/{hostile}/steps/1",
+    "overview": "/console",
+    "environments": "/console/environments",
+    "environment": "/console/environments/qa",
+    "runs": "/console/runs",
+    "compared runs": f"/console/runs?all=1&compare={RUNS[0]}&compare={RUNS[1]}&compare={RUNS[2]}",
+    "compare": "/console/compare?a={shell}",
+    "compared": "/console/compare?a={shell}&b={hostile}",
 }
 ERRORS = {"missing": "/console/episodes/none-such", "unknown": "/console/none-such"}
 

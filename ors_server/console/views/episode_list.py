@@ -91,7 +91,7 @@ def read_list_query(text: str) -> ListQuery:
         if name == "tab":
             query = replace(query, tab=value if value in TABS else "all")
         elif name in {"after", "before"}:
-            query = replace(query, **{name: value})
+            query = replace(query, after=value) if name == "after" else replace(query, before=value)
         elif name in {"columns", "column"}:
             chosen = [*query.columns, *value.split(",")]
             query = replace(query, columns=tuple(column for column in COLUMNS if column in chosen))

@@ -19,12 +19,15 @@ class Mean:
 
 
 def mean_of(values: Sequence[float]) -> Mean | None:
-    """Return the mean: with Wilson's interval where every value is 0 or 1, else with the normal one."""
+    """Return the mean: with Wilson's interval where every value is 0.0 or 1.0, else the normal one.
+
+    Whole numbers are counts, of which a 1 is no success.
+    """
     count = len(values)
     if not count:
         return None
     mean = math.fsum(values) / count
-    if all(value in {0.0, 1.0} for value in values):
+    if all(type(value) is float and value in {0.0, 1.0} for value in values):
         centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
         half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
         return Mean(mean, max(0.0, centre - half), min(1.0, centre + half), count)

@@ -19,6 +19,8 @@ MAX_EPISODES = 5_000
 MAX_COMPARED = 4
 SHOWN_RUNS = 8
 """Runs below the chosen ones, until all are asked for."""
+MAX_ID = 16
+"""Characters of a run's id that are shown whole; of longer ones, the last six."""
 SHOWN_TASKS = 50
 MAX_SQUARES = 12
 """Attempts of one task that are drawn one by one."""
@@ -169,7 +171,7 @@ def _view_run(name: str, group: Sequence[EpisodeRecord], now: datetime, place: i
         name=name,
         agent=", ".join(agents) or name,
         environment=environments[0] + more,
-        short_id=name[-6:],
+        short_id=name[-6:] if len(name) > MAX_ID else name,
         mean=mean,
         lowest=min(0.0, *returns, mean.low if mean else 0.0),
         highest=max(1.0, *returns, mean.high if mean else 1.0),
@@ -253,8 +255,8 @@ def _task_means(group: Sequence[EpisodeRecord]) -> Mapping[str, float]:
     return {task: math.fsum(values) / len(values) for task, values in returns.items()}
 
 
-MAX_POINTS = 100
-"""Points of one line."""
+MAX_POINTS, MIN_COUNT = 100, 4
+"""Points of one line, and values of its first one."""
 
 
 def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
@@ -265,7 +267,7 @@ def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
     for group, row in zip(groups, picked, strict=True):
         graded = [record for record in group if _is_graded(record)]
         returns.append(Line(row.agent, _running([record.summary.episode_return for record in graded])))
-        lengths.append(Line(row.agent, _running([float(record.summary.steps) for record in group])))
+        lengths.append(Line(row.agent, _running([record.summary.steps for record in group])))
     return (
         Chart(
             "returns",
@@ -281,8 +283,9 @@ def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
 def _running(values: Sequence[float]) -> tuple[Point, ...]:
     """Return the mean of the first n values for about `MAX_POINTS` numbers n, the last one included."""
     stride = max(1, len(values) // MAX_POINTS)
+    first = min(MIN_COUNT, len(values))  # the mean of two or three says nothing
     points: list[Point] = []
-    for count in sorted({*range(stride, len(values) + 1, stride), len(values)} - {0}):
+    for count in sorted({*range(first, len(values) + 1, stride), len(values)} - {0}):
         mean = mean_of(values[:count])
         if mean is not None:
             points.append(Point(count, mean.value, mean.low, mean.high))
