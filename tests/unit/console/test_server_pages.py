@@ -1,5 +1,6 @@
 """The pages about the server, its runs, two episodes side by side, and playing by hand."""
 
+import logging
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from ors_server.console.views import forms
 from ors_server.console.views.comparison import compare_steps
 from ors_server.console.views.intervals import mean_of
 from ors_server.console.views.runs import view_runs
+from ors_server.model import logs
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures import console_record as made
@@ -151,6 +153,7 @@ def csrf_of_text(text):
 
 
 async def test_each_action_of_an_admin_is_a_line_of_the_log(caplog):
+    caplog.set_level(logging.INFO, logger=logs.ROOT)
     async with opened(api_keys=KEYS) as client:
         await sign_in(client, ADMIN)
         await client.get("/console/settings")
