@@ -203,7 +203,7 @@ class ConsoleApp:
             if visit.method != "POST":
                 raise MethodNotAllowedError("signing out takes POST", allowed=["POST"])
             self._sessions.sign_out(visit.cookie)
-            log.info("console_sign_out", credential=session and session.caller.credential_id)
+            log.info("console_sign_out", credential_id=session and session.caller.credential_id)
             await self._redirect(
                 f"{self._root}/sign-in",
                 send,
@@ -221,7 +221,12 @@ class ConsoleApp:
                 log.warning("console_sign_in_refused", address=visit.address, code=refusal.code)
                 error = refusal
             else:
-                log.info("console_sign_in", address=visit.address)
+                entered = self._sessions.find(cookie)
+                log.info(
+                    "console_sign_in",
+                    address=visit.address,
+                    credential_id=entered and entered.caller.credential_id,
+                )
                 await self._redirect(
                     target,
                     send,

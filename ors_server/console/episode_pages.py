@@ -10,7 +10,15 @@ import anyio.to_thread
 from jinja2 import Environment
 from pydantic import TypeAdapter
 
-from ors_server.console.page_types import Answer, Download, LiveEvents, Page, PageRequest, Redirect
+from ors_server.console.page_types import (
+    Answer,
+    Download,
+    LiveEvents,
+    Page,
+    PageRequest,
+    Redirect,
+    note_action,
+)
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.doors.http.request_errors import UnknownPathError
@@ -121,12 +129,7 @@ class EpisodePages:
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode."""
         record = await find_episode(self._store, request.path["episode"])
-        log.info(
-            "console_action",
-            action="end_session",
-            session_id=record.origin.session_id,
-            credential=request.session.caller.credential_id,
-        )
+        note_action(request, "end_session", record.origin.session_id)
         await self._manager.delete(record.origin.session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
 

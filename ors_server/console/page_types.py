@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ors_server.console.browser_sessions import BrowserSession
+from ors_server.model.logs import get_logger
+
+log = get_logger("ors_server.console")
 
 MAX_FIELDS = 1_000
 """Parameters of one query or form."""
@@ -70,6 +73,18 @@ class LiveEvents:
     """Server-sent events, until the reader leaves or there are no more."""
 
     pieces: AsyncGenerator[bytes, None]
+
+
+def note_action(request: PageRequest, action: str, session_id: str | None = None) -> None:
+    """Write a line of the log about something that a person did, and with which key."""
+    caller = request.session.caller
+    log.info(
+        "console_action",
+        action=action,
+        session_id=session_id,
+        credential_id=caller.credential_id,
+        role=caller.role.name.lower(),
+    )
 
 
 Answer: TypeAlias = Page | Redirect | Download | LiveEvents

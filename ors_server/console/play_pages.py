@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ors_server.console.page_types import Answer, Page, PageRequest, Redirect
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action
 from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.control import models as m
@@ -48,7 +48,7 @@ class PlayPages:
             environment=form.get("environment"), split=form.get("split"), index=int(index), labels=PLAYER
         )
         created = await self._control.create_session(self._asked(request), body)
-        self._audit(request, "play", created.session_id)
+        note_action(request, "play", created.session_id)
         return Redirect(f"{request.root}/play/{created.status.episode_id}")
 
     async def show(self, request: PageRequest) -> Answer:
@@ -66,7 +66,7 @@ class PlayPages:
         if errors:
             return await self._page(request, name, errors)
         await self._keep(session_id)
-        self._audit(request, "call", session_id)
+        note_action(request, "call", session_id)
         body = m.CallBody(name=name, arguments=arguments)
         answer = (await self._control.call_tool(self._asked(request), session_id, body)).root
         if isinstance(answer, RefusedCall) and answer.step is None:
@@ -79,7 +79,7 @@ class PlayPages:
         kept = self._undo.get(session_id, [])
         if kept:
             snapshot = kept.pop()
-            self._audit(request, "undo", session_id)
+            note_action(request, "undo", session_id)
             await self._control.restore_snapshot(session_id, snapshot)
             await self._control.discard_snapshot(session_id, snapshot)
         return Redirect(f"{request.root}/play/{request.path['episode']}#tools")
@@ -148,11 +148,3 @@ class PlayPages:
 
     def _asked(self, request: PageRequest) -> ControlRequest:
         return ControlRequest(request.session.caller, request.base_url, "", b"")
-
-    def _audit(self, request: PageRequest, action: str, session_id: str) -> None:
-        log.info(
-            "console_action",
-            action=action,
-            session_id=session_id,
-            credential=request.session.caller.credential_id,
-        )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.console.page_types import Answer, Page, PageRequest
+from ors_server.console.page_types import Answer, Page, PageRequest, note_action
 from ors_server.console.views import overview as views
 from ors_server.console.views.episode import policy_differences
 from ors_server.console.views.episode_list import view_row
@@ -15,12 +15,9 @@ from ors_server.doors.control.operations import ControlRequest
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.clock import Clock
 from ors_server.model.errors import ForbiddenError, OrsServerError
-from ors_server.model.logs import get_logger
 from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import EpisodeFilter, RecordReader
-
-log = get_logger("ors_server.console")
 
 RECENT = 8
 """Episodes of each list of the overview."""
@@ -114,7 +111,7 @@ class ServerPages:
         if caller.role < Role.ADMIN:
             is_open = self._keyring.is_open
             return Page("settings_closed", lambda: {"without_keys": is_open}, 403)
-        self._audit(request, "show_settings")
+        note_action(request, "show_settings")
         shown = await self._control.get_settings()
         keys = self._keyring.listed()
         docs = attribute_docs(Settings)
@@ -138,12 +135,9 @@ class ServerPages:
         """Stop the server, for an admin."""
         if request.session.caller.role < Role.ADMIN:
             raise ForbiddenError("this needs the role admin")
-        self._audit(request, "shut_down")
+        note_action(request, "shut_down")
         await self._control.shut_down()
         return Page("stopping", dict)
-
-    def _audit(self, request: PageRequest, action: str) -> None:
-        log.info("console_action", action=action, credential=request.session.caller.credential_id)
 
 
 def _asked(request: PageRequest) -> ControlRequest:

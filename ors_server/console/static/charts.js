@@ -51,6 +51,7 @@
 
   const places = [...document.querySelectorAll("[data-chart]")];
   let charts = places.map(draw);
-  new ResizeObserver(() => charts.forEach((chart) => chart.resize())).observe(document.body);
+  const observer = new ResizeObserver(() => charts.forEach((chart) => chart.resize()));
+  places.forEach((place) => observer.observe(place));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { charts = places.map(draw); });
 })();
