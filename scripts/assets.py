@@ -50,7 +50,9 @@ def collect(modules: Path) -> dict[str, bytes]:
         package = json.loads((modules / asset.package / "package.json").read_text())
         content = (modules / asset.package / asset.file).read_bytes()
         name = Path(asset.file).name
-        licences = {f"licences/{'-'.join(Path(path).with_suffix('').parts)}.txt": path for path in asset.licences}
+        licences = {
+            f"licences/{'-'.join(Path(path).with_suffix('').parts)}.txt": path for path in asset.licences
+        }
         files[name] = content
         files |= {target: (modules / path).read_bytes() for target, path in licences.items()}
         listed.append(
