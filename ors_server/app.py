@@ -238,7 +238,15 @@ class App:
                 METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
             }
             if self._in_process is None and settings.console:
-                self._open_console(control, manager)
+                from ors_server.console.console_app import (  # noqa: PLC0415  (it needs Jinja)
+                    CONSOLE_PATH,
+                    open_console,
+                )
+
+                parts = (control.handlers, manager, self.keyring, settings, self._clock)
+                self._console = open_console(*parts)
+                self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
+                self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(
                 manager,
                 self.keyring,
@@ -277,13 +285,6 @@ class App:
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
-
-    def _open_console(self, control: ControlApp, manager: SessionManager) -> None:
-        from ors_server.console.console_app import CONSOLE_PATH, open_console  # noqa: PLC0415  (it needs Jinja)
-
-        self._console = open_console(control.handlers, manager, self.keyring, self.settings, self._clock)
-        self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
-        self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""

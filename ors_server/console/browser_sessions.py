@@ -10,9 +10,9 @@ import secrets
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from ors_server.doors.access import ApiKey, Caller, Keyring, Role
+from ors_server.doors.access import OPEN_CALLER, ApiKey, Caller, Keyring, Role
 from ors_server.model.clock import Clock
-from ors_server.model.errors import CapacityError, ForbiddenError, UnauthenticatedError
+from ors_server.model.errors import CapacityError, ForbiddenError, OrsServerError, UnauthenticatedError
 
 MAX_SECONDS = 8 * 3600.0
 """Seconds after which a browser has to sign in again in every case."""
@@ -76,15 +76,23 @@ class BrowserSessions:
                 f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait",
                 retry_after=int(FAILURE_SECONDS),
             )
+        refusal: OrsServerError | None = None
         try:
-            caller = self._identify(key)
-        except (UnauthenticatedError, ForbiddenError):
+            caller = self.keyring.identify(key)
+        except UnauthenticatedError as error:
+            caller, refusal = OPEN_CALLER, error
+        # Tokens of agents and the server's own key are no configured keys: they open nothing either.
+        if refusal is None and (caller.key is None or caller.role < Role.TRAINER):
+            refusal = ForbiddenError(
+                "an agent's credential opens no console; use a trainer's or an admin's key"
+            )
+        if refusal is not None:
             failures.append(now)
             self._failures[address] = failures
             self._failures.move_to_end(address)
             while len(self._failures) > MAX_ADDRESSES:
                 self._failures.popitem(last=False)
-            raise
+            raise refusal
         self._failures.pop(address, None)
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = BrowserSession(
@@ -93,13 +101,6 @@ class BrowserSessions:
         while len(self._sessions) > MAX_BROWSERS:
             self._sessions.popitem(last=False)
         return cookie
-
-    def _identify(self, key: str) -> Caller:
-        caller = self.keyring.identify(key)
-        # Tokens of agents and the server's own key are no configured keys: they open nothing either.
-        if caller.key is None or caller.role < Role.TRAINER:
-            raise ForbiddenError("an agent's credential opens no console; use a key of a trainer or an admin")
-        return caller
 
     def find(self, cookie: str | None) -> BrowserSession | None:
         """Return the session that a cookie names; `None` if the browser has to sign in."""

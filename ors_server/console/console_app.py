@@ -4,15 +4,20 @@ It decides nothing about episodes: pages read the record and the session manager
 change nothing but over the same methods.
 """
 
+import gzip
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import anyio.to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ors_server._version import __version__
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
@@ -27,9 +32,8 @@ from ors_server.console.page_types import (
 )
 from ors_server.console.pages import Pages
 from ors_server.console.play_pages import PlayPages
-from ors_server.console.rendering import make_templates, render
 from ors_server.console.server_pages import ServerPages
-from ors_server.console.static_files import load_static_files
+from ors_server.console.views import formats
 from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control.app import base_url, send_events
 from ors_server.doors.control.handlers import ControlHandlers
@@ -37,7 +41,12 @@ from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.request_errors import MethodNotAllowedError, UnknownPathError
 from ors_server.model.clock import Clock
-from ors_server.model.errors import ForbiddenError, OrsServerError, UnauthenticatedError
+from ors_server.model.errors import (
+    ForbiddenError,
+    MalformedRequestError,
+    OrsServerError,
+    UnauthenticatedError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
@@ -45,6 +54,7 @@ from ors_server.sessions.manager import SessionManager
 log = get_logger("ors_server.console")
 
 CONSOLE_PATH = "/console"
+TEMPLATES = Path(__file__).parent / "templates"
 MAX_FORM_BYTES = 1024 * 1024
 """Bytes of one form: a tool call typed by hand, with its arguments."""
 FOREVER = "public, max-age=31536000, immutable"
@@ -65,6 +75,42 @@ GUARDS: Mapping[str, str] = {
 """Headers of every answer; static files are cached."""
 _UNSAFE = re.compile(r"[\x00-\x20\\]|//")
 """What a browser may read as another host in an address of this one."""
+
+
+STATIC = Path(__file__).parent / "static"
+STATIC_TYPES: Mapping[str, bytes] = {
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+"""Only these are served; licences and lists that stand beside them are for readers of the source."""
+SHOWN_DIGITS = 12
+"""Hexadecimal digits of a hash in an address."""
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """One file."""
+
+    name: str
+    content: bytes
+    content_type: bytes
+
+    @cached_property
+    def address(self) -> str:
+        """Its path below the console's: another content has another address."""
+        return f"static/{hashlib.sha256(self.content).hexdigest()[:SHOWN_DIGITS]}/{self.name}"
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The content in gzip; compressed once, for the first browser."""
+        return gzip.compress(self.content, compresslevel=9, mtime=0)
+
+
+def load_static_files() -> Mapping[str, StaticFile]:
+    """Return every file by its name."""
+    paths = (path for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES)
+    return {path.name: StaticFile(path.name, path.read_bytes(), STATIC_TYPES[path.suffix]) for path in paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +137,14 @@ class _Visit:
         return self.base_url.startswith("https:")
 
     @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query, in order; `MalformedRequestError` if it is too long."""
+        try:
+            return parse_qsl(self.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        except ValueError:
+            raise MalformedRequestError(f"a query has at most {MAX_FIELDS} fields") from None
+
+    @property
     def cookie(self) -> str | None:
         pairs = (part.strip().partition("=") for part in self.headers.get("cookie", "").split(";"))
         return next((value for name, _, value in pairs if name == self.cookie_name), None)
@@ -106,7 +160,7 @@ class ConsoleApp:
         self._sessions = BrowserSessions(keyring, clock)
         self._pages = pages
         self._static = load_static_files()
-        self._templates = pages.episodes.templates = make_templates(self._static, self._root)
+        self._templates = pages.episodes.templates = _make_templates(self._static, self._root)
         self.routes: tuple[Route, ...] = pages.routes()
 
     def stop(self) -> None:
@@ -131,7 +185,9 @@ class ConsoleApp:
                 await self._send_static(visit, send)
                 return
             session = self._sessions.find(visit.cookie)
-            form = await self._read_form(visit, session, receive) if visit.method == "POST" else {}
+            form: Mapping[str, str] = {}
+            if visit.method == "POST":
+                form = await self._read_form(visit, session, receive)
             if visit.segments in (["sign-in"], ["sign-out"]):
                 await self._sign(visit, session, form, send)
                 return
@@ -160,7 +216,7 @@ class ConsoleApp:
                 request = PageRequest(
                     session,
                     path,
-                    parse_qsl(visit.query, keep_blank_values=True, max_num_fields=MAX_FIELDS),
+                    visit.pairs,
                     form,
                     visit.base_url,
                     visit.query,
@@ -210,7 +266,7 @@ class ConsoleApp:
                 {"set-cookie": f"{visit.cookie_name}=; Max-Age=0; {scope}", "clear-site-data": '"cache"'},
             )
             return
-        pairs = dict(parse_qsl(visit.query, max_num_fields=MAX_FIELDS))
+        pairs = dict(visit.pairs)
         wanted = form.get("next") or pairs.get("next") or self._root
         target = wanted if wanted.startswith(self._root) and not _UNSAFE.search(wanted) else self._root
         error: OrsServerError | None = None
@@ -236,20 +292,17 @@ class ConsoleApp:
         elif session is not None:
             await self._redirect(target, send)
             return
-        message = None if error is None else self._say_refusal(error)
+        message = None if error is None else f"{str(error)[:1].upper()}{str(error)[1:]}."
+        if isinstance(error, UnauthenticatedError):
+            message = "The server does not know this key, or it has expired."
         status = 200 if error is None else look_up(error).status
         page = Page("sign_in", lambda: {"target": target, "message": message}, status)
         extra = {} if error is None else extra_headers(error)
         extra.pop("www-authenticate", None)  # a browser would ask for a password
         await self._send(page, None, visit, send, extra)
 
-    def _say_refusal(self, error: OrsServerError) -> str:
-        if isinstance(error, UnauthenticatedError):
-            return "The server does not know this key, or it has expired."
-        return str(error)[:1].upper() + str(error)[1:] + "."
-
     async def _send_to_sign_in(self, visit: _Visit, send: http.Send) -> None:
-        """Lead a browser to the sign-in; a script of a page is told with 401 that its session is over."""
+        """Lead a browser to the sign-in; a script of a page gets 401, for its session is over."""
         if visit.method != "GET" or "hx-request" in visit.headers or visit.segments[-1:] == ["events"]:
             await http.send_pieces(send, 401, (b"Signed out",), b"text/plain", GUARDS)
             return
@@ -286,7 +339,8 @@ class ConsoleApp:
                 raise TypeError("events are sent by their own method")
 
     def _render(self, page: Page, shell: Mapping[str, Any]) -> bytes:
-        return render(self._templates, page.template, {**shell, **page.build()})
+        template = self._templates.get_template(f"{page.template}.html.j2")
+        return template.render(**shell, **page.build()).encode(errors="replace")
 
     def _shell(self, session: BrowserSession | None, visit: _Visit) -> Mapping[str, Any]:
         """Return what every template knows."""
@@ -335,6 +389,42 @@ class ConsoleApp:
             content = await anyio.to_thread.run_sync(lambda: file.compressed)
             headers["content-encoding"] = "gzip"
         await http.send_pieces(send, 200, (content,), file.content_type, headers)
+
+
+def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
+    """Return the templates: every value is escaped, and a name that is missing is a defect.
+
+    Args:
+        root: Path of the console, with which every address begins.
+    """
+    # Files end in .html.j2, so the choice by name would miss them: everything is escaped.
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        finalize=formats.finalise,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    values: dict[str, Any] = templates.globals
+    values |= {
+        "root": root,
+        "version": __version__,
+        "static": {name: f"{root}/{file.address}" for name, file in static.items()},
+    }
+    templates.filters.update(
+        reward=formats.reward,
+        amount=formats.amount,
+        share=formats.share,
+        duration=formats.duration,
+        count=formats.count,
+        moment=formats.moment,
+        path_part=formats.path_part,
+        query=formats.query,
+        sign=formats.sign_class,
+    )
+    return templates
 
 
 def open_console(

@@ -30,7 +30,8 @@ from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import Block, ImageBlock
 from ors_server.sessions.manager import SessionManager
-from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_updates import follow
 from ors_server.store.lookup import find_episode
 
@@ -67,8 +68,8 @@ class EpisodePages:
         steps = await self._store.steps(episode_id, start, start + views.STEPS_PER_PAGE)
         same_task = EpisodeFilter(environment=record.origin.environment, task_hash=record.origin.task_hash)
         siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
-        wanted = read_list_query(request.value("list") or "")
-        previous, following = await self._neighbours(wanted, record)
+        listed = read_list_query(request.value("list") or "")
+        previous, following = await self._neighbours(listed, record)
 
         def build() -> Mapping[str, Any]:
             return {
@@ -76,7 +77,7 @@ class EpisodePages:
                 "steps": views.view_steps(steps),
                 "start": start,
                 "chosen": number,
-                "list_query": wanted.text,
+                "list_query": listed.text,
                 "previous": previous,
                 "following": following,
                 "per_page": views.STEPS_PER_PAGE,
@@ -84,12 +85,12 @@ class EpisodePages:
 
         return Page("episode", build)
 
-    async def _neighbours(self, wanted: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
+    async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
         """Return the ids of the episodes before and after this one in the list it was opened from."""
         ids: list[str | None] = []
         for is_newest_first in (False, True):
             page = await self._store.page(
-                wanted.episode_filter, after=record.origin.episode_id, limit=1, newest_first=is_newest_first
+                listed.episode_filter, after=record.origin.episode_id, limit=1, newest_first=is_newest_first
             )
             ids.append(page[0].origin.episode_id if page else None)
         return ids[0], ids[1]

@@ -14,7 +14,8 @@ from ors_server.console.views.episode import view_episode
 from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.lookup import find_episode
 
 RECORDS_AT_ONCE = 500
@@ -58,13 +59,14 @@ class Pages:
     async def list_episodes(self, request: PageRequest) -> Answer:
         """List episodes, newest first; a condition that was typed becomes a part of the address."""
         typed = (request.value("add") or "").strip()
-        query = lists.read_list_query("&".join(_without(request.query_string, "add")))
+        parts = [part for part in request.query_string.split("&") if part.partition("=")[0] != "add"]
+        query = lists.read_list_query("&".join(parts))
         if typed:
             return await self._add_condition(typed, query, request)
-        store, wanted = self._store, query.episode_filter
+        store, selected = self._store, query.episode_filter
         is_backwards = query.before is not None and query.after is None
         records = await store.page(
-            wanted,
+            selected,
             after=query.before if is_backwards else query.after,
             limit=lists.PAGE + 1,
             newest_first=not is_backwards,
@@ -73,7 +75,7 @@ class Pages:
         shown = list(records[: lists.PAGE])
         if is_backwards:
             shown.reverse()
-        totals = await store.totals(wanted)
+        totals = await store.totals(selected)
         is_first = query.after is None and (query.before is None or not has_more)
 
         def build() -> Mapping[str, Any]:
@@ -118,7 +120,7 @@ class Pages:
         name = request.value("b")
         right = None if name is None else await find_episode(self._store, name)
         same_task = EpisodeFilter(environment=left.origin.environment, task_hash=left.origin.task_hash)
-        others = [] if right else await self._store.page(same_task, limit=lists.PAGE)
+        others: Sequence[EpisodeRecord] = [] if right else await self._store.page(same_task, limit=lists.PAGE)
         pair = [] if right is None else [left, right]
         steps = [
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
@@ -151,8 +153,3 @@ class Pages:
         if lists.read_list_query(f"{formats.query([pair])[1:]}").mistakes:
             pair = ("label", typed)
         return Redirect(f"{request.root}/episodes{query.with_pair(*pair)}")
-
-
-def _without(query_string: str, name: str) -> Sequence[str]:
-    """Return the parts of a query but one parameter's."""
-    return [part for part in query_string.split("&") if part.partition("=")[0] != name]

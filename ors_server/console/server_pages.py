@@ -17,7 +17,8 @@ from ors_server.model.clock import Clock
 from ors_server.model.errors import ForbiddenError, OrsServerError
 from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
-from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
 
 RECENT = 8
 """Episodes of each list of the overview."""

@@ -18,7 +18,7 @@ from ors_server.console.views.marks import (
     marks_of,
     word_of,
 )
-from ors_server.console.views.texts import FoldedText, Span, fold, language_of
+from ors_server.console.views.texts import FoldedText, TextSpan, fold, language_of
 from ors_server.model.compact_json import compact_json
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
@@ -27,6 +27,8 @@ from ors_server.model.wire import Block, ImageBlock
 STEPS_PER_PAGE = 100
 MAX_SIBLINGS = 24
 GIST_CHARACTERS = 120
+MAX_FIELDS = 20
+"""Fields of a task, and metrics, that are shown."""
 PROMPT_CHARACTERS = 900
 """Characters of a prompt that are in sight; the rest is folded away at the end of a paragraph."""
 JSON_CHARACTERS = 4_000
@@ -78,7 +80,7 @@ class StepView:
     gist: str
     """The first line of its main argument."""
     sign: str
-    """What stands before the main argument; empty if the arguments are a list."""
+    """The sign before the main argument; empty if the arguments are a list."""
     typed: FoldedText | None
     arguments: tuple[ArgumentView, ...]
     error_code: str | None
@@ -107,6 +109,8 @@ class StepView:
 def view_step(step: Step, total: float | None = None) -> StepView:
     """Return a step as the page shows it; `total` is the return after it."""
     sign, main, rest = _split_arguments(step)
+    texts = (value if isinstance(value, str) else compact_json(value) for value in rest.values())
+    gist = next(texts, "") if main is None else main
     text_of_blocks = "\n".join(block.text for block in step.blocks if not isinstance(block, ImageBlock))
     is_repeated = step.error is not None and text_of_blocks.strip() == step.error.strip()
     notes = {StepStatus.REFUSED: REFUSED_NOTE, StepStatus.FAILED: FAILED_NOTE}
@@ -116,7 +120,7 @@ def view_step(step: Step, total: float | None = None) -> StepView:
         marks=marks_of(step),
         reward=step.reward,
         seconds=step.duration,
-        gist=_gist_of(main, rest),
+        gist=formats.visible(gist.strip().partition("\n")[0][:GIST_CHARACTERS]),
         sign=sign,
         typed=None if main is None else fold(main, _language(step)),
         arguments=tuple(_view_argument(name, value, step) for name, value in rest.items()),
@@ -190,12 +194,6 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (dict, list)) and len(compact_json(value)) > GIST_CHARACTERS
 
 
-def _gist_of(main: str | None, rest: Mapping[str, Any]) -> str:
-    texts = [value if isinstance(value, str) else compact_json(value) for value in rest.values()]
-    text = main if main is not None else next(iter(texts), "")
-    return formats.visible(text.strip().partition("\n")[0][:GIST_CHARACTERS])
-
-
 def _pretty(value: object) -> str:
     text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
     return (
@@ -266,7 +264,7 @@ class EpisodeView:
 
 
 def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: datetime) -> EpisodeView:
-    """Return everything that stands around the steps."""
+    """Return everything that is around the steps."""
     origin, summary = record.origin, record.summary
     highest = highest_of(record)
     mark = word_of(summary, 1.0 if highest is None else highest)
@@ -277,6 +275,9 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
     )
     was_judged = summary.last_reward is not None or bool(summary.withheld)
     limit = origin.policy.get("step_limit")
+    # The prompt has the long values.
+    fields = list(origin.task_spec.items())[:MAX_FIELDS]
+    task = [(name, value if isinstance(value, str) else compact_json(value)) for name, value in fields]
     return EpisodeView(
         episode_id=origin.episode_id,
         session_id=origin.session_id,
@@ -298,7 +299,10 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         siblings=tuple(_view_sibling(sibling, origin.episode_id) for sibling in siblings),
         figures=tuple(_figures(record)),
         labels=tuple(sorted(origin.labels.items())),
-        task=tuple(_pairs_of(origin.task_spec)),
+        task=tuple(
+            (name, text if len(text) <= GIST_CHARACTERS else f"{text[:GIST_CHARACTERS]}…")
+            for name, text in task
+        ),
         policy=tuple(policy_differences(origin.policy)),
         made_by=(
             ("environment", f"{origin.environment} {origin.environment_version}"),
@@ -376,16 +380,9 @@ def _figures(record: EpisodeRecord) -> Sequence[tuple[str, str, str]]:
     rows.append(("Failed calls", str(summary.failed_steps), ""))
     if summary.unjudged_steps:
         rows.append(("Unjudged steps", str(summary.unjudged_steps), ""))
-    return rows + [(name, formats.amount(value), "") for name, value in sorted(summary.metrics.items())[:20]]
-
-
-def _pairs_of(values: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return what the task says in short values; long ones are shortened, for the prompt has them."""
-    rows: list[tuple[str, str]] = []
-    for name, value in list(values.items())[:20]:
-        text = value if isinstance(value, str) else compact_json(value)
-        rows.append((name, text if len(text) <= GIST_CHARACTERS else f"{text[:GIST_CHARACTERS]}…"))
-    return rows
+    return rows + [
+        (name, formats.amount(value), "") for name, value in sorted(summary.metrics.items())[:MAX_FIELDS]
+    ]
 
 
 def policy_differences(policy: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
@@ -416,6 +413,6 @@ def image_bytes(block: ImageBlock) -> bytes:
         return b""
 
 
-def raw_text(value: object) -> tuple[Span, ...]:
+def raw_text(value: object) -> tuple[TextSpan, ...]:
     """Return a step exactly, as JSON in which every special character is an escape."""
-    return (Span(json.dumps(value, indent=2, ensure_ascii=True, default=str)),)
+    return (TextSpan(json.dumps(value, indent=2, ensure_ascii=True, default=str)),)

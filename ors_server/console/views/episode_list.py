@@ -10,7 +10,8 @@ from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import Mark, highest_of, word_of
 from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.base import EpisodeFilter, EpisodeTotals
+from ors_server.store.base import EpisodeTotals
+from ors_server.store.episode_filter import EpisodeFilter
 
 PAGE = 50
 TABS = ("all", "live", "ended")
@@ -183,7 +184,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class ReturnHistogram:
     """How often each return occurred."""
 
     bars: tuple[Bar, ...]
@@ -199,7 +200,7 @@ class EpisodeListView:
     query: ListQuery
     rows: tuple[EpisodeRow, ...]
     totals: EpisodeTotals
-    histogram: Histogram | None
+    histogram: ReturnHistogram | None
     """`None` if no return of the list is known."""
     columns: tuple[str, ...]
     newer: str | None
@@ -251,18 +252,17 @@ def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
         stop_reason=summary.stop_reason,
         failed_steps=summary.failed_steps,
         unjudged_steps=summary.unjudged_steps,
-        labels=tuple((name, value, _short_label(name, value)) for name, value in ordered[:MAX_LABELS]),
+        labels=tuple(
+            # The last digits of a run's id tell it from others of the same agent and environment.
+            (name, value, f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value)
+            for name, value in ordered[:MAX_LABELS]
+        ),
         age=formats.age(record.origin.created_at, now),
         created_at=record.origin.created_at,
     )
 
 
-def _short_label(name: str, value: str) -> str:
-    """Shorten a run's id to its last digits, which tell it from others of the same agent and environment."""
-    return f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value
-
-
-def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> Histogram | None:
+def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> ReturnHistogram | None:
     returns = [row.episode_return for row in rows if row.episode_return is not None]
     if not returns:
         return None
@@ -283,4 +283,4 @@ def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> Histogram | None
             title = f"{number} from {formats.amount(low)} to {formats.amount(high)}"
             height = 4 + 36 * number / max(counts)
             bars.append(Bar(100 / BARS * index + 0.5, 100 / BARS - 1, height, title, link))
-    return Histogram(tuple(bars), lowest, highest, len(returns))
+    return ReturnHistogram(tuple(bars), lowest, highest, len(returns))

@@ -86,6 +86,14 @@ def visible(value: object) -> str:
     return printable.clean(str(value))
 
 
+def finalise(value: object) -> object:
+    """Make visible what is written into a page, before it is escaped.
+
+    Markup is another class and passes, so `| e` keeps a value exact where a form sends it back.
+    """
+    return visible(value) if type(value) is str else value
+
+
 def path_part(value: str) -> str:
     """Write a name as one part of a path."""
     return quote(value, safe="")

@@ -75,7 +75,9 @@ def read_form(
             value = json.loads(form["raw"])
         except (ValueError, RecursionError) as error:
             return {}, {"": f"not JSON: {error}"[:MAX_ERROR]}
-        return (value, {}) if isinstance(value, dict) else ({}, {"": "expected a JSON object of arguments"})
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value), {}
+        return {}, {"": "expected a JSON object of arguments"}
     arguments: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for field in make_form("", "", schema, form).fields:

@@ -44,7 +44,7 @@ class StepMarks:
 
 
 def marks_of(step: Step) -> StepMarks:
-    """Return the marks of a step: by its status, its error's code, and what its tool said of a command."""
+    """Return the marks of a step: by its status, its error's code, and its tool's report of a command."""
     cost = step.earned is not None and step.earned < 0
     word = _word_of(step)
     marks: list[Mark] = []
@@ -63,7 +63,10 @@ def marks_of(step: Step) -> StepMarks:
 
 
 def _word_of(step: Step) -> str | None:
-    run = _run_of(step.metadata)
+    # A tool that runs programs notes of its run an object with an exit code, under its own name.
+    values = (step.metadata or {}).values()
+    objects = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
+    run: Mapping[str, Any] = next((value for value in objects if "exit_code" in value), {})
     if step.status is StepStatus.REFUSED:
         return "Refused"
     if step.status is StepStatus.CANCELLED:
@@ -74,14 +77,6 @@ def _word_of(step: Step) -> str | None:
         return "Tool error"
     exit_code = run.get("exit_code")
     return f"Exit {exit_code}" if isinstance(exit_code, int) and exit_code else None
-
-
-def _run_of(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return what a tool that runs programs noted of its run: the one object with an exit code."""
-    for value in (metadata or {}).values():
-        if isinstance(value, dict) and "exit_code" in value:
-            return cast("Mapping[str, Any]", value)
-    return {}
 
 
 _ENDS: Mapping[str, Mark] = {

@@ -28,8 +28,8 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class PasteLine:
-    """A line for one kind of user."""
+class ConnectionHint:
+    """What one kind of user pastes."""
 
     user: str
     text: str
@@ -57,13 +57,13 @@ def alerts_of(
             Alert(f"The event loop was {late:.2f} s late; /_ors/health names the code.", is_bad=False)
         )
     for name, queue in health.queues.items():
-        waiting = queue.get("waiting") if isinstance(queue, dict) else None
+        waiting = cast("dict[str, Any]", queue).get("waiting") if isinstance(queue, dict) else None
         if isinstance(waiting, int) and waiting > 0:
             alerts.append(Alert(f"{waiting} waiting in the queue {name}.", is_bad=False))
     return alerts
 
 
-def lines_to_paste(url: str, *, has_keys: bool) -> Sequence[PasteLine]:
+def lines_to_paste(url: str, *, has_keys: bool) -> Sequence[ConnectionHint]:
     """Return one line per kind of user."""
     server: dict[str, Any] = {"type": "http", "url": f"{url}/mcp"}
     if has_keys:
@@ -71,10 +71,10 @@ def lines_to_paste(url: str, *, has_keys: bool) -> Sequence[PasteLine]:
     key = " OPENREWARD_API_KEY=YOUR-KEY" if has_keys else ""
     variables = f"OPENREWARD_API_URL={url} OPENREWARD_SESSION_URL={url}{key}"
     return (
-        PasteLine("Agent, over MCP", json.dumps({"mcpServers": {"ors": server}})),
-        PasteLine("Evaluation", f"ors-server eval {url} --agent oracle"),
-        PasteLine("Harness or trainer, over ORS", f"{variables} python your_program.py"),
-        PasteLine("Author", "ors-server new my_environment"),
+        ConnectionHint("Agent, over MCP", json.dumps({"mcpServers": {"ors": server}})),
+        ConnectionHint("Evaluation", f"ors-server eval {url} --agent oracle"),
+        ConnectionHint("Harness or trainer, over ORS", f"{variables} python your_program.py"),
+        ConnectionHint("Author", "ors-server new my_environment"),
     )
 
 

@@ -1,16 +1,14 @@
-"""Runs: a row each with its mean, and up to four compared, task by task."""
+"""Runs: a row each with its mean, and up to four compared, task by task and as charts for ECharts."""
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ors_server.console.views import formats
-from ors_server.console.views.charts import Chart, Line, Point
 from ors_server.console.views.episode import task_title
-from ors_server.console.views.intervals import Mean, Z, mean_of, standard_error
 from ors_server.console.views.marks import highest_of
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
 
@@ -25,6 +23,129 @@ SHOWN_TASKS = 50
 MAX_SQUARES = 12
 """Attempts of one task that are drawn one by one."""
 RUN = "run"
+
+
+# Intervals
+
+Z = 1.959963984540054
+"""Quantile of the normal distribution for 95 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean and its interval."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+
+def mean_of(values: Sequence[float]) -> Mean | None:
+    """Return the mean: with Wilson's interval where every value is 0.0 or 1.0, else the normal one.
+
+    Whole numbers are counts, of which a 1 is no success.
+    """
+    count = len(values)
+    if not count:
+        return None
+    mean = math.fsum(values) / count
+    if all(type(value) is float and value in {0.0, 1.0} for value in values):
+        centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
+        half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
+        return Mean(mean, max(0.0, centre - half), min(1.0, centre + half), count)
+    half = Z * standard_error(values, mean)
+    return Mean(mean, mean - half, mean + half, count)
+
+
+def standard_error(values: Sequence[float], mean: float) -> float:
+    """Return the standard error of a mean; 0 for one value, of which it cannot be known."""
+    if len(values) < 2:  # noqa: PLR2004  (a variance needs two)
+        return 0.0
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
+
+
+# Charts
+
+DASHES: tuple[str | list[int], ...] = ("solid", [7, 3], [2, 3], [8, 3, 2, 3])
+"""Of the lines in order, so that colour is not all that tells them apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point, and the band around it."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSeries:
+    """One series of a chart."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over one axis."""
+
+    name: str
+    title: str
+    note: str
+    x_name: str
+    lines: tuple[ChartSeries, ...]
+
+    @property
+    def table(self) -> tuple[tuple[float, tuple[float | None, ...]], ...]:
+        """About twelve rows of the same numbers: x, and each line's value there."""
+        xs = sorted({point.x for line in self.lines for point in line.points})
+        stride = max(1, len(xs) // 12)
+        kept = [x for index, x in enumerate(xs) if (len(xs) - 1 - index) % stride == 0]
+        values = [{point.x: point.y for point in line.points} for line in self.lines]
+        return tuple((x, tuple(column.get(x) for column in values)) for x in kept)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The chart for ECharts: each line with its band, which is two stacked areas."""
+        series: list[dict[str, Any]] = []
+        for number, line in enumerate(self.lines):
+            base = {"type": "line", "symbol": "none", "silent": True, "stack": f"band{number}"}
+            band = {"lineStyle": {"opacity": 0}, "stackStrategy": "all"}
+            lows = [[point.x, point.low] for point in line.points]
+            highs = [[point.x, point.high - point.low] for point in line.points]
+            series.append({**base, **band, "data": lows, "band": False})
+            series.append({**base, **band, "data": highs, "band": True, "line": number})
+            series.append(
+                {
+                    "type": "line",
+                    "name": line.name,
+                    "showSymbol": len(line.points) == 1,
+                    "lineStyle": {"width": 2, "type": DASHES[number % len(DASHES)]},
+                    "data": [[point.x, point.y] for point in line.points],
+                    "line": number,
+                }
+            )
+        return {
+            "animation": False,
+            "grid": {"left": 44, "right": 12, "top": 12, "bottom": 40},
+            "xAxis": {
+                "type": "value",
+                "name": self.x_name,
+                "nameLocation": "middle",
+                "nameGap": 26,
+                "min": 1,
+            },
+            "yAxis": {"type": "value", "scale": False},
+            "tooltip": {"trigger": "axis", "renderMode": "html"},
+            "series": series,
+        }
+
+
+# The page
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +194,7 @@ class TaskCell:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRow:
+class ComparedTask:
     """One task, with a cell for each chosen run."""
 
     title: str
@@ -112,7 +233,7 @@ class RunsView:
     is_cut: bool
     """Whether older episodes were not read."""
     differences: tuple[Difference, ...]
-    tasks: tuple[TaskRow, ...]
+    tasks: tuple[ComparedTask, ...]
     more_tasks: int
     charts: tuple[Chart, ...]
 
@@ -185,17 +306,17 @@ def _view_run(name: str, group: Sequence[EpisodeRecord], now: datetime, place: i
     )
 
 
-def _by_task(group: Sequence[EpisodeRecord]) -> Mapping[str, list[EpisodeRecord]]:
+def _by_task(group: Iterable[EpisodeRecord]) -> Mapping[str, list[EpisodeRecord]]:
     tasks: dict[str, list[EpisodeRecord]] = defaultdict(list)
     for record in group:
         tasks[record.origin.task_hash].append(record)
     return tasks
 
 
-def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[TaskRow]:
+def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]:
     """Return the tasks of the chosen runs, those on which they differ most first."""
     by_run = [_by_task(group) for group in groups]
-    rows: list[TaskRow] = []
+    rows: list[ComparedTask] = []
     for task_hash in dict.fromkeys(task for tasks in by_run for task in tasks):
         attempts = [tasks.get(task_hash, []) for tasks in by_run]
         cells = tuple(_cell(group) for group in attempts)
@@ -204,7 +325,9 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[TaskRow]:
         rate = sum(cell.solved for cell in cells) / graded if graded else None
         first = next(record for group in attempts for record in group)
         title = task_title(first).partition(" / ")[2] or task_title(first)
-        rows.append(TaskRow(title, task_hash, _kind(rate), cells, max(rates) - min(rates) if rates else 0.0))
+        rows.append(
+            ComparedTask(title, task_hash, _kind(rate), cells, max(rates) - min(rates) if rates else 0.0)
+        )
     return sorted(rows, key=lambda row: (-row.spread, row.title))
 
 
@@ -235,7 +358,13 @@ def _differences(
     """Compare the first run with each other one, over the tasks that both have played."""
     if len(names) < 2:  # noqa: PLR2004  (one run is compared with none)
         return ()
-    means = [_task_means(group) for group in groups]
+    means = [
+        {
+            task: math.fsum(record.summary.episode_return for record in played) / len(played)
+            for task, played in _by_task(filter(_is_graded, group)).items()
+        }
+        for group in groups
+    ]
     found: list[Difference] = []
     for own, row in zip(means[1:], picked[1:], strict=True):
         gaps = [means[0][task] - own[task] for task in means[0] if task in own]
@@ -247,14 +376,6 @@ def _differences(
     return found
 
 
-def _task_means(group: Sequence[EpisodeRecord]) -> Mapping[str, float]:
-    returns: dict[str, list[float]] = defaultdict(list)
-    for record in group:
-        if _is_graded(record):
-            returns[record.origin.task_hash].append(record.summary.episode_return)
-    return {task: math.fsum(values) / len(values) for task, values in returns.items()}
-
-
 MAX_POINTS, MIN_COUNT = 100, 4
 """Points of one line, and values of its first one."""
 
@@ -262,12 +383,12 @@ MAX_POINTS, MIN_COUNT = 100, 4
 def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
     if not groups:
         return ()
-    returns: list[Line] = []
-    lengths: list[Line] = []
+    returns: list[ChartSeries] = []
+    lengths: list[ChartSeries] = []
     for group, row in zip(groups, picked, strict=True):
         graded = [record for record in group if _is_graded(record)]
-        returns.append(Line(row.agent, _running([record.summary.episode_return for record in graded])))
-        lengths.append(Line(row.agent, _running([record.summary.steps for record in group])))
+        returns.append(ChartSeries(row.agent, _running([record.summary.episode_return for record in graded])))
+        lengths.append(ChartSeries(row.agent, _running([record.summary.steps for record in group])))
     return (
         Chart(
             "returns",

@@ -1,16 +1,16 @@
 """Texts of others as spans with classes: terminal colours, code, and long texts folded in the middle.
 
-What is shown has a bound, whoever wrote it: of lines, of characters of a line, and of spans. The whole text
-is always one link away.
+A page shows a bounded number of lines, of characters of a line, and of spans. The whole text is always one
+link away.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
+from pygments import lexers
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 from rich.ansi import AnsiDecoder
 from rich.color import ColorSystem, ColorType
@@ -55,7 +55,7 @@ _LANGUAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A piece of text of one look."""
 
     text: str
@@ -63,7 +63,7 @@ class Span:
     """Classes, separated by spaces."""
 
 
-Spans: TypeAlias = tuple[Span, ...]
+Spans: TypeAlias = tuple[TextSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _spans(lines: Sequence[str], language: str | None) -> Spans:
     elif ESCAPE in text:
         spans = _merge(_terminal(shown))
     else:
-        return (Span(printable.clean(text)),)
-    return spans if len(spans) <= MAX_SPANS else (Span("".join(span.text for span in spans)),)
+        return (TextSpan(printable.clean(text)),)
+    return spans if len(spans) <= MAX_SPANS else (TextSpan("".join(span.text for span in spans)),)
 
 
 def _shorten(line: str) -> str:
@@ -135,12 +135,12 @@ def _shorten(line: str) -> str:
     return f"{line[:LINE_CHARACTERS]} … {len(line) - LINE_CHARACTERS:,} more characters"
 
 
-def _merge(spans: Iterator[Span]) -> Spans:
+def _merge(spans: Iterator[TextSpan]) -> Spans:
     """Join neighbours of the same look."""
-    merged: list[Span] = []
+    merged: list[TextSpan] = []
     for span in spans:
         if merged and merged[-1].style == span.style:
-            merged[-1] = Span(merged[-1].text + span.text, span.style)
+            merged[-1] = TextSpan(merged[-1].text + span.text, span.style)
         elif span.text:
             merged.append(span)
     return tuple(merged)
@@ -149,20 +149,20 @@ def _merge(spans: Iterator[Span]) -> Spans:
 # Terminals
 
 
-def _terminal(lines: Sequence[str]) -> Iterator[Span]:
+def _terminal(lines: Sequence[str]) -> Iterator[TextSpan]:
     """Read a terminal's colours; what it would not show, such as moves of the cursor, is left out."""
     decoder = AnsiDecoder()
     for number, line in enumerate(lines):
         decoded = decoder.decode_line(line)
         text, position = decoded.plain, 0
         if number:
-            yield Span("\n")
+            yield TextSpan("\n")
         for piece in decoded.spans:
-            yield Span(printable.clean(text[position : piece.start]))
+            yield TextSpan(printable.clean(text[position : piece.start]))
             look = _look_of(piece.style) if isinstance(piece.style, Style) else ""
-            yield Span(printable.clean(text[piece.start : piece.end]), look)
+            yield TextSpan(printable.clean(text[piece.start : piece.end]), look)
             position = piece.end
-        yield Span(printable.clean(text[position:]))
+        yield TextSpan(printable.clean(text[position:]))
 
 
 def _look_of(style: Style) -> str:
@@ -183,12 +183,13 @@ def _look_of(style: Style) -> str:
 
 @cache
 def _lexer(name: str) -> Lexer:
-    return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    found: Any = lexers
+    return cast("Lexer", found.get_lexer_by_name(name, stripnl=False, ensurenl=False))
 
 
-def _code(text: str, lexer: str) -> Iterator[Span]:
+def _code(text: str, lexer: str) -> Iterator[TextSpan]:
     for kind, piece in _lexer(lexer).get_tokens(text):
         while kind not in STANDARD_TYPES and kind is not Token:
             kind = kind.parent or Token  # noqa: PLW2901  (the nearest kind that has a short name)
         short = STANDARD_TYPES.get(kind, "")
-        yield Span(piece, f"h-{short}" if short and short not in {"p", "n", "w", "o"} else "")
+        yield TextSpan(piece, f"h-{short}" if short and short not in {"p", "n", "w", "o"} else "")

@@ -28,13 +28,19 @@ class Lamp(SingleTask):
         return "It is on."
 
 
+class ConsoleClient(httpx2.AsyncClient):
+    """Follows no redirect."""
+
+    app: App
+
+
 @asynccontextmanager
 async def opened(store: Any = None, **settings: Any):
-    """A client of a running application; follows no redirect."""
+    """A client of a running application."""
     app = App(definitions_of(Lamp), Settings(**settings), store=store or MemoryStore())
     async with app.running():
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+        async with ConsoleClient(transport=transport, base_url="http://localhost:8080") as client:
             client.app = app
             yield client
 

@@ -1,6 +1,7 @@
 """The list of episodes: what its address selects."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,8 @@ async def test_an_empty_record_says_how_to_fill_it():
 async def test_pages_lead_there_and_back(filled, monkeypatch):
     client, _ = filled
     monkeypatch.setattr("ors_server.console.views.episode_list.PAGE", 4)
-    pages, path = [], "/console/episodes"
+    pages = []
+    path: Any = "/console/episodes"
     for _ in range(3):
         page = (await client.get(path)).text
         pages.append(ROW.findall(page))

@@ -7,10 +7,9 @@ import pytest
 
 from ors_server.console.views import forms
 from ors_server.console.views.comparison import compare_steps
-from ors_server.console.views.intervals import mean_of
-from ors_server.console.views.runs import view_runs
+from ors_server.console.views.runs import mean_of, view_runs
 from ors_server.model import logs
-from ors_server.store.base import EpisodeFilter
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures import console_record as made
 from tests.unit.console.conftest import KEYS, opened
