@@ -24,11 +24,10 @@ from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
-from ors_server.model.wire import Block, ImageBlock
+from ors_server.model.wire import Block, ImageBlock, compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
@@ -87,13 +86,13 @@ class EpisodePages:
 
     async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
         """Return the ids of the episodes before and after this one in the list it was opened from."""
-        ids: list[str | None] = []
-        for is_newest_first in (False, True):
-            page = await self._store.page(
-                listed.episode_filter, after=record.origin.episode_id, limit=1, newest_first=is_newest_first
-            )
-            ids.append(page[0].origin.episode_id if page else None)
-        return ids[0], ids[1]
+        selected, this = listed.episode_filter, record.origin.episode_id
+        previous = await self._store.page(selected, before=this, limit=1, order=listed.order)
+        following = await self._store.page(selected, after=this, limit=1, order=listed.order)
+        return (
+            previous[-1].origin.episode_id if previous else None,
+            following[0].origin.episode_id if following else None,
+        )
 
     async def show_raw(self, request: PageRequest) -> Answer:
         """Show a step exactly, with every field."""

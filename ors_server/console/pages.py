@@ -64,19 +64,16 @@ class Pages:
         if typed:
             return await self._add_condition(typed, query, request)
         store, selected = self._store, query.episode_filter
-        is_backwards = query.before is not None and query.after is None
+        before = None if query.after else query.before
         records = await store.page(
-            selected,
-            after=query.before if is_backwards else query.after,
-            limit=lists.PAGE + 1,
-            newest_first=not is_backwards,
+            selected, after=query.after, before=before, limit=lists.PAGE + 1, order=query.order
         )
         has_more = len(records) > lists.PAGE
-        shown = list(records[: lists.PAGE])
-        if is_backwards:
-            shown.reverse()
+        # Backwards, the episode that is too many is the first one.
+        shown = records[-lists.PAGE :] if before else records[: lists.PAGE]
         totals = await store.totals(selected)
-        is_first = query.after is None and (query.before is None or not has_more)
+        histogram = await store.histogram(selected)
+        is_first = query.after is None and (before is None or not has_more)
 
         def build() -> Mapping[str, Any]:
             return {
@@ -84,9 +81,10 @@ class Pages:
                     query,
                     shown,
                     totals,
+                    histogram,
                     self._clock.now(),
                     has_newer=not is_first,
-                    has_older=has_more or is_backwards,
+                    has_older=has_more or before is not None,
                 ),
                 "all_columns": lists.COLUMNS,
             }
@@ -97,22 +95,31 @@ class Pages:
         """List the runs, and compare those that are chosen."""
         values = [value for key, value in request.pairs if key == "compare"]
         chosen = [*values, *(name for value in values if "," in value for name in value.split(","))]
+        figures = await self._store.runs()
+        names = [name for name in dict.fromkeys(chosen) if any(run.run == name for run in figures)]
+        names = names[: runs.MAX_COMPARED]
+        groups = [await self._newest(EpisodeFilter(labels={runs.RUN: name})) for name in names]
+        shows_all = request.value("all") is not None
+
+        def build() -> Mapping[str, Any]:
+            view = runs.view_runs(
+                figures, dict(zip(names, groups, strict=True)), self._clock.now(), shows_all=shows_all
+            )
+            return runs.as_template(view)
+
+        return Page("runs", build)
+
+    async def _newest(self, selected: EpisodeFilter) -> Sequence[EpisodeRecord]:
+        """Return the newest episodes that match, oldest first."""
         records: list[EpisodeRecord] = []
         after: str | None = None
         while len(records) < runs.MAX_EPISODES:
-            page = await self._store.page(EpisodeFilter(), after=after, limit=RECORDS_AT_ONCE)
+            page = await self._store.page(selected, after=after, limit=RECORDS_AT_ONCE)
             records += page
             if len(page) < RECORDS_AT_ONCE:
                 break
             after = page[-1].origin.episode_id
-        is_cut = len(records) >= runs.MAX_EPISODES
-        shows_all = request.value("all") is not None
-
-        def build() -> Mapping[str, Any]:
-            view = runs.view_runs(records, chosen, self._clock.now(), shows_all=shows_all, is_cut=is_cut)
-            return runs.as_template(view)
-
-        return Page("runs", build)
+        return records[::-1]
 
     async def compare(self, request: PageRequest) -> Answer:
         """Compare two episodes call by call; without a second one, offer those of the same task."""

@@ -30,6 +30,11 @@ PAGES = {
     "compare": "/console/compare?a={shell}",
     "compared": "/console/compare?a={shell}&b={hostile}",
 }
+HIDE = """() => {
+    Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+"""Hides a page, as a tab behind another is; a browser without a screen shows every page."""
 ERRORS = {"missing": "/console/episodes/none-such", "unknown": "/console/none-such"}
 
 
@@ -132,6 +137,47 @@ def test_a_live_episode_grows_in_place_and_ends(console, visit):
     assert "Ended early after 5 steps" in page.locator("#end").inner_text()
     assert page.locator("#outline li").count() == page.locator("#strip li").count() == 5
     assert page.evaluate("window.untouched")
+
+
+def test_a_stream_that_breaks_shows_each_step_once(console, visit):
+    server, ids, store = console
+    watched = visit()
+    page = watched.page
+    broken = []
+
+    def break_stream(route):
+        """Answers with the steps so far and ends, as a server that stops does."""
+        broken.append(route.request.url)
+        if len(broken) > 2:
+            route.continue_()
+        else:
+            route.fulfill(response=route.fetch(url=f"{server.url}/console/episodes/{ids['bare']}/events"))
+
+    later = made.origin("broken", created_at=made.BEGINNING)
+    run_apart(lambda: made.write(store, later, made.SHELL_STEPS[:3], stop_reason=None))
+    page.route("**/events?*", break_stream)
+    watched.open(f"/console/episodes/{later.episode_id}")
+    append(store, later.episode_id, made.SHELL_STEPS[3], "deleted")
+    page.locator("#s4").wait_for()
+    assert page.locator("#list > li").count() == 4
+    assert all(url.endswith("after=3") for url in broken)
+
+
+def test_eight_tabs_are_live_at_once(console, visit):
+    """A browser has six connections per server: hidden tabs must not hold them."""
+    _, _, store = console
+    later = made.origin("tabs", created_at=made.BEGINNING)
+    run_apart(lambda: made.write(store, later, made.SHELL_STEPS[:1], stop_reason=None))
+    first = visit()
+    first.open(f"/console/episodes/{later.episode_id}")
+    pages = [first.page.context.new_page() for _ in range(7)]
+    for page in pages:
+        page.goto(first.page.url)
+        page.evaluate(HIDE)
+    append(store, later.episode_id, made.SHELL_STEPS[1], "deleted")
+    first.page.locator("#s2").wait_for()
+    pages[0].evaluate(HIDE.replace("true", "false"))
+    pages[0].locator("#s2").wait_for()
 
 
 def test_a_list_of_live_episodes_refreshes_in_place(console, visit):

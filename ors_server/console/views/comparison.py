@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ors_server.console.views.episode import StepView, view_step
-from ors_server.model.compact_json import compact_json
 from ors_server.model.trajectory import Step
+from ors_server.model.wire import compact_json
 
 MAX_STEPS = 300
 """Steps of each episode that are compared."""

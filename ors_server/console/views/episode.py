@@ -19,10 +19,9 @@ from ors_server.console.views.marks import (
     word_of,
 )
 from ors_server.console.views.texts import FoldedText, TextSpan, fold, language_of
-from ors_server.model.compact_json import compact_json
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
-from ors_server.model.wire import Block, ImageBlock
+from ors_server.model.wire import Block, ImageBlock, compact_json
 
 STEPS_PER_PAGE = 100
 MAX_SIBLINGS = 24

@@ -10,8 +10,10 @@ from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import Mark, highest_of, word_of
 from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.base import EpisodeTotals
-from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.aggregates import EpisodeTotals
+from ors_server.store.episode_filter import MARKS, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeOrder, parse_order
+from ors_server.store.series import ReturnHistogram
 
 PAGE = 50
 TABS = ("all", "live", "ended")
@@ -22,8 +24,8 @@ MAX_LABELS = 6
 """Labels of one row."""
 MAX_LABEL = 16
 """Characters of a run's id that are shown whole."""
-BARS = 20
-"""Bars of the histogram."""
+SORTED = {"return": "return", "steps": "steps", "duration": "duration", "age": "created"}
+"""Columns by which the list is sorted, with the store's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class ListQuery:
     after: str | None = None
     before: str | None = None
     columns: tuple[str, ...] = ()
+    order: EpisodeOrder = NEWEST_FIRST
     mistakes: tuple[str, ...] = ()
     episode_filter: EpisodeFilter = field(default_factory=EpisodeFilter)
 
@@ -54,8 +57,25 @@ class ListQuery:
         return urlencode(self._own(self.pairs, self.tab))
 
     def _own(self, pairs: Sequence[tuple[str, str]], tab: str) -> list[tuple[str, str]]:
-        columns = [("columns", ",".join(self.columns))] if self.columns else []
-        return [*pairs, *([] if tab == "all" else [("tab", tab)]), *columns]
+        extra = [] if tab == "all" else [("tab", tab)]
+        if self.order != NEWEST_FIRST:
+            extra.append(("sort", str(self.order)))
+        if self.columns:
+            extra.append(("columns", ",".join(self.columns)))
+        return [*pairs, *extra]
+
+    def sort_link(self, column: str) -> str:
+        """Return the query sorted by a column: the greatest first, then the other way round."""
+        key = SORTED[column]
+        order = parse_order(key if str(self.order) == f"-{key}" else f"-{key}")
+        return replace(self, order=order).link()
+
+    def direction(self, column: str) -> str | None:
+        """Return in which direction a column is sorted; `None` if the list is sorted by another."""
+        if SORTED.get(column) != self.order.key:
+            return None
+        # The oldest episode has the greatest age.
+        return "descending" if self.order.descending != (column == "age") else "ascending"
 
     def link(self, **changes: str) -> str:
         """Return the query with another tab, or with `after` or `before` for another page."""
@@ -91,6 +111,8 @@ def read_list_query(text: str) -> ListQuery:
     for name, value in parse_qsl(text, max_num_fields=1000):
         if name == "tab":
             query = replace(query, tab=value if value in TABS else "all")
+        elif name == "sort" and value in SORTS:
+            query = replace(query, order=parse_order(value))
         elif name in {"after", "before"}:
             query = replace(query, after=value) if name == "after" else replace(query, before=value)
         elif name in {"columns", "column"}:
@@ -101,7 +123,7 @@ def read_list_query(text: str) -> ListQuery:
         else:
             pairs.append((name, value))
     if query.tab != "all":
-        values["closed"] = query.tab == "ended"
+        values["live"] = query.tab == "live"
     return replace(
         query,
         pairs=tuple(pairs),
@@ -139,13 +161,18 @@ def _read_time(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+NAMES = (
+    *("environment", "split", "session_id", "stop_reason", "phase", "task_hash", "tool", "text"),
+    *("environment_version", "server_version", "forked_from"),
+)
+"""Conditions whose values are texts."""
 _READERS: Mapping[str, Callable[[str], object]] = {
-    **dict.fromkeys(
-        ("environment", "split", "session_id", "stop_reason", "phase", "task_hash", "credential"), str
-    ),
+    **dict.fromkeys((*NAMES, "credential"), str),
     **dict.fromkeys(("min_return", "max_return"), _read_number),
     **dict.fromkeys(("since", "until"), _read_time),
     "index": int,
+    "has": lambda text: tuple(mark for mark in text.split(",") if MARKS[mark]),
+    "has_label": lambda text: (text,),
     "unjudged": {"true": True, "false": False}.__getitem__,
 }
 """How the value of a condition is read; it raises ValueError, or KeyError, for what is none."""
@@ -184,7 +211,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnHistogram:
+class HistogramView:
     """How often each return occurred."""
 
     bars: tuple[Bar, ...]
@@ -200,7 +227,7 @@ class EpisodeListView:
     query: ListQuery
     rows: tuple[EpisodeRow, ...]
     totals: EpisodeTotals
-    histogram: ReturnHistogram | None
+    histogram: HistogramView | None
     """`None` if no return of the list is known."""
     columns: tuple[str, ...]
     newer: str | None
@@ -212,6 +239,7 @@ def view_list(
     query: ListQuery,
     records: Sequence[EpisodeRecord],
     totals: EpisodeTotals,
+    histogram: ReturnHistogram,
     now: datetime,
     *,
     has_newer: bool,
@@ -223,7 +251,7 @@ def view_list(
         query=query,
         rows=rows,
         totals=totals,
-        histogram=_histogram(rows, query),
+        histogram=_view_histogram(histogram, query),
         columns=query.columns or COLUMNS,
         newer=query.link(before=rows[0].episode_id) if has_newer and rows else None,
         older=query.link(after=rows[-1].episode_id) if has_older and rows else None,
@@ -262,25 +290,18 @@ def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
     )
 
 
-def _histogram(rows: Sequence[EpisodeRow], query: ListQuery) -> ReturnHistogram | None:
-    returns = [row.episode_return for row in rows if row.episode_return is not None]
-    if not returns:
+def _view_histogram(histogram: ReturnHistogram, query: ListQuery) -> HistogramView | None:
+    """Return the bars that are not empty; each leads to its episodes."""
+    if not histogram.counts or not any(histogram.counts):
         return None
-    # A fixed scale from 0 to 1 can be compared between lists; returns beyond it widen it.
-    lowest, highest = min(0.0, *returns), max(1.0, *returns)
-    step = (highest - lowest) / BARS
-    counts = [0] * BARS
-    for value in returns:
-        counts[min(BARS - 1, int((value - lowest) / step))] += 1
     bars: list[Bar] = []
     rest = [pair for pair in query.pairs if pair[0] not in {"min_return", "max_return"}]
-    for index, number in enumerate(counts):
+    width = 100 / len(histogram.counts)
+    for index, number in enumerate(histogram.counts):
         if number:
-            low, high = lowest + index * step, lowest + (index + 1) * step
-            link = replace(
-                query, pairs=(*rest, ("min_return", f"{low:.6g}"), ("max_return", f"{high:.6g}"))
-            ).link()
-            title = f"{number} from {formats.amount(low)} to {formats.amount(high)}"
-            height = 4 + 36 * number / max(counts)
-            bars.append(Bar(100 / BARS * index + 0.5, 100 / BARS - 1, height, title, link))
-    return ReturnHistogram(tuple(bars), lowest, highest, len(returns))
+            low, high = histogram.edges[index], histogram.edges[index + 1]
+            link = replace(query, pairs=(*rest, ("min_return", repr(low)), ("max_return", repr(high)))).link()
+            title = f"{number:,} from {formats.amount(low)} to {formats.amount(high)}"
+            height = 4 + 36 * number / max(histogram.counts)
+            bars.append(Bar(width * index + width / 10, width * 0.8, height, title, link))
+    return HistogramView(tuple(bars), histogram.edges[0], histogram.edges[-1], histogram.episodes)

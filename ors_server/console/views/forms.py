@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.model.compact_json import compact_json
+from ors_server.model.wire import compact_json
 
 LONG_TEXT = frozenset(
     {"command", "cmd", "code", "content", "text", "query", "script", "source", "old", "new", "patch"}

@@ -66,7 +66,8 @@ def _word_of(step: Step) -> str | None:
     # A tool that runs programs notes of its run an object with an exit code, under its own name.
     values = (step.metadata or {}).values()
     objects = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
-    run: Mapping[str, Any] = next((value for value in objects if "exit_code" in value), {})
+    nothing: dict[str, Any] = {}
+    run = next((value for value in objects if "exit_code" in value), nothing)
     if step.status is StepStatus.REFUSED:
         return "Refused"
     if step.status is StepStatus.CANCELLED:

@@ -9,8 +9,8 @@ from typing import Any, cast
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.formats import age
 from ors_server.doors.control.models import Health
-from ors_server.model.compact_json import compact_json
 from ors_server.model.trajectory import EpisodeRecord
+from ors_server.model.wire import compact_json
 
 LATE_SECONDS = 0.25
 """Seconds by which the event loop may be late before the page says so."""

@@ -11,9 +11,10 @@ from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
+from ors_server.store.aggregates import RunFigures
 
-MAX_EPISODES = 5_000
-"""Episodes that the page reads, the newest ones."""
+MAX_EPISODES = 2_000
+"""Episodes of each chosen run that are compared, the newest ones."""
 MAX_COMPARED = 4
 SHOWN_RUNS = 8
 """Runs below the chosen ones, until all are asked for."""
@@ -51,11 +52,16 @@ def mean_of(values: Sequence[float]) -> Mean | None:
         return None
     mean = math.fsum(values) / count
     if all(type(value) is float and value in {0.0, 1.0} for value in values):
-        centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
-        half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
-        return Mean(mean, max(0.0, centre - half), min(1.0, centre + half), count)
+        return wilson(mean, count)
     half = Z * standard_error(values, mean)
     return Mean(mean, mean - half, mean + half, count)
+
+
+def wilson(mean: float, count: int) -> Mean:
+    """Return a share with Wilson's interval (1927)."""
+    centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
+    half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
+    return Mean(mean, max(0.0, centre - half), min(1.0, centre + half), count)
 
 
 def standard_error(values: Sequence[float], mean: float) -> float:
@@ -239,22 +245,24 @@ class RunsView:
 
 
 def view_runs(
-    records: Sequence[EpisodeRecord], chosen: Sequence[str], now: datetime, *, shows_all: bool, is_cut: bool
+    figures: Sequence[RunFigures],
+    chosen: Mapping[str, Sequence[EpisodeRecord]],
+    now: datetime,
+    *,
+    shows_all: bool,
 ) -> RunsView:
-    """Return the page, from records that are newest first."""
-    by_run: dict[str, list[EpisodeRecord]] = defaultdict(list)
-    for record in records:
-        if name := record.origin.labels.get(RUN):
-            by_run[name].append(record)
-    names = [name for name in chosen if name in by_run][:MAX_COMPARED]
-    rows = [
-        _view_run(name, group, now, names.index(name) + 1 if name in names else None)
-        for name, group in by_run.items()
-    ]
+    """Return the page.
+
+    Args:
+        figures: Of all runs, the newest first.
+        chosen: The episodes of the runs to compare, oldest first.
+    """
+    names = list(chosen)
+    rows = [_view_run(run, now, names.index(run.run) + 1 if run.run in chosen else None) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
     shown = others if shows_all else others[:SHOWN_RUNS]
-    groups = [list(reversed(by_run[name])) for name in names]  # oldest first, as charts count
+    groups = list(chosen.values())
     tasks = _view_tasks(groups) if groups else []
     return RunsView(
         runs=(*picked, *shown),
@@ -263,7 +271,7 @@ def view_runs(
         episodes=sum(row.episodes for row in rows),
         with_failures=sum(row.failed > 0 for row in rows),
         all_runs=len(rows),
-        is_cut=is_cut,
+        is_cut=any(len(group) >= MAX_EPISODES for group in groups),
         differences=tuple(_differences(names, groups, picked)),
         tasks=tuple(tasks[:SHOWN_TASKS]),
         more_tasks=max(0, len(tasks) - SHOWN_TASKS),
@@ -280,28 +288,31 @@ def _is_solved(record: EpisodeRecord) -> bool:
     return record.summary.episode_return >= (1.0 if highest is None else highest)
 
 
-def _view_run(name: str, group: Sequence[EpisodeRecord], now: datetime, place: int | None) -> RunView:
-    graded = [record for record in group if _is_graded(record)]
-    returns = [record.summary.episode_return for record in graded]
-    environments = sorted({record.origin.environment for record in group})
-    agents = sorted({record.origin.labels.get("agent", "") for record in group} - {""})
-    more = f" and {len(environments) - 1} more" if len(environments) > 1 else ""
-    results = [result_of(record.summary) for record in group]
-    mean = mean_of(returns)
+def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
+    more = f" and {len(run.environments) - 1} more" if len(run.environments) > 1 else ""
+    returns = run.returns
+    mean: Mean | None = None
+    if returns.mean is not None:
+        is_binary = run.success is not None and math.isclose(returns.mean, run.success, abs_tol=1e-9)
+        low = returns.mean if returns.low is None else returns.low
+        high = returns.mean if returns.high is None else returns.high
+        mean = Mean(returns.mean, low, high, returns.episodes)
+        if is_binary:  # every return is 0 or 1, so the normal interval would leave the scale
+            mean = wilson(returns.mean, returns.episodes)
     return RunView(
-        name=name,
-        agent=", ".join(agents) or name,
-        environment=environments[0] + more,
-        short_id=name[-6:] if len(name) > MAX_ID else name,
+        name=run.run,
+        agent=", ".join(run.agents) or run.run,
+        environment=run.environments[0] + more,
+        short_id=run.run[-6:] if len(run.run) > MAX_ID else run.run,
         mean=mean,
-        lowest=min(0.0, *returns, mean.low if mean else 0.0),
-        highest=max(1.0, *returns, mean.high if mean else 1.0),
-        solved=sum(map(_is_solved, graded)) / len(graded) if graded else None,
-        episodes=len(group),
-        steps=sum(record.summary.steps for record in group) / len(group),
-        failed=sum(result in {EpisodeResult.FAILED, EpisodeResult.UNJUDGED} for result in results),
-        live=results.count(EpisodeResult.LIVE),
-        last=formats.age(group[0].summary.last_call_at or group[0].origin.created_at, now),
+        lowest=min(0.0, mean.low if mean else 0.0),
+        highest=max(1.0, mean.high if mean else 1.0),
+        solved=run.success,
+        episodes=run.episodes,
+        steps=run.steps / run.episodes,
+        failed=run.failed,
+        live=run.live,
+        last=formats.age(run.last_created_at, now),
         place=place,
     )
 

@@ -18,7 +18,7 @@ def test_an_address_is_read_into_conditions():
     )
     wanted = query.episode_filter
     assert wanted.labels == {"run": "a", "x": "1=2"}
-    assert (wanted.environment, wanted.min_return, wanted.index, wanted.closed) == ("shell", 0.5, 3, False)
+    assert (wanted.environment, wanted.min_return, wanted.index, wanted.live) == ("shell", 0.5, 3, True)
     assert query.mistakes == ()
     assert [chip.name for chip in query.chips] == ["run", "environment", "min_return", "label", "index"]
     assert query.chips[0].without.startswith("?environment=shell&")
@@ -27,7 +27,8 @@ def test_an_address_is_read_into_conditions():
 
 
 @pytest.mark.parametrize(
-    "text", ["min_return=nan", "since=yesterday", "index=x", "unjudged=perhaps", "colour=red", "label=x"]
+    "text",
+    ["min_return=nan", "since=yesterday", "index=x", "unjudged=perhaps", "has=luck", "colour=red", "label=x"],
 )
 def test_what_is_no_condition_is_named_and_selects_nothing(text):
     query = read_list_query(text)
@@ -76,6 +77,19 @@ async def test_tabs_and_filters_select(filled):
     none = (await client.get("/console/episodes?environment=none")).text
     assert "No episode matches." in none
     assert "Remove filters" in none
+
+
+async def test_the_list_is_sorted_by_its_columns(filled):
+    client, ids = filled
+    page = (await client.get("/console/episodes?sort=-steps")).text
+    assert ROW.findall(page)[:2] == [ids["long"], ids["shell"]]
+    assert 'aria-sort="descending"' in page
+    assert re.search(r'href="/console/episodes\?sort=steps">Steps', page)
+    episode = (await client.get(f"/console/episodes/{ids['shell']}?list=sort%3D-steps")).text
+    assert f'id="previous" href="/console/episodes/{ids["long"]}' in episode
+    refused = ROW.findall((await client.get("/console/episodes?has=refused")).text)
+    assert set(refused) >= {ids["shell"]}
+    assert ROW.findall((await client.get("/console/episodes?tool=plot")).text) == [ids["chart"]]
 
 
 async def test_an_empty_record_says_how_to_fill_it():

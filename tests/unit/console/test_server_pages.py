@@ -10,6 +10,7 @@ from ors_server.console.views.comparison import compare_steps
 from ors_server.console.views.runs import mean_of, view_runs
 from ors_server.model import logs
 from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 from ors_server.store.memory import MemoryStore
 from tests.fixtures import console_record as made
 from tests.unit.console.conftest import KEYS, opened
@@ -180,19 +181,18 @@ async def test_environments_show_tasks_and_tools():
         assert (await client.get("/console/environments/none")).status_code == 404
 
 
-async def records_of_runs():
+async def test_runs_are_compared_over_the_tasks_that_both_played():
     store = MemoryStore()
     await made.fill_runs(store)
-    return await store.page(EpisodeFilter(), limit=500)
-
-
-async def test_runs_are_compared_over_the_tasks_that_both_played():
-    records = await records_of_runs()
     low, mid, high = made.RUNS
-    view = view_runs(records, [high, low], made.BEGINNING, shows_all=False, is_cut=False)
+    chosen = {
+        run: await store.page(EpisodeFilter(labels={"run": run}), limit=500, order=OLDEST_FIRST)
+        for run in (high, low)
+    }
+    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False)
     assert [run.name for run in view.runs] == [high, low, mid]
     best = view.chosen[0]
-    own = [r.summary.episode_return for r in records if r.origin.labels["run"] == high]
+    own = [record.summary.episode_return for record in chosen[high]]
     assert best.mean.value == pytest.approx(sum(own) / 48)
     assert best.solved == best.mean.value
     assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from ors_server.model.errors import StoreError
+from ors_server.store.memory import MemoryStore
 from tests.unit.console.conftest import KEYS, opened
 
 TRAINER, ADMIN, AGENT = (entry.split(":")[2] for entry in KEYS.split(","))
@@ -141,6 +143,55 @@ async def test_forms_of_other_pages_are_refused(headers, has_token, keys):
         assert answer.status_code == 403
         if keys:
             assert (await client.get("/console/episodes")).status_code == 200
+
+
+class BrokenStore(MemoryStore):
+    """A record that is gone for a while."""
+
+    is_gone = False
+
+    async def page(self, *arguments, **options):
+        if self.is_gone:
+            raise StoreError("the record cannot be read: no such host")
+        return await super().page(*arguments, **options)
+
+
+async def test_a_record_that_is_gone_is_a_page_that_comes_back_by_itself():
+    store = BrokenStore()
+    async with opened(store) as client:
+        store.is_gone = True
+        page = await client.get("/console/episodes?tab=live")
+        assert page.status_code == 503
+        assert page.headers["refresh"] == "5"
+        assert "no such host" in page.text
+        assert 'href="/console/episodes?tab=live">Try again' in page.text
+        store.is_gone = False
+        assert (await client.get("/console/episodes?tab=live")).status_code == 200
+
+
+async def test_too_long_and_malformed_requests_are_refused_politely():
+    async with opened() as client:
+        for path in ("/console/episodes?" + "a=1&" * 1001, "/console/%00", "/console/episodes/%ff%fe"):
+            assert (await client.get(path)).status_code in {400, 404, 422}
+        token = csrf_of(await client.get("/console/environments/lamp"))
+        big = await client.post("/console/play", data={"csrf": token, "x": "y" * 1_100_000}, headers=ORIGIN)
+        assert big.status_code == 413
+        assert (
+            await client.post("/console/episodes", data={"csrf": token}, headers=ORIGIN)
+        ).status_code == 405
+        assert (await client.head("/console/episodes")).status_code == 200
+
+
+async def test_a_page_of_the_servers_own_origin_may_send_forms():
+    """The name was accepted as the Host, so the same name is no stranger as the Origin."""
+    async with opened(api_keys=KEYS, allowed_hosts=["ors.example.org"]) as client:
+        client.base_url = "http://ors.example.org"
+        token = csrf_of(await client.get("/console/sign-in"))
+        form = {"key": TRAINER, "csrf": token}
+        own = await client.post("/console/sign-in", data=form, headers={"origin": "http://ors.example.org"})
+        assert own.status_code == 303
+        other = await client.post("/console/sign-in", data=form, headers={"origin": "http://evil.example"})
+        assert other.status_code == 403
 
 
 async def test_files_are_kept_by_their_hash_and_compressed():
