@@ -243,8 +243,8 @@ class App:
                     open_console,
                 )
 
-                parts = (control.handlers, manager, self.keyring, settings, self._clock)
-                self._console = open_console(*parts)
+                parts = (manager, self.keyring, settings, self._clock)
+                self._console = open_console(control.handlers, self._episodes.alarms, *parts)
                 self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
                 self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(

@@ -18,6 +18,7 @@ import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ors_server._version import __version__
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
@@ -429,6 +430,7 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
 
 def open_console(
     control: ControlHandlers,
+    alarms: AlarmBook,
     manager: SessionManager,
     keyring: Keyring,
     settings: Settings,
@@ -437,6 +439,6 @@ def open_console(
     """Put the console of a running server together."""
     store = manager.services.store
     episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds)
-    server = ServerPages(store, manager, control, keyring, clock)
+    server = ServerPages(store, manager, control, keyring, clock, alarms)
     play = PlayPages(store, manager, control, clock)
-    return ConsoleApp(Pages(store, clock, episodes, server, play), keyring, settings, clock)
+    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play), keyring, settings, clock)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PlayPages
@@ -28,6 +29,7 @@ class Pages:
 
     _store: RecordReader
     _clock: Clock
+    _alarms: AlarmBook
     episodes: EpisodePages
     server: ServerPages
     play: PlayPages
@@ -99,13 +101,14 @@ class Pages:
         names = [name for name in dict.fromkeys(chosen) if any(run.run == name for run in figures)]
         names = names[: runs.MAX_COMPARED]
         groups = [await self._newest(EpisodeFilter(labels={runs.RUN: name})) for name in names]
+        alarms = self._alarms.open
         shows_all = request.value("all") is not None
 
         def build() -> Mapping[str, Any]:
             view = runs.view_runs(
                 figures, dict(zip(names, groups, strict=True)), self._clock.now(), shows_all=shows_all
             )
-            return runs.as_template(view)
+            return runs.as_template(view, alarms)
 
         return Page("runs", build)
 

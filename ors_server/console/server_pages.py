@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.page_types import Answer, Page, PageRequest, note_action
 from ors_server.console.views import overview as views
 from ors_server.console.views.episode import policy_differences
@@ -35,6 +36,7 @@ class ServerPages:
     _control: ControlHandlers
     _keyring: Keyring
     _clock: Clock
+    _alarms: AlarmBook
 
     async def overview(self, request: PageRequest) -> Answer:
         """Show what needs attention, what runs, what ended, and how to connect."""
@@ -44,11 +46,13 @@ class ServerPages:
         failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
         health = await self._control.get_health(_asked(request))
         sessions = await self._manager.sessions()
+        alarms = self._alarms.open
 
         def build() -> Mapping[str, Any]:
             now = self._clock.now()
             is_open = self._keyring.is_open
             return {
+                "alarms": alarms[: views.MAX_ALARMS],
                 "alerts": views.alerts_of(
                     health, is_open=is_open, newest_failure=failed[0] if failed else None, now=now
                 ),

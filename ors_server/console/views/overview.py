@@ -16,6 +16,8 @@ LATE_SECONDS = 0.25
 """Seconds by which the event loop may be late before the page says so."""
 RECENT_FAILURE = timedelta(days=1)
 GIST = 160
+MAX_ALARMS = 10
+"""Alarms of runs that the overview shows."""
 
 
 @dataclass(frozen=True, slots=True)

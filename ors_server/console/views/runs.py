@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ors_server.alarms.run_alarms import Alarm
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
@@ -424,6 +425,13 @@ def _running(values: Sequence[float]) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def as_template(view: RunsView) -> Mapping[str, Any]:
-    """Return the template's values."""
-    return {"view": view, "max_compared": MAX_COMPARED}
+def as_template(view: RunsView, alarms: Iterable[tuple[str, Alarm]]) -> Mapping[str, Any]:
+    """Return the template's values.
+
+    Args:
+        alarms: Those that are open, with the names of their runs.
+    """
+    by_run: dict[str, list[Alarm]] = defaultdict(list)
+    for name, alarm in alarms:
+        by_run[name].append(alarm)
+    return {"view": view, "alarms": dict(by_run), "max_compared": MAX_COMPARED}

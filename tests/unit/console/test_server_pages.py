@@ -255,3 +255,21 @@ async def test_two_episodes_are_compared(filled):
     offered = (await client.get(f"/console/compare?a={ids['shell']}")).text
     assert offered.count(f"?a={ids['shell']}&amp;b=") == 4
     assert (await client.get("/console/compare")).status_code == 404
+
+
+async def test_open_alarms_are_shown_with_their_run(filled):
+    client, _ = filled
+    store = client.app.manager.services.store
+    for number in range(100):
+        origin = made.origin(
+            f"bad{number:03}", labels={"run": "bad<b>", "agent": "a"}, task_hash=f"{number:064x}"
+        )
+        await made.write(store, origin, made.SHELL_STEPS[:1])
+    await client.app._episodes.alarms.of("bad<b>").update()
+    page = (await client.get("/console/runs?compare=bad%3Cb%3E")).text
+    assert "Alarms of a" in page
+    assert "An alarm proves nothing" in page
+    assert re.search(r'<span class="mark warn">\d+ alarms?</span>', page)
+    assert "<b>&" not in page
+    overview = (await client.get("/console")).text
+    assert "Alarm of bad&lt;b&gt;: " in overview
