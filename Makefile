@@ -84,6 +84,10 @@ docs: $(VENV)/.dev clients worlds ## Check that every example in the documents r
 site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.
 	$(ORS_TEST_VENVS)/site/bin/mkdocs build
 
+.PHONY: assets
+assets: $(VENV)/.dev node ## Copy what the console loads from npm into the package, with licences and hashes.
+	$(BIN)/python scripts/assets.py $(ORS_TEST_NODE)
+
 .PHONY: dist
 dist: $(VENV)/.dev ## Build the distributions in dist.
 	rm -rf dist
