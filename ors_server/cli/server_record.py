@@ -19,12 +19,13 @@ from ors_server.doors.control.episodes import (
     EpisodeSeries,
     EpisodeStepPage,
     GroupList,
+    NoteList,
     PlayedTaskList,
     RunList,
 )
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
-from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
+from ors_server.model.trajectory import EpisodeNote, EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting
@@ -143,6 +144,10 @@ class ServerRecord:
         """Return the figures of each task."""
         query = {**_query(episode_filter), "limit": limit}
         return (await self._get("/episodes/by-task", PlayedTaskList, query)).tasks
+
+    async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
+        """Return the notes about an episode."""
+        return (await self._get(_path(episode_id, "/notes"), NoteList)).notes
 
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
