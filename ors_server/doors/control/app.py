@@ -132,10 +132,10 @@ class ControlApp:
         self._max_body_bytes = settings.max_body_bytes
         self._manager = manager
         self._description: Description | None = None
-        self.table = make_table(
-            ControlHandlers(manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)),
-            episodes,
+        self.handlers = ControlHandlers(
+            manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
+        self.table = make_table(self.handlers, episodes)
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""
@@ -160,7 +160,7 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await _send_events(answer.pieces, receive, send)
+        await send_events(answer.pieces, receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
@@ -259,7 +259,7 @@ async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)
 
 
-async def _send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
+async def send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long."""
     async with aclosing(events) as pieces, anyio.create_task_group() as tasks:
         await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})

@@ -49,6 +49,7 @@ from ors_server.model.errors import (
     OrsServerError,
     ShuttingDownError,
 )
+from ors_server.model.failures import StatedSummary
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
     EpisodeNote,
@@ -150,14 +151,14 @@ class EpisodeEntry(ResponseModel):
     forked_from: Fork | None
     closed: bool
     """Whether the session is gone, so that nothing will be added."""
-    episode: EpisodeSummary
+    episode: StatedSummary
     """The latest figures."""
 
     @classmethod
     def of(cls, record: EpisodeRecord) -> Self:
         """Show a record."""
         values = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
-        values |= {"closed": record.is_closed, "episode": record.summary}
+        values |= {"closed": record.is_closed, "episode": StatedSummary.of(record.summary)}
         values |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
         return cls.model_validate(values)
 
@@ -185,7 +186,7 @@ class EpisodeRecordView(EpisodeEntry):
         """Return the record that is shown, exactly."""
         return EpisodeRecord(
             origin=EpisodeOrigin(**{name: getattr(self, name) for name in _ORIGIN}),
-            summary=self.episode,
+            summary=self.episode.unstated(),
             prompt=self.prompt,
             transitions=self.transitions,
             incidents=self.incidents,
@@ -737,7 +738,7 @@ class EpisodeHandlers:
                     await checkpoint()  # others run between two long pieces
                 sent = news.record.summary
                 if news.is_last:
-                    yield event("end", encode(sent))
+                    yield event("end", encode(StatedSummary.of(sent)))
 
 
 def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
@@ -752,7 +753,7 @@ def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: boo
                 piece = b""
         piece += b"\n\n"
     if news.record.summary != sent:
-        piece += event("summary", encode(news.record.summary))
+        piece += event("summary", encode(StatedSummary.of(news.record.summary)))
     if not news.steps and not piece and is_overdue:
         piece = comment("ping")
     if piece:

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from ors_server.doors.control.models import SessionView
-from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.failures import StatedSummary
+from ors_server.model.trajectory import Step
 
 
 def references(value):
@@ -67,8 +68,8 @@ async def test_a_step_and_an_episode_are_shown_with_every_field_of_their_record(
     shown = description["components"]["schemas"]["Step"]
     names = [field.name for field in dataclasses.fields(Step)]
     assert list(shown["properties"]) == shown["required"] == names
-    shown = description["components"]["schemas"]["EpisodeSummary"]
-    names = [field.name for field in dataclasses.fields(EpisodeSummary)]
+    shown = description["components"]["schemas"]["StatedSummary"]
+    names = [field.name for field in dataclasses.fields(StatedSummary)]
     names[names.index("episode_return")] = "return"
     assert list(shown["properties"]) == shown["required"] == names
 
