@@ -218,7 +218,7 @@ class PlayedTaskList(ResponseModel):
     tasks: list[PlayedTask]
 
 
-class BlockView(ResponseModel):
+class WholeBlock(ResponseModel):
     """One block of a step."""
 
     block: Block
@@ -632,7 +632,7 @@ class EpisodeHandlers:
             cut=cut,
         )
 
-    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> BlockView:
+    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> WholeBlock:
         """Return one block of a step, in full."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, number - 1, number)
@@ -640,7 +640,7 @@ class EpisodeHandlers:
             raise EpisodeNotFoundError(
                 f"the episode {record.origin.episode_id} has no block {index} of step {number}"
             )
-        return BlockView(block=steps[0].blocks[index])
+        return WholeBlock(block=steps[0].blocks[index])
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
