@@ -227,9 +227,9 @@ def _path(name: str, below: str = "") -> str:
 def _query(episode_filter: EpisodeFilter) -> dict[str, Any]:
     query: dict[str, Any] = {}
     for name, parameter in PARAMETERS.items():
-        value = getattr(episode_filter, name)
-        if isinstance(value, Mapping):
-            value = [f"{key}={text}" for key, text in value.items()]
+        value: Any = getattr(episode_filter, name)
+        if name == "labels":
+            value = [f"{key}={text}" for key, text in episode_filter.labels.items()]
         if value is not None:
             query[parameter] = value.isoformat() if isinstance(value, datetime) else value
     return query

@@ -205,7 +205,9 @@ class BatchWriter:
             _standing_row(key, summary, now, closing if key in rows.closed else None)
             for key, summary in sorted(rows.standings.items(), key=itemgetter(0))
         ]
-        kept_before = groups_of(connection, rows.reopened) if rows.reopened else set()
+        kept_before: set[tuple[str, ...]] = set()
+        if rows.reopened:
+            kept_before = groups_of(connection, rows.reopened)
         upserts.STANDINGS.run(connection, placeholder, latest)
         if rows.closed - rows.reopened:
             add_closed(connection, placeholder, sorted(rows.closed - rows.reopened))

@@ -280,10 +280,11 @@ def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
     )
-    return [
-        EpisodeSample(created_at, result, value, count, tuple(names))
-        for created_at, result, value, count, *names in connection.execute(query)
-    ]
+    samples: list[EpisodeSample] = []
+    for row in connection.execute(query):
+        cells: tuple[Any, ...] = tuple(row)
+        samples.append(EpisodeSample(cells[0], cells[1], cells[2], cells[3], cells[4:]))
+    return samples
 
 
 def _value_of(name: str) -> ColumnElement[str]:
