@@ -177,7 +177,7 @@ def _blame(step: dict[str, Any]) -> str | None:
 
 def _fill_standings(connection: sa.Connection, counts: dict[int, dict[str, int]], paid: set[int]) -> None:
     rows: list[dict[str, Any]] = []
-    nothing = dict.fromkeys(_COUNTS, 0)
+    nothing: dict[str, int] = dict.fromkeys([*_COUNTS], 0)
     for row in _texts(connection, "SELECT episode, stop_reason, unjudged_steps, body FROM standings"):
         summary: dict[str, Any] = json.loads(row.body)
         own: dict[str, int] = counts.get(row.episode, nothing)
