@@ -222,7 +222,12 @@ class App:
             if self._in_process is None:
                 self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
-            self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
+            self._episodes = EpisodeHandlers(
+                store,
+                clock=self._clock,
+                ping_seconds=settings.sse_ping_seconds,
+                feed=manager.services.feed,
+            )
             control = ControlApp(
                 manager,
                 self.keyring,

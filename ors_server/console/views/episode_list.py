@@ -12,7 +12,7 @@ from ors_server.console.views.marks import Mark, highest_of, word_of
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.aggregates import EpisodeTotals
 from ors_server.store.episode_filter import MARKS, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeOrder, parse_order
+from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeSorting, parse_order
 from ors_server.store.series import ReturnHistogram
 
 PAGE = 50
@@ -47,7 +47,7 @@ class ListQuery:
     after: str | None = None
     before: str | None = None
     columns: tuple[str, ...] = ()
-    order: EpisodeOrder = NEWEST_FIRST
+    order: EpisodeSorting = NEWEST_FIRST
     mistakes: tuple[str, ...] = ()
     episode_filter: EpisodeFilter = field(default_factory=EpisodeFilter)
 
