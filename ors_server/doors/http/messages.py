@@ -342,7 +342,7 @@ class HostGuard:
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
-        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host):
+        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host or ""):
             named = origin.decode("latin-1")
             detail = f"requests from {named!r} are not accepted; add it to the setting allowed_origins"
             await send_fault(send, ForbiddenError(detail))
