@@ -33,6 +33,7 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.version_command import version
+from ors_server.cli.watch_command import watch
 from ors_server.model.errors import (
     AmbiguousEpisodeError,
     EpisodeNotFoundError,
@@ -101,6 +102,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "score": score,
     "rewards": rewards,
     "export": export,
+    "watch": watch,
     "new": new,
     "doctor": doctor,
     "version": version,
@@ -110,7 +112,7 @@ PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
     "Write environments": ("new", "check", "audit", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
-    "Use the record": ("episodes", "replay", "regrade", "export", "store"),
+    "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),
     "This installation": ("doctor", "version"),
 }

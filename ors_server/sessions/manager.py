@@ -413,8 +413,12 @@ class SessionManager:
             SessionInterruptedError: If it cannot be rebuilt.
             CapacityError: If a limit keeps it from being rebuilt now.
         """
-        await self._resume(session_id)
-        return self.find(session_id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            await self._resume(session_id)
+            return self.find(session_id)
+        session.last_use.at = self.services.clock.monotonic()
+        return session
 
     async def _resume(self, session_id: str) -> None:
         if self.recoverer is not None and session_id not in self._sessions:
@@ -606,6 +610,7 @@ async def open_manager(
         clock=clock,
         store=store,
         spawn=background.spawn,
+        tasks=background.tasks,
         options=options,
         sandboxes=sandboxes,
         health=RecordHealth(clock),
