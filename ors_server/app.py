@@ -182,7 +182,8 @@ class App:
         settings = self.settings
         async with AsyncExitStack() as stack:
             if self._in_process is None:
-                _load_mcp()
+                # A third of all imports, before anything watches the event loop or shares it.
+                importlib.import_module("ors_server.doors.mcp.mcp_app")
                 logs.load()
                 stack.push_async_callback(offload.aclose)
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
@@ -340,11 +341,6 @@ def create_app(
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
     return App(definitions, settings or load_settings())
-
-
-def _load_mcp() -> None:
-    """Import the MCP door, a third of all imports, before anything watches the event loop or shares it."""
-    importlib.import_module("ors_server.doors.mcp.mcp_app")
 
 
 @asynccontextmanager
