@@ -5,9 +5,12 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from ors_server._version import __version__
 from ors_server.client.app_transport import AppTransport
@@ -17,9 +20,12 @@ from ors_server.client.connection import Patience
 from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
+from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
 from ors_server.environments.definition import EnvironmentDefinition
@@ -49,8 +55,11 @@ from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
+from ors_server.timing import spans
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -119,8 +128,10 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
-        self._doors: dict[str, http.Application] = {}
-        self._ors: http.Application | None = None
+        self._doors: dict[str, tuple[str, http.Application]] = {}
+        self._pages: dict[str, http.Application] = {}
+        self._http_meters = HttpMeters()
+        self._ors: OrsApp | None = None
         self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
@@ -185,7 +196,12 @@ class App:
                 # A third of all imports, before anything watches the event loop or shares it.
                 importlib.import_module("ors_server.doors.mcp.mcp_app")
                 logs.load()
+                if settings.otel_endpoint is not None:
+                    host = None if settings.slot.is_alone else settings.slot.name
+                    shutdown = spans.export_to(settings.otel_endpoint, host=host)
+                    stack.push_async_callback(anyio.to_thread.run_sync, shutdown)
                 stack.push_async_callback(offload.aclose)
+            spans.begin()
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(
                 settings.record, store_options(settings), clock=self._clock
@@ -207,13 +223,18 @@ class App:
                 self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
-            self._doors[CONTROL_ROOT] = ControlApp(
+            control = ControlApp(
                 manager,
                 self.keyring,
                 settings,
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
+            self._doors[CONTROL_ROOT] = "control", control
+            self._pages = {
+                FRONT_PATH: front_page,
+                METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
+            }
             self._ors = OrsApp(
                 manager,
                 self.keyring,
@@ -226,7 +247,7 @@ class App:
             finally:
                 self._manager = None
                 self._ors = None
-                self._doors = {}
+                self._doors, self._pages = {}, {}
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -250,7 +271,7 @@ class App:
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
-        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
+        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
@@ -281,27 +302,37 @@ class App:
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
-        answer = scope.get("extensions", {}).get(http.EXCHANGE)
+        began = perf_counter()
+        if self._ors is None:
+            await http.send_fault(send, ShuttingDownError("the server is not running"))
+            return
+        path, method = scope["path"], scope["method"]
+        if path in self._pages and method in {"GET", "HEAD"}:
+            name, door = path.strip("/") or "front", self._pages[path]
+        else:
+            name, door = self._doors.get(path.split("/", 2)[1] if "/" in path else "", ("ors", self._ors))
+        answer: http.Exchange | None = scope.get("extensions", {}).get(http.EXCHANGE)
         if answer is None:
-            answer = http.WatchedAnswer(send)
-            send = answer.send
+            answer = watched = http.WatchedAnswer(send)
+            send = watched.send
+        meters = self._http_meters
+        answer.on_start = partial(meters.count, name, method, began)
+        serve = partial(http.serve_head, door) if method == "HEAD" else door
+        meters.open_requests += 1
         try:
-            if self._ors is None:
-                await http.send_fault(send, ShuttingDownError("the server is not running"))
-                return
-            root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-            door = self._doors.get(root, self._ors)
-            if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
-                door = front_page
-            if scope["method"] == "HEAD":
-                await http.serve_head(door, scope, receive, send)
+            if spans.tracing.tracer is None:
+                await serve(scope, receive, send)
             else:
-                await door(scope, receive, send)
+                with spans.request_span(scope, name, http.read_headers(scope)) as span:
+                    answer.on_start = partial(_note_start, answer.on_start, span)
+                    await serve(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if answer.response_started:
                 raise
             await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
+        finally:
+            meters.open_requests -= 1
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()
@@ -322,6 +353,12 @@ class App:
             raise
         with anyio.CancelScope(shield=True):
             await send({"type": "lifespan.shutdown.complete"})
+
+
+def _note_start(count: Callable[[int], None], span: "Span", status: int) -> None:
+    """Count an answer that begins, and note its status in the span of its request."""
+    count(status)
+    spans.note_status(span, status)
 
 
 def create_app(

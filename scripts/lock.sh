@@ -16,7 +16,7 @@ locks=requirements
 # `grading` is in it, for the bundled environments that are graded by hidden tests.
 compile "$@" pyproject.toml --extra grading -o $locks/runtime.lock
 # The image's: records in PostgreSQL, agents and judges that are models, parquet files.
-compile "$@" pyproject.toml --extra grading --extra postgres --extra eval --extra judges --extra export \
+compile "$@" pyproject.toml --extra grading --extra postgres --extra eval --extra judges --extra export --extra otel \
   -c $locks/runtime.lock -o $locks/image.lock
 compile "$@" --group pyproject.toml:build -o $locks/build.lock
 for group in install site audit; do

@@ -8,9 +8,10 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -43,6 +44,7 @@ from ors_server.model.trajectory import REWARD_REASON, REWARD_STATUS, Step, is_u
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.result_output import has_result, numeric_extras
+from ors_server.sessions.call_meters import outcome_of
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.session_call import (
@@ -66,6 +68,7 @@ from ors_server.sessions.tool_arguments import (
     refuse_unknown,
     size_of_json,
 )
+from ors_server.timing import spans
 from ors_server.timing.call_clock import CallClock, counting, make_scope
 from ors_server.timing.loop_watch import author_code
 from ors_server.timing.workers import LingeringThread
@@ -514,7 +517,7 @@ class CallRunner:
             tool = self.tools.bound.get(call.tool)
         has_waited = tool is None
         if tool is None:  # something has to be waited for, or failed
-            with _cancellable(call):
+            with self._waiting_time(), _cancellable(call):
                 tool = await self._find(call)
         if not isinstance(tool, BoundTool):
             return tool
@@ -528,13 +531,14 @@ class CallRunner:
             return await recorder.record(call, _fault(error, started))
         if not self.turns.acquire_now(tool.concurrency):
             has_waited = True
-            result = await self._acquire_turn(call, tool.concurrency)
+            with self._waiting_time():
+                result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
         thread = LingeringThread()
+        run = self._run_tool if spans.tracing.tracer is None else self._run_in_span
         try:
-            over = await self._look_again(call) if has_waited else None
-            return over or await self._run_tool(call, tool, parsed, thread)
+            return await run(call, tool, parsed, thread, has_waited=has_waited)
         finally:  # the turn is released once nothing of the tool's runs
             if thread.ended is None or thread.ended.is_set():
                 self.turns.release(tool.concurrency)
@@ -549,6 +553,35 @@ class CallRunner:
             return Failure(call.cancel_error)
         await self._recorder.until_decided()
         return self._recorder.refusal(call.tool)
+
+    async def _run_in_span(
+        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread, *, has_waited: bool
+    ) -> CallResult:
+        """Run the tool in a span of OpenTelemetry."""
+        origin = self._recorder.origin
+        attributes = {
+            "ors.environment": origin.environment,
+            "ors.session.id": origin.session_id,
+            "ors.episode.id": origin.episode_id,
+        }
+        with spans.tool_span(tool.definition.name, call.id, attributes) as span:
+            result = await self._run_tool(call, tool, parsed, thread, has_waited=has_waited)
+            if isinstance(result, Completed):
+                step = result.recorded
+                spans.note_outcome(
+                    span, outcome_of(step), step=step.number, reward=step.reward, is_fault=False
+                )
+            elif isinstance(result, Failure):
+                spans.note_outcome(span, "failed", step=result.step or 0, reward=None, is_fault=True)
+            return result
+
+    @contextmanager
+    def _waiting_time(self) -> Generator[None]:
+        """Measure what waits in it: only calls that have to wait pay for that."""
+        began = perf_counter()
+        yield
+        recorder = self._recorder
+        recorder.services.meters.of(recorder.origin.environment).waiting_seconds.add(perf_counter() - began)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
@@ -571,9 +604,15 @@ class CallRunner:
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
     async def _run_tool(
-        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread
+        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread, *, has_waited: bool
     ) -> CallResult:
-        """Run the tool within its time limit and record its result, in the task of the call."""
+        """Run the tool within its time limit and record its result, in the task of the call.
+
+        Args:
+            has_waited: Whether another call may have ended the episode meanwhile.
+        """
+        if has_waited and (over := await self._look_again(call)) is not None:
+            return over
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)
         clock, ended = run.clock, None  # stays so if the tool is stopped

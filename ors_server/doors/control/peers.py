@@ -62,6 +62,16 @@ class Peers:
                 healths[name] = None
         return healths
 
+    async def metrics(self, headers: Mapping[str, str]) -> dict[str, bytes | None]:
+        """Return the metrics of each other host by its name; `None` for one that does not answer."""
+        answers = await asyncio.gather(
+            *(self._ask(number, "/metrics", headers) for number in self._others), return_exceptions=True
+        )
+        return {
+            host_name(number): answer if isinstance(answer, bytes) else None
+            for number, answer in zip(self._others, answers, strict=True)
+        }
+
     async def _ask(self, number: int, path: str, headers: Mapping[str, str]) -> bytes:
         transport = httpx2.AsyncHTTPTransport(uds=str(self.slot.socket_of(number)))
         passed = {name: headers[name] for name in _PASSED_ON if name in headers}

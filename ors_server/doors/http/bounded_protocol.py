@@ -18,6 +18,7 @@ import asyncio
 import math
 import urllib.parse
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, cast
@@ -105,6 +106,8 @@ class BoundedCycle(RequestResponseCycle):
 
     _head: bytes | None = None
     """The head that waits."""
+    on_start: Callable[[int], None] | None = None
+    """Is called with the status once the answer begins."""
 
     @override
     async def send(self, message: Any) -> None:
@@ -125,6 +128,8 @@ class BoundedCycle(RequestResponseCycle):
     def _start(self, status: int, headers: Any) -> None:
         self.response_started = True
         self.waiting_for_100_continue = False
+        if self.on_start is not None:
+            self.on_start(status)
         lines = [STATUS_LINE[status]]
         closes = False
         for name, value in (*self.default_headers, *headers):

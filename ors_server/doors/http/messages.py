@@ -49,6 +49,8 @@ class Exchange(Protocol):
     """Whether the client left before the answer was written."""
     response_started: bool
     """Whether the answer has begun."""
+    on_start: Callable[[int], None] | None
+    """Is called with the status once the answer begins."""
 
 
 HEADERS = "ors_server.headers"
@@ -227,11 +229,16 @@ class WatchedAnswer:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.disconnected = False
         self.response_started = False
+        self.on_start: Callable[[int], None] | None = None
 
     async def send(self, message: Message) -> None:
         """Send a message of the answer."""
-        self.response_started = True
+        if not self.response_started:
+            self.response_started = True
+            if self.on_start is not None:
+                self.on_start(message["status"])
         await self._send(message)
 
 
