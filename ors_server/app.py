@@ -23,8 +23,7 @@ from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
-from ors_server.doors.http.messages import HostGuard
-from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.http.messages import HostGuard, HttpMeters
 from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams

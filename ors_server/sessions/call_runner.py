@@ -432,11 +432,12 @@ class CallRunner:
     def start(self, call: Call) -> None:
         """Run a call in the background, which keeps running if its client disconnects."""
         self.calls.add(call)
+        perform: Callable[[Call], Awaitable[CallResult | None]] = self._play
         if call.repeats is not None and self._recorder.has_run(call.repeats):
             call.seal()
-            self._begin(call, self._repeat)
-        else:
-            self._begin(call, self._play)
+            perform = self._repeat
+        # `_run` lets nothing out, and takes its task off the list.
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -448,11 +449,7 @@ class CallRunner:
             return None
 
         self.calls.add(call)
-        self._begin(call, run_when_ready)
-
-    def _begin(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
-        """Run a call in its own task; `_run` lets nothing out, and takes the task off the list."""
-        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, run_when_ready)))
 
     def end(self, make_error: MakeError) -> None:
         """Refuse everything from now on, requests that still wait for the session included."""

@@ -589,7 +589,7 @@ class EpisodeRecorder:
             error=error,
             error_code=error_code,
             metadata=self._metadata(output, entry, charge, state, now),
-            started_at=wall_time(self.origin, self.state, entry.started),
+            started_at=self.origin.created_at + timedelta(0, entry.started - self.state.created_at),
             duration=now - entry.started,
         )
 
