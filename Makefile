@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv verifiers verifiers_0_3 bfcl textarena reward_doctor
+CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv openenv_0_4 verifiers verifiers_0_3 bfcl textarena reward_doctor
 EXAMPLES := training skyrl_gym verifiers_0_3
 GRADERS := math_verify inspect_math mathruler
 TOOLS := audit site
@@ -84,10 +84,15 @@ docs: $(VENV)/.dev clients worlds ## Check that every example in the documents r
 site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.
 	$(ORS_TEST_VENVS)/site/bin/mkdocs build
 
+.PHONY: assets
+assets: $(VENV)/.dev node ## Copy what the console loads from npm into the package, with licences and hashes.
+	$(BIN)/python scripts/assets.py $(ORS_TEST_NODE)
+
 .PHONY: dist
 dist: $(VENV)/.dev ## Build the distributions in dist.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist packages/client
 
 .PHONY: sbom
 sbom: $(ORS_TEST_VENVS)/audit/.installed ## Write what the runtime lock pins as CycloneDX, build/sbom.cdx.json (needs the network).
@@ -112,7 +117,9 @@ clean: ## Remove everything that make made.
 	rm -rf $(VENV) .venvs .node .docker-image build dist .coverage .coverage.* htmlcov \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
-# Environments. Each stamp stands for an installation that a lock file describes.
+# Environments. Each stamp stands for an installation that a lock file describes, and holds the checksum of its
+# prerequisites: what became younger without a change is not installed again.
+INSTALL_ONCE = scripts/install_once.sh $@ $^ --
 
 .PHONY: venv
 venv: $(VENV)/.dev ## The development environment alone, in .venv.
@@ -134,39 +141,30 @@ $(BIN)/python:
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
 
 $(VENV)/.locked: $(BIN)/python requirements/runtime.lock requirements/build.lock
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
-	touch $@
+	$(INSTALL_ONCE) $(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
 
 # Earlier versions were the distribution ors-server; removed after this one, it would take the command along.
 $(VENV)/.runtime: $(VENV)/.locked pyproject.toml
-	$(BIN)/python -m pip uninstall -q -y ors-server 2>/dev/null
-	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
-	touch $@
+	$(INSTALL_ONCE) bash -c '$(BIN)/python -m pip uninstall -q -y ors-server 2>/dev/null && \
+	  $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .'
 
 $(VENV)/.installer: $(VENV)/.locked requirements/install.lock
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/install.lock
-	touch $@
+	$(INSTALL_ONCE) $(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/install.lock
 
 $(VENV)/.dev: $(VENV)/.installer requirements/dev.lock | $(VENV)/.runtime
-	scripts/install_locked.sh $(VENV) requirements/dev.lock
-	touch $@
+	$(INSTALL_ONCE) scripts/install_locked.sh $(VENV) requirements/dev.lock
 
 $(VENV)/.world-%: requirements/worlds/%.lock scripts/install_world.sh | $(VENV)/.runtime
-	scripts/install_world.sh $(VENV) $*
-	touch $@
+	$(INSTALL_ONCE) scripts/install_world.sh $(VENV) $*
 
 $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_locked.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
 
 $(ORS_TEST_VENVS)/training/.installed: requirements/training/training.lock scripts/make_training.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_training.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_training.sh $< $(@D)
 
 $(TOOLS:%=$(ORS_TEST_VENVS)/%/.installed): $(ORS_TEST_VENVS)/%/.installed: requirements/%.lock scripts/make_locked.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
 
 $(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json | $(VENV)/.dev
-	scripts/make_node.sh $(ORS_TEST_NODE)
-	touch $@
+	$(INSTALL_ONCE) scripts/make_node.sh $(ORS_TEST_NODE)

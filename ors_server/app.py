@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -57,8 +58,7 @@ from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.timing import spans
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
+    from ors_server.console.console_app import ConsoleApp
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -127,11 +127,12 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
+        self._console: ConsoleApp | None = None
         self._doors: dict[str, tuple[str, http.Application]] = {}
         self._pages: dict[str, http.Application] = {}
         self._http_meters = HttpMeters()
         self._ors: OrsApp | None = None
-        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
+        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=own_origins(settings))
 
     @property
     def manager(self) -> SessionManager:
@@ -221,7 +222,12 @@ class App:
             if self._in_process is None:
                 self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
-            self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
+            self._episodes = EpisodeHandlers(
+                store,
+                clock=self._clock,
+                ping_seconds=settings.sse_ping_seconds,
+                feed=manager.services.feed,
+            )
             control = ControlApp(
                 manager,
                 self.keyring,
@@ -232,14 +238,29 @@ class App:
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
                 FRONT_PATH: front_page,
-                METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
+                METRICS_PATH: MetricsDoor(
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                ),
             }
+            if self._in_process is None and settings.console:
+                from ors_server.console.console_app import (  # noqa: PLC0415  (it needs Jinja)
+                    CONSOLE_PATH,
+                    open_console,
+                )
+
+                parts = (manager, self.keyring, settings, self._clock)
+                self._console = open_console(control.handlers, self._episodes.alarms, *parts)
+                self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
+                self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(
                 manager,
                 self.keyring,
                 max_body_bytes=settings.max_body_bytes,
                 streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
+            if self._in_process is None and settings.slot.number == 0:  # one host looks for all
+                ended = manager.services.meters.ended_by_run
+                manager.services.spawn(self._episodes.alarms.watch, ended, self._clock)
             self._manager = manager
             try:
                 yield self
@@ -247,6 +268,7 @@ class App:
                 self._manager = None
                 self._ors = None
                 self._doors, self._pages = {}, {}
+                self._console = None
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -276,6 +298,8 @@ class App:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
+        if self._console is not None:
+            self._console.stop()
         if self._mcp is not None:
             self._mcp.begin_to_stop()
 
@@ -305,33 +329,31 @@ class App:
         if self._ors is None:
             await http.send_fault(send, ShuttingDownError("the server is not running"))
             return
+        answer: http.Exchange | None = scope.get("extensions", {}).get(http.EXCHANGE)
+        if answer is None:
+            answer = watched = http.WatchedAnswer(send)
+            send = watched.send
         path, method = scope["path"], scope["method"]
         if path in self._pages and method in {"GET", "HEAD"}:
             name, door = path.strip("/") or "front", self._pages[path]
         else:
             name, door = self._doors.get(path.split("/", 2)[1] if "/" in path else "", ("ors", self._ors))
-        answer: http.Exchange | None = scope.get("extensions", {}).get(http.EXCHANGE)
-        if answer is None:
-            answer = watched = http.WatchedAnswer(send)
-            send = watched.send
-        meters = self._http_meters
-        answer.on_start = partial(meters.count, name, method, began)
-        serve = partial(http.serve_head, door) if method == "HEAD" else door
-        meters.open_requests += 1
+        if method == "HEAD":
+            door = partial(http.serve_head, door)
+        self._http_meters.open_requests += 1
         try:
             if spans.tracing.tracer is None:
-                await serve(scope, receive, send)
+                await door(scope, receive, send)
             else:
-                with spans.request_span(scope, name, http.read_headers(scope)) as span:
-                    answer.on_start = partial(_note_start, answer.on_start, span)
-                    await serve(scope, receive, send)
+                with spans.request_span(scope, name, http.read_headers(scope), answer):
+                    await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if answer.response_started:
                 raise
             await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
         finally:
-            meters.open_requests -= 1
+            self._http_meters.count(name, method, answer, began)
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()
@@ -352,12 +374,6 @@ class App:
             raise
         with anyio.CancelScope(shield=True):
             await send({"type": "lifespan.shutdown.complete"})
-
-
-def _note_start(count: Callable[[int], None], span: "Span", status: int) -> None:
-    """Count an answer that begins, and note its status in the span of its request."""
-    count(status)
-    spans.note_status(span, status)
 
 
 def create_app(
@@ -465,6 +481,13 @@ def store_options(settings: Settings) -> StoreOptions:
         write_seconds=settings.store_write_seconds,
         slot=settings.slot,
     )
+
+
+def own_origins(settings: Settings) -> list[str]:
+    """Return the origins whose pages may send requests: the settings' and the server's public one."""
+    parts = urlsplit(settings.public_url or "")
+    public = [f"{parts.scheme}://{parts.netloc}"] if parts.netloc else []
+    return [*settings.allowed_origins, *public]
 
 
 def sandbox_request(settings: Settings) -> BackendRequest:

@@ -188,6 +188,8 @@ class EpisodeState(NamedTuple):
     """Numbers that steps reported besides their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
+    refused_steps: int = 0
+    penalised_steps: int = 0
     unjudged_steps: int = 0
     """Steps whose judgement failed; from the first one on, a policy that pays at the end pays nothing."""
     started_at: float | None = None
@@ -336,6 +338,8 @@ def apply_outcome(
         metrics=_add_metrics(state.metrics, outcome.metrics) if outcome.metrics else state.metrics,
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
+        penalised_steps=state.penalised_steps + bool(charged),
         unjudged_steps=unjudged,
         started_at=moved.started_at,
         last_call_at=now,

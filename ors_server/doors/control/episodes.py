@@ -7,11 +7,12 @@ server that shares the store.
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import (
     AfterValidator,
@@ -21,10 +22,12 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
     create_model,
+    field_validator,
     model_validator,
 )
 
-from ors_server.doors.control.models import MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -37,7 +40,14 @@ from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRe
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
-from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
+from ors_server.model.errors import (
+    CapacityError,
+    EpisodeNotFoundError,
+    InvalidRequestError,
+    OrsServerError,
+    ShuttingDownError,
+)
+from ors_server.model.failures import StatedSummary
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
     EpisodeOrigin,
@@ -48,16 +58,50 @@ from ors_server.model.trajectory import (
     Step,
     Transition,
 )
-from ors_server.model.wire import Block, JSONObject
-from ors_server.store.base import EpisodeTotals, RecordReader
-from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, EpisodeFilter, FilterKind
+from ors_server.model.wire import Block, ImageBlock, JSONObject
+from ors_server.sessions.activity import ActivityEvent, ActivityFeed
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import (
+    CONDITIONS,
+    PARAMETERS,
+    REPEATABLE,
+    Condition,
+    EpisodeFilter,
+    FilterKind,
+)
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting, parse_order
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
+from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint, check_by
 
 log = get_logger("ors_server.control")
 
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
+
+MAX_TEXT = 500
+"""Most characters of a text that is searched for."""
+
+STOP_SECONDS = 0.5
+"""Seconds after which a stream of everything looks whether the server stops."""
+
+StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="A step's number, from 1.")]
+BlockIndex: TypeAlias = Annotated[
+    int, Field(ge=0, le=MAX_INTEGER, description="A block's position in its step, from 0.")
+]
+
+MAX_POINTS = 10_000
+"""Most points of one answer."""
+
+RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
+
+MAX_TASKS = 10_000
+"""Most tasks of one answer."""
+
+Sort: TypeAlias = Literal[
+    "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
+]
 
 MAX_FOLLOWERS = 256
 """Streams of steps that are sent at once."""
@@ -101,14 +145,14 @@ class EpisodeEntry(ResponseModel):
     forked_from: Fork | None
     closed: bool
     """Whether the session is gone, so that nothing will be added."""
-    episode: EpisodeSummary
+    episode: StatedSummary
     """The latest figures."""
 
     @classmethod
     def of(cls, record: EpisodeRecord) -> Self:
         """Show a record."""
         values = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
-        values |= {"closed": record.is_closed, "episode": record.summary}
+        values |= {"closed": record.is_closed, "episode": StatedSummary.of(record.summary)}
         values |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
         return cls.model_validate(values)
 
@@ -136,7 +180,7 @@ class EpisodeRecordView(EpisodeEntry):
         """Return the record that is shown, exactly."""
         return EpisodeRecord(
             origin=EpisodeOrigin(**{name: getattr(self, name) for name in _ORIGIN}),
-            summary=self.episode,
+            summary=self.episode.unstated(),
             prompt=self.prompt,
             transitions=self.transitions,
             incidents=self.incidents,
@@ -150,6 +194,82 @@ class EpisodePage(ResponseModel):
     episodes: list[EpisodeEntry]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
+    previous_cursor: str | None = None
+    """Leads to the page before, as `before`; `None` on the first one."""
+    total: int | None = None
+    """How many episodes match, where `total` requested it."""
+
+
+class RunList(ResponseModel):
+    """Runs on record."""
+
+    runs: list[RunFigures]
+
+
+class PlayedTaskList(ResponseModel):
+    """Tasks that were played."""
+
+    tasks: list[PlayedTask]
+
+
+class BlockView(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, of which a preview has none."""
+
+
+class EpisodeSeries(ResponseModel):
+    """Figures over time, in the order of time."""
+
+    points: list[SeriesPoint]
+
+
+class GroupList(ResponseModel):
+    """The groups of a run, the one with the oldest episode first."""
+
+    groups: list[RolloutGroup]
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -159,6 +279,8 @@ class EpisodeStepPage(ResponseModel):
     total: int
     """How many steps the episode has so far."""
     steps: list[Step]
+    cut: list[CutBlock] = Field(default_factory=list[CutBlock])
+    """Blocks that `preview` cut; each is served in full below `/steps/{number}/blocks/{index}`."""
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
@@ -197,13 +319,16 @@ AnyReason: TypeAlias = Annotated[
 ]
 
 
-_LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
-    FilterKind.NAME: Name,
+    FilterKind.NAME: list[Name],
+    FilterKind.NAMES: list[Name],
+    FilterKind.MARKS: list[Literal["failed", "refused", "penalty", "ungraded"]],
+    FilterKind.TEXT: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)],
     FilterKind.POSITION: Position,
-    FilterKind.PHASE: AnyPhase,
-    FilterKind.STOP_REASON: AnyReason,
-    FilterKind.LABELS: list[_LabelText],
+    FilterKind.PHASE: list[AnyPhase],
+    FilterKind.STOP_REASON: list[AnyReason],
+    FilterKind.LABELS: list[LabelText],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
@@ -211,7 +336,14 @@ _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
 
 
 class _Selection(RequestQuery):
-    repeatable: ClassVar[frozenset[str]] = frozenset({PARAMETERS["labels"]})
+    repeatable: ClassVar[frozenset[str]] = frozenset(
+        PARAMETERS[name] for name, condition in CONDITIONS.items() if condition.kind in REPEATABLE
+    )
+
+    @field_validator(*repeatable, mode="before", check_fields=False)
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
@@ -227,10 +359,20 @@ class _Selection(RequestQuery):
             value = getattr(self, PARAMETERS[name])
             if value is None:
                 continue
-            values[name] = _by_key(value) if condition.kind is FilterKind.LABELS else value
-            if isinstance(value, StrEnum):
-                values[name] = value.value
+            if condition.kind is FilterKind.LABELS:
+                value = _by_key(value)
+            elif condition.kind in REPEATABLE:
+                value = tuple(item.value if isinstance(item, StrEnum) else item for item in value)
+                if value[1:] == () and condition.kind not in {FilterKind.NAMES, FilterKind.MARKS}:
+                    (value,) = value
+            values[name] = value
         return EpisodeFilter(**values)
+
+
+def _described(condition: Condition) -> str | None:
+    several = "Given several times, one of them fits."
+    is_either = condition.kind in {FilterKind.NAME, FilterKind.PHASE, FilterKind.STOP_REASON}
+    return " ".join(filter(None, (condition.note, several if is_either else ""))) or None
 
 
 def _by_key(texts: Iterable[str]) -> dict[str, str]:
@@ -249,7 +391,7 @@ else:  # the parameters are the conditions of the store's filter
         **{
             PARAMETERS[name]: (
                 _PARAMETER_TYPES[condition.kind] | None,
-                Field(default=None, description=condition.note or None),
+                Field(default=None, description=_described(condition)),
             )
             for name, condition in CONDITIONS.items()
         },
@@ -260,10 +402,106 @@ class EpisodesQuery(EpisodeSelection):
     """A page of episodes."""
 
     order: Literal["newest", "oldest"] = "newest"
-    """Which ones come first."""
+    """Which ones come first, without `sort`."""
+    sort: Sort | None = None
+    """What they are ordered by; after a minus the greatest first. Episodes without a duration come last."""
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
     cursor: Cursor | None = None
     """`next_cursor` of the page before."""
+    before: Cursor | None = None
+    """`previous_cursor` of the page after, instead of `cursor`."""
+    total: Annotated[bool, BeforeValidator(_read_truth)] = False
+    """Whether to count all episodes that match."""
+
+    @model_validator(mode="after")
+    def _check_direction(self) -> Self:
+        if self.cursor is not None and self.before is not None:
+            raise ValueError("give cursor or before, not both")
+        return self
+
+    @property
+    def page_order(self) -> EpisodeSorting:
+        """The order of the pages."""
+        if self.sort is not None:
+            return parse_order(self.sort)
+        return NEWEST_FIRST if self.order == "newest" else OLDEST_FIRST
+
+
+class TasksQuery(EpisodeSelection):
+    """Tasks of the matching episodes."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
+
+
+class SeriesQuery(EpisodeSelection):
+    """Figures over time of the matching episodes."""
+
+    repeatable: ClassVar[frozenset[str]] = EpisodeSelection.repeatable | {"by"}
+
+    every: Annotated[str, Field(pattern=r"^[1-9]\d{0,5}[smhd]$")] = "1h"
+    """Length of a span of time: a number and s, m, h or d."""
+    by: Annotated[list[Name], Field(max_length=4)] | None = None
+    """What series are apart by: `environment`, `split`, `environment_version`, `server_version`, or
+    `label:KEY`."""
+
+    @field_validator("by")
+    @classmethod
+    def _check_by(cls, value: list[str] | None) -> list[str] | None:
+        problem = check_by(value or ())
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
+    @property
+    def seconds(self) -> float:
+        """The length of a span."""
+        return int(self.every[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[self.every[-1]]
+
+
+class HistogramQuery(EpisodeSelection):
+    """Returns of the matching episodes."""
+
+    bins: Annotated[int, Field(ge=1, le=200)] = 20
+    """Number of bins of equal width."""
+
+
+class ActivityQuery(RequestQuery):
+    """Which episodes to follow."""
+
+    repeatable: ClassVar[frozenset[str]] = frozenset({"environment", "label"})
+
+    environment: list[Name] | None = None
+    """Names of environments, of which one fits; all by default."""
+    label: list[LabelText] | None = None
+    """`KEY=VALUE`; given several times, the episode has all of them."""
+    seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Ends the stream after so long; by default it ends with the server."""
+
+    def fits(self, happened: ActivityEvent) -> bool:
+        """Return whether an event is about such an episode."""
+        is_there = self.environment is None or happened.environment in self.environment
+        return is_there and _by_key(self.label or ()).items() <= happened.labels.items()
+
+
+class StepsQuery(PageQuery):
+    """A slice of an episode's steps."""
+
+    preview: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    """Characters of each block's text to send; images are then sent without their data."""
+
+
+def _preview(step: Step, length: int, cut: list[CutBlock]) -> Step:
+    blocks: list[Block] = []
+    for index, block in enumerate(step.blocks):
+        text, shown = (block.data, 0) if isinstance(block, ImageBlock) else (block.text, length)
+        if len(text) > shown:
+            cut.append(CutBlock(number=step.number, index=index, size=len(text)))
+            key = "data" if isinstance(block, ImageBlock) else "text"
+            blocks.append(block.model_copy(update={key: text[:shown]}))
+        else:
+            blocks.append(block)
+    return replace(step, blocks=tuple(blocks))
 
 
 class TailQuery(RequestQuery):
@@ -279,8 +517,14 @@ _POSITION: TypeAdapter[int] = TypeAdapter(Position)
 class EpisodeHandlers:
     """Answers requests about the record."""
 
-    def __init__(self, store: RecordReader, *, clock: Clock, ping_seconds: float) -> None:
+    def __init__(
+        self, store: RecordReader, *, clock: Clock, ping_seconds: float, feed: ActivityFeed | None = None
+    ) -> None:
+        """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
+        self._feed = feed or ActivityFeed()
+        self.alarms = AlarmBook(store)
+        """The alarms of runs that somebody asked about."""
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
@@ -292,35 +536,89 @@ class EpisodeHandlers:
 
     async def list_episodes(self, query: EpisodesQuery) -> EpisodePage:
         """List the episodes on record, live and ended."""
+        episode_filter, is_backward = query.as_filter(), query.before is not None
         records = await self._store.page(
-            query.as_filter(),
+            episode_filter,
             after=query.cursor,
+            before=query.before,
             limit=query.limit + 1,
-            newest_first=query.order == "newest",
+            order=query.page_order,
         )
-        page = records[: query.limit]
+        has_more = len(records) > query.limit
+        page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
+        has_next = bool(page) if is_backward else has_more
+        has_previous = has_more if is_backward else query.cursor is not None and bool(page)
         return EpisodePage(
             episodes=[EpisodeEntry.of(record) for record in page],
-            next_cursor=page[-1].origin.episode_id if len(records) > len(page) else None,
+            next_cursor=page[-1].origin.episode_id if has_next else None,
+            previous_cursor=page[0].origin.episode_id if has_previous else None,
+            total=(await self._store.totals(episode_filter)).episodes if query.total else None,
         )
+
+    async def list_runs(self, query: EpisodeSelection) -> RunList:
+        """List the runs (episodes with the same label `run`), the one with the newest episode first."""
+        return RunList(runs=list(await self._store.runs(query.as_filter())))
+
+    async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
+        """Return figures of each task over its episodes, by environment, split and index."""
+        return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""
         return await self._store.totals(query.as_filter())
 
+    async def list_series(self, query: SeriesQuery) -> EpisodeSeries:
+        """Return figures of the episodes over time, by series."""
+        points = await self._store.series(query.as_filter(), query.seconds, query.by or ())
+        if len(points) > MAX_POINTS:
+            raise InvalidRequestError(
+                f"the answer has {len(points):,} points, expected at most {MAX_POINTS:,}: give a longer "
+                "`every`, fewer `by`, or a narrower filter"
+            )
+        return EpisodeSeries(points=list(points))
+
+    async def count_returns(self, query: HistogramQuery) -> ReturnHistogram:
+        """Return how the returns of the graded episodes are distributed."""
+        return await self._store.histogram(query.as_filter(), bins=query.bins)
+
+    async def list_groups(self, run: RunName) -> GroupList:
+        """List the groups of a run: attempts at one task that belong together."""
+        return GroupList(groups=list(await self._store.groups(run)))
+
+    async def list_alarms(self, run: RunName) -> AlarmList:
+        """List the open alarms of a run; the first request reads all of its episodes, later ones new ones."""
+        watched = self.alarms.of(run)
+        await watched.update()
+        views = [AlarmView.model_validate(alarm.as_json()) for alarm in watched.alarms.open]
+        return AlarmList(episodes=watched.alarms.episodes, alarms=views)
+
     async def get_episode(self, episode: EpisodeName) -> EpisodeRecordView:
         """Return an episode's record without its steps."""
         return EpisodeRecordView.of(await find_episode(self._store, episode))
 
-    async def list_episode_steps(self, episode: EpisodeName, page: PageQuery) -> EpisodeStepPage:
+    async def list_episode_steps(self, episode: EpisodeName, page: StepsQuery) -> EpisodeStepPage:
         """Return a slice of an episode's steps."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, page.start, page.end)
+        cut: list[CutBlock] = []
+        if page.preview is not None:
+            steps = [_preview(step, page.preview, cut) for step in steps]
         return EpisodeStepPage(
             episode_id=record.origin.episode_id,
             total=record.summary.steps,
             steps=list(steps),
+            cut=cut,
         )
+
+    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> BlockView:
+        """Return one block of a step, in full."""
+        record = await find_episode(self._store, episode)
+        steps = await self._store.steps(record.origin.episode_id, number - 1, number)
+        if not steps or index >= len(steps[0].blocks):
+            raise EpisodeNotFoundError(
+                f"the episode {record.origin.episode_id} has no block {index} of step {number}"
+            )
+        return BlockView(block=steps[0].blocks[index])
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
@@ -330,9 +628,48 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
+        self._check_followers()
+        return EventResponse(self._events(record.origin.episode_id, start))
+
+    async def follow_everything(self, query: ActivityQuery) -> EventResponse[ActivityEvent]:
+        """Stream what happens in all sessions of this process: episodes, calls that begin, steps."""
+        self._check_followers()
+        return EventResponse(self._activity(query))
+
+    async def _activity(self, query: ActivityQuery) -> AsyncGenerator[bytes, None]:
+        self._followers += 1
+        try:
+            with self._feed.follow() as reader:
+                yield comment("following")
+                silent = 0.0
+                end = None if query.seconds is None else self._clock.monotonic() + query.seconds
+                while not self._is_stopping:
+                    if end is not None and self._clock.monotonic() >= end:
+                        yield event("end", "{}")
+                        return
+                    reader.arrived.clear()
+                    if not reader.waiting:
+                        with anyio.move_on_after(STOP_SECONDS):
+                            await reader.arrived.wait()
+                        silent += STOP_SECONDS
+                    if reader.missed:
+                        missed, reader.missed = reader.missed, 0
+                        yield event("missed", str(missed))
+                    while reader.waiting:
+                        happened = reader.waiting.popleft()
+                        if query.fits(happened):
+                            silent = 0.0
+                            yield event(happened.kind, encode(happened))
+                    if silent >= self._ping_seconds:
+                        silent = 0.0
+                        yield comment("ping")
+            yield problem_event(ShuttingDownError("the server is stopping; follow the next one"))
+        finally:
+            self._followers -= 1
+
+    def _check_followers(self) -> None:
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
-        return EventResponse(self._events(record.origin.episode_id, start))
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
@@ -362,7 +699,7 @@ class EpisodeHandlers:
                     await checkpoint()  # others run between two long pieces
                 sent = news.record.summary
                 if news.is_last:
-                    yield event("end", encode(sent))
+                    yield event("end", encode(StatedSummary.of(sent)))
 
 
 def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
@@ -377,7 +714,7 @@ def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: boo
                 piece = b""
         piece += b"\n\n"
     if news.record.summary != sent:
-        piece += event("summary", encode(news.record.summary))
+        piece += event("summary", encode(StatedSummary.of(news.record.summary)))
     if not news.steps and not piece and is_overdue:
         piece = comment("ping")
     if piece:

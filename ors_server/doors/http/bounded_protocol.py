@@ -18,9 +18,9 @@ import asyncio
 import math
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
+from time import perf_counter
 from typing import Any, cast
 
 import httptools
@@ -106,8 +106,10 @@ class BoundedCycle(RequestResponseCycle):
 
     _head: bytes | None = None
     """The head that waits."""
-    on_start: Callable[[int], None] | None = None
-    """Is called with the status once the answer begins."""
+    status = 0
+    """Status of the answer, once it has begun."""
+    started_at = 0.0
+    """When it began, by `time.perf_counter`."""
 
     @override
     async def send(self, message: Any) -> None:
@@ -126,10 +128,8 @@ class BoundedCycle(RequestResponseCycle):
             self._write(message.get("body", b""), more_body=message.get("more_body", False))
 
     def _start(self, status: int, headers: Any) -> None:
-        self.response_started = True
+        self.response_started, self.status, self.started_at = True, status, perf_counter()
         self.waiting_for_100_continue = False
-        if self.on_start is not None:
-            self.on_start(status)
         lines = [STATUS_LINE[status]]
         closes = False
         for name, value in (*self.default_headers, *headers):

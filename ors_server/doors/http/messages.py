@@ -53,8 +53,10 @@ class Exchange(Protocol):
     """Whether the client left before the answer was written."""
     response_started: bool
     """Whether the answer has begun."""
-    on_start: Callable[[int], None] | None
-    """Is called with the status once the answer begins."""
+    status: int
+    """Its status, once it has begun."""
+    started_at: float
+    """When it began, by `time.perf_counter`."""
 
 
 HEADERS = "ors_server.headers"
@@ -254,20 +256,23 @@ class HttpMeters:
     open_requests: int = 0
     """Requests that are being served, streams included."""
 
-    def count(self, door: str, method: str, began: float, status: int) -> None:
-        """Count an answer that begins.
+    def count(self, door: str, method: str, answer: Exchange, began: float) -> None:
+        """Count a request that has ended, if it was answered.
 
         Args:
-            began: When its request came, by `time.perf_counter`.
+            began: When it came, by `time.perf_counter`.
         """
-        counter = self.answers.get((door, method, status))
+        self.open_requests -= 1
+        if not answer.response_started:
+            return
+        counter = self.answers.get((door, method, answer.status))
         if counter is None:
             method = method if method in _COUNTED_METHODS else "other"
-            counter = self.answers.setdefault((door, method, status), RequestCounter())
+            counter = self.answers.setdefault((door, method, answer.status), RequestCounter())
         counter.answers += 1
-        elapsed, seconds = perf_counter() - began, counter.seconds
-        seconds.counts[bisect_left(seconds.bounds, elapsed)] += 1
-        seconds.total += elapsed
+        waited, seconds = answer.started_at - began, counter.seconds
+        seconds.counts[bisect_left(seconds.bounds, waited)] += 1
+        seconds.total += waited
 
 
 class WatchedAnswer:
@@ -277,14 +282,13 @@ class WatchedAnswer:
         self._send = send
         self.disconnected = False
         self.response_started = False
-        self.on_start: Callable[[int], None] | None = None
+        self.status = 0
+        self.started_at = 0.0
 
     async def send(self, message: Message) -> None:
         """Send a message of the answer."""
         if not self.response_started:
-            self.response_started = True
-            if self.on_start is not None:
-                self.on_start(message["status"])
+            self.response_started, self.status, self.started_at = True, message["status"], perf_counter()
         await self._send(message)
 
 
@@ -386,7 +390,7 @@ class HostGuard:
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
-        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip()):
+        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host):
             named = origin.decode("latin-1")
             detail = f"requests from {named!r} are not accepted; add it to the setting allowed_origins"
             await send_fault(send, ForbiddenError(detail))
@@ -429,11 +433,14 @@ class HostGuard:
             self.accepted.add(value)
         return is_known
 
-    def _is_known_origin(self, origin: str) -> bool:
+    def _is_known_origin(self, origin: str, host: str) -> bool:
         if origin.lower() in self._origins:
             return True
         try:
-            return urlsplit(origin).hostname in LOOPBACK_NAMES
+            parts = urlsplit(origin)
+            # A page of this server itself, whose name was accepted as the Host.
+            is_own = parts.netloc.lower() == host.strip().lower()
+            return is_own or parts.hostname in LOOPBACK_NAMES
         except ValueError:
             return False
 

@@ -107,10 +107,10 @@ def snapshot(database: Database, engine: Engine) -> Generator[Connection]:
 @contextmanager
 def transaction(database: Database, connection: Connection) -> Generator[None]:
     """Run the block in one writing transaction; an exception rolls it back."""
-    execute(connection, database.begin_statement, ())
+    connection.exec_driver_sql(database.begin_statement)
     try:
         yield
-        execute(connection, "COMMIT", ())
+        connection.exec_driver_sql("COMMIT")
     except BaseException:
         _roll_back(connection)
         raise

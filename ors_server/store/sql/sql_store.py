@@ -28,6 +28,7 @@ from ors_server.store.base import Backlog
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import MAX_CHARACTER_BYTES, BlobStore, extract_long_texts
+from ors_server.store.sql.columns import step_columns
 from ors_server.store.sql.opening import OpenedDatabase
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
@@ -246,7 +247,7 @@ class SqlStore(SqlReader):
         return PendingStep(
             state=state,
             number=step.number,
-            reward=step.reward,
+            columns=step_columns(step),
             body=body,
             summary=summary,
             blob_refs=blob_refs,

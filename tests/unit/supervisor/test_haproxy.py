@@ -131,6 +131,15 @@ async def test_requests_about_no_session_are_shared_out(tmp_path):
     assert sorted(answers) == ["h0", "h0", "h1", "h1", "h2", "h2"]
 
 
+async def test_the_console_is_the_first_hosts(tmp_path):
+    async with front(tmp_path) as ask:
+        paths = ("/console", "/console/episodes/abc?step=2", "/console/sign-in")
+        answers = [await ask("GET", path) for path in paths for _ in range(HOSTS)]
+        others = {await ask("GET", "/consoles") for _ in range(2 * HOSTS)}
+    assert set(answers) == {"h0"}
+    assert others == {"h0", "h1", "h2"}
+
+
 async def test_one_address_has_a_limited_number_of_connections(tmp_path):
     async with front(tmp_path, max_connections_per_address=1) as ask:
         assert await ask("GET", "/health") in {"h0", "h1", "h2"}
