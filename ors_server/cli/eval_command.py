@@ -14,7 +14,6 @@ from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
-from ors_server.model.clock import SystemClock
 from ors_server.model.errors import RecordError, first_of
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ def _plan(options: EvalOptions) -> tuple[Path | None, list[_EvalProgress]]:
         raise MisuseError("one run is resumed at a time; leave its target and its agent out")
     for chosen in requested:  # before the first attempt, so that one wrong target does not waste the others
         _play(options, _EvalProgress(chosen, output=options.output), resume=None, checks_only=True)
+    from ors_server.model.clock import SystemClock
+
     folder = options.output or Path(RUNS) / f"suite-{SystemClock().now():%Y%m%d-%H%M%S}"
     runs = plan_suite(folder, requested)
     return folder, [_EvalProgress(run.options, output=run.folder) for run in runs]
@@ -125,6 +126,7 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress, *, checks_onl
     from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_reward, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
+    from ors_server.model.clock import SystemClock
     from ors_server.store.open import open_reader
 
     with _refusing_folders():

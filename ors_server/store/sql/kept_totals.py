@@ -180,7 +180,10 @@ def wrong_totals(connection: Connection) -> list[str]:
         for name in COLUMNS[len(KINDS) :]:
             stated, sum_ = getattr(kept[kind], name), getattr(counted[kind], name)
             scale = max(1.0, abs(counted[kind].return_squares))
-            if not isclose(stated, sum_, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * scale):
+            is_same = stated == sum_
+            if isinstance(stated, float) and not is_same:  # sums of another order differ by rounding
+                is_same = isclose(stated, sum_, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * scale)
+            if not is_same:
                 complaints.append(
                     f"the kept {name} of {words} is {stated!r}, the closed episodes add up to {sum_!r}"
                 )
