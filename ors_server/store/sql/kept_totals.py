@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult
-from ors_server.store.aggregates import KINDS, LARGEST_RETURN, SUCCESS_AT, SUMS, EpisodeGroup
+from ors_server.store.aggregates import KINDS, LARGEST_RETURN, SMALLEST_RETURN, SUCCESS_AT, SUMS, EpisodeGroup
 from ors_server.store.sql.database import execute
 from ors_server.store.sql.record_tables import episodes, standings, steps, tool_uses, totals
 from ors_server.store.sql.upserts import sizes_of
@@ -40,6 +40,8 @@ _smallest: ColumnElement[float] = literal_column(repr(-LARGEST_RETURN))
 bounded_return = case(
     (value > LARGEST_RETURN, _largest),
     (value < -LARGEST_RETURN, _smallest),
+    # PostgreSQL refuses a square that is too small for a float, and with it the closing of the episode.
+    (value.between(-SMALLEST_RETURN, SMALLEST_RETURN), literal_column("0.0")),
     else_=value,
 )
 is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")
@@ -91,7 +93,9 @@ def as_groups(rows: Iterable[Any]) -> list[EpisodeGroup]:
 
 _VALUE = (
     f"CASE WHEN episode_return > {LARGEST_RETURN!r} THEN {LARGEST_RETURN!r} "
-    f"WHEN episode_return < -{LARGEST_RETURN!r} THEN -{LARGEST_RETURN!r} ELSE episode_return END"
+    f"WHEN episode_return < -{LARGEST_RETURN!r} THEN -{LARGEST_RETURN!r} "
+    f"WHEN episode_return BETWEEN -{SMALLEST_RETURN!r} AND {SMALLEST_RETURN!r} THEN 0.0 "
+    "ELSE episode_return END"
 )
 _ADDED = {
     "environment": "environment",
