@@ -37,11 +37,12 @@ _TOLERANCE = 1e-9
 value = standings.c.episode_return
 _largest: ColumnElement[float] = literal_column(repr(LARGEST_RETURN))
 _smallest: ColumnElement[float] = literal_column(repr(-LARGEST_RETURN))
+_nothing: ColumnElement[float] = literal_column("0.0")
 bounded_return = case(
     (value > LARGEST_RETURN, _largest),
     (value < -LARGEST_RETURN, _smallest),
     # PostgreSQL refuses a square that is too small for a float, and with it the closing of the episode.
-    (value.between(-SMALLEST_RETURN, SMALLEST_RETURN), literal_column("0.0")),
+    (and_(value >= -SMALLEST_RETURN, value <= SMALLEST_RETURN), _nothing),
     else_=value,
 )
 is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")
