@@ -113,11 +113,11 @@ def read_list_query(text: str) -> ListQuery:
     mistakes: list[str] = []
     query = ListQuery()
     try:
-        given = parse_qsl(text, max_num_fields=MAX_PARAMETERS)
+        parameters = parse_qsl(text, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        given = []
+        parameters = []
         mistakes.append(f"more than {MAX_PARAMETERS} parameters")
-    for name, value in given:
+    for name, value in parameters:
         if name == "tab":
             query = replace(query, tab=value if value in TABS else "all")
         elif name == "sort" and value in SORTS:
