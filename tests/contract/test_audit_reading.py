@@ -48,9 +48,7 @@ async def test_a_careful_reader_pays_the_gold(environment):
     assert await returns(environment, environment.gold_actions) == [1.0] * 6
 
 
-@pytest.mark.parametrize(
-    "environment", [one for one in HONEST if one not in WHOLE], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("environment", [one for one in HONEST if one not in WHOLE], ids=lambda one: one.name)
 async def test_a_careful_reader_passes_as_such(environment):
     report = await audit(environment, READING)
     assert [(one.id, one.verdict, one.findings) for one in report.classes] == [("H23", AuditVerdict.PASS, ())]
