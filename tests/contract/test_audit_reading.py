@@ -1,7 +1,7 @@
 """The audit of graders that read: careless ones fail as such, careful ones pass.
 
-Every careful one is audited in the class of careless reading, and one of each ten in every class; `make stress`
-audits all of them in every class.
+Every careful one is audited in the class of careless reading, and one of each ten in every class; `make
+stress` audits all of them in every class.
 """
 
 import pytest

@@ -54,6 +54,8 @@ MAX_FALSE_UNPAID = {
     ("code_completion_reward", "default"): 0.10,
 }
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
+NEAR_DEFAULT = {("math_equal_reward", "boxes=agree"), ("math_equal_reward", "evaluated")}
+"""Modes that read nearly every response as another mode does, which only `make stress` plays."""
 MIN_TEMPLATES = 500
 MIN_FAMILIES = 45
 MIN_CLOSINGS = 40
@@ -70,7 +72,13 @@ def cases_of(seed, draws):
 
 
 @pytest.mark.parametrize("half", ["dev", "test"])
-@pytest.mark.parametrize(("reward", "mode_name"), MAX_FALSE_PAID)
+@pytest.mark.parametrize(
+    ("reward", "mode_name"),
+    [
+        pytest.param(*mode, marks=pytest.mark.stress) if mode in NEAR_DEFAULT else mode
+        for mode in MAX_FALSE_PAID
+    ],
+)
 def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
     cases = [
