@@ -11,7 +11,7 @@ from ors_server.testing.environment_suite import CheckVerdict
 SANDBOXED = ("code", "shell")
 SLOW_START = ("alfworld", "scienceworld")
 SLOWEST = "scienceworld"
-"""Its episodes start a Java machine each: `make stress` checks it, tests of its own play it in each run."""
+"""Its episodes start a Java machine each: `make stress` checks it, and its own tests play it in each run."""
 QUICK = [name for name in installed_environments() if name not in SANDBOXED + SLOW_START]
 """Each episode of the others starts a sandbox or another program; tests of their own play every task."""
 
