@@ -15,6 +15,7 @@ from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
 from ors_server.store.sql.database import Database, execute, transaction
+from ors_server.store.sql.host_rows import Fence
 from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
@@ -55,8 +56,11 @@ class _Rows:
 class BatchWriter:
     """Turns pending writes into rows; used on the writer thread only."""
 
-    def __init__(self, database: Database, blob_store: BlobStore, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, blob_store: BlobStore, clock: Clock, fence: Fence | None = None
+    ) -> None:
         self._database = database
+        self._fence = fence
         self._blob_store = blob_store
         self._clock = clock
 
@@ -73,6 +77,8 @@ class BatchWriter:
         try:
             self._database.check()
             with transaction(self._database, connection):
+                if self._fence is not None:
+                    self._fence.check(connection)
                 early = self._queued_too_early(connection, entries)
                 self._open(connection, [entry for entry in entries if isinstance(entry, PendingOpen)], now)
                 self._look_up(connection, entries)

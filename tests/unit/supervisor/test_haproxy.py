@@ -16,6 +16,7 @@ from ors_server.doors.access import TOKEN_PREFIX
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
 from ors_server.model.errors import SettingsError
 from ors_server.model.host_slot import HostSlot, slot_of, socket_path
+from ors_server.supervisor.front_control import FrontControl
 from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
 from ors_server.supervisor.supervising import inheritable
 
@@ -26,7 +27,7 @@ ATTEMPTS = 100
 def options_for(folder, **changes):
     values = {
         "folder": folder,
-        "hosts": HOSTS,
+        "addresses": [f"unix:{socket_path(folder, number)}" for number in range(HOSTS)],
         "token_prefix": TOKEN_PREFIX,
         "session_key": SESSION_KEY,
         "max_connections": 200,
@@ -61,7 +62,9 @@ async def front(folder, **changes):
             stack.callback(server.close)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         descriptor = inheritable(listener)
-        path = write_configuration(options_for(folder, **changes), descriptor)
+        options = options_for(folder, **changes)
+        control = FrontControl(folder, options.addresses)
+        path = write_configuration(options, descriptor)
         check_configuration(find_program(), path, descriptor)
         command = [find_program(), "-db", "-q", "-f", str(path)]
         process = await asyncio.create_subprocess_exec(*command, pass_fds=[descriptor])
@@ -84,6 +87,7 @@ async def front(folder, **changes):
             writer.close()
             return answered.partition("\r\n\r\n")[2]
 
+        ask.control = control
         yield ask
 
 
@@ -109,7 +113,7 @@ async def test_every_place_of_a_session_id_leads_to_its_host(tmp_path):
     ids = [secrets.token_hex(16) for _ in range(6)] + ["a", "A.b_c~d-e", "0" * 128]
     async with front(tmp_path) as ask:
         for session_id in ids:
-            expected = f"h{crc32(session_id.encode()) % HOSTS}"
+            expected = f"h{crc32(session_id.encode()) % 1024 % HOSTS}"
             answers = {place: await ask(*request) for place, request in places_of(session_id).items()}
             assert answers == dict.fromkeys(answers, expected), session_id
 
@@ -141,6 +145,7 @@ async def test_one_address_has_a_limited_number_of_connections(tmp_path):
 def test_a_refused_configuration_is_an_error_with_haproxys_reason(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         descriptor = inheritable(listener)
+        FrontControl(tmp_path, options_for(tmp_path).addresses)
         path = write_configuration(options_for(tmp_path, certificate=tmp_path / "none.pem"), descriptor)
         with pytest.raises(SettingsError, match=r"none\.pem"):
             check_configuration(find_program(), path, descriptor)
@@ -154,7 +159,7 @@ def test_a_machine_without_haproxy_says_what_to_install(monkeypatch):
 
 def test_a_host_draws_ids_of_its_own_slot():
     for number in range(5):
-        slot = HostSlot(number, 5)
+        slot = HostSlot.read(f"{number}/5", None)
         drawn = {slot.draw_session_id() for _ in range(20)}
         assert len(drawn) == 20
-        assert {slot_of(session_id, 5) for session_id in drawn} == {number}
+        assert {slot_of(session_id) % 5 for session_id in drawn} == {number}

@@ -217,6 +217,8 @@ def make_old(path) -> None:
             "DROP TABLE blobs",
             "DROP TABLE incidents",
             "DROP TABLE shared_values",
+            "DROP TABLE hosts",
+            "DROP TABLE slots",
             "ALTER TABLE steps DROP COLUMN blobs",
             "ALTER TABLE prompts DROP COLUMN blobs",
             "ALTER TABLE standings DROP COLUMN unjudged_steps",
@@ -285,7 +287,7 @@ async def test_postgresql_counts_the_steps_that_a_server_of_the_previous_schema_
     await store.aclose()
     with psycopg.connect(where, autocommit=True) as connection:
         connection.execute("ALTER TABLE standings DROP COLUMN unjudged_steps")
-        connection.execute("DROP TABLE incidents, shared_values")
+        connection.execute("DROP TABLE incidents, shared_values, hosts, slots")
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
     with pytest.raises(SettingsError, match=r"older schema 0003.*ors-server store migrate"):
         await open_reader(where)
