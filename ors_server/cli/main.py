@@ -21,6 +21,8 @@ from ors_server.cli.eval_command import evaluate
 from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
+from ors_server.cli.front_command import front
+from ors_server.cli.hosts_command import drain, hosts, restart
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new
@@ -101,12 +103,17 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "rewards": rewards,
     "export": export,
     "new": new,
+    "hosts": hosts,
+    "restart": restart,
+    "drain": drain,
+    "front": front,
     "doctor": doctor,
     "version": version,
 }
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
+    "Run several hosts": ("hosts", "restart", "drain", "front"),
     "Write environments": ("new", "check", "audit", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "replay", "regrade", "export", "store"),

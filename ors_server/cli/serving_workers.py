@@ -60,12 +60,7 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
         control = FrontControl(folder, addresses)
         path = write_configuration(front_options(settings, folder, addresses), descriptor)
         check_configuration(haproxy, path, descriptor)
-        front = Program(
-            name="haproxy",
-            command=[haproxy, "-db", "-q", "-f", str(path)],
-            variables={"PATH": os.environ.get("PATH", os.defpath)},
-            descriptors=(descriptor,),
-        )
+        front = front_program(haproxy, path, descriptor)
 
         def announce(announcement: Mapping[str, Any]) -> None:
             shown = {key: value for key, value in announcement.items() if key != "text"}
@@ -114,6 +109,16 @@ def _shares(settings: "Settings") -> list[str]:
     gradings = max(settings.workers, settings.gradings_at_once or default_gradings()) // settings.workers
     threads = max(4, settings.worker_threads // settings.workers)
     return ["--gradings-at-once", str(gradings), "--worker-threads", str(threads)]
+
+
+def front_program(haproxy: str, path: Path, descriptor: int) -> Program:
+    """Return the program of a front that inherits its listening socket."""
+    return Program(
+        name="haproxy",
+        command=[haproxy, "-db", "-q", "-f", str(path)],
+        variables={"PATH": os.environ.get("PATH", os.defpath)},
+        descriptors=(descriptor,),
+    )
 
 
 def write_certificate(settings: "Settings", folder: Path) -> Path | None:

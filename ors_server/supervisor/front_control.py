@@ -23,6 +23,8 @@ SLOT_MAP, HOST_MAP = "slots.map", "hosts.map"
 """Names of the front's tables: the host of each slot, and the hosts that still have slots."""
 SECONDS = 5.0
 """Seconds that HAProxy, or a host, may take to answer."""
+COMMANDS = 64
+"""Commands in one line to HAProxy, whose buffer takes about three times as many."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the slots of the hosts."""
 
@@ -125,11 +127,13 @@ class FrontControl:
         for slot, number in moved.items():
             self.owners[slot] = number
         self._write_maps()
-        for slot, number in moved.items():
-            await self.send(f"set map {self.folder / SLOT_MAP} {slot} {host_name(number)}")
         for number in before - set(self.owners):
             await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
             await self.set_traffic(number, is_open=False)
+        path = self.folder / SLOT_MAP
+        commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
+        for start in range(0, len(commands), COMMANDS):
+            await self.send(";".join(commands[start : start + COMMANDS]))
         log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
 
     async def _slots_of(self, number: int) -> Sequence[int]:

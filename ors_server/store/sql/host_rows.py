@@ -41,7 +41,7 @@ class Fence:
         row = execute(connection, self.statement, (self.number,)).fetchone()
         if row is None or row[0] != self.epoch:
             raise StoreError(
-                f"another process has taken the place of host {host_name(self.number)}: this one writes nothing"
+                f"another process has taken the place of host {host_name(self.number)}; this one is to end"
             )
 
 
@@ -134,10 +134,15 @@ def give_up_slots(database: Database, connection: Connection, number: int) -> No
 
 
 def _takers(database: Database, connection: Connection, number: int) -> Sequence[int]:
-    """Return the hosts that may take the slots of another one, none of which changes meanwhile."""
+    """Return the hosts that may take the slots of another one, those with the fewest slots first.
+
+    None of them changes meanwhile.
+    """
     database.lock(connection)
-    rows = read_hosts(connection).rows.values()
+    table = read_hosts(connection)
+    rows = table.rows.values()
     takers = [row.number for row in rows if row.number != number and not row.is_draining]
+    takers.sort(key=table.owners.count)
     if not takers:
         raise InvalidRequestError(f"no other host could take the sessions of {host_name(number)}")
     return takers
