@@ -462,6 +462,7 @@ def store_options(settings: Settings) -> StoreOptions:
         retain_episodes=settings.retain_episodes,
         retain_days=settings.retain_days,
         write_seconds=settings.store_write_seconds,
+        idle_seconds=settings.idle_seconds,
         slot=settings.slot,
     )
 

@@ -99,11 +99,11 @@ async def _drain(options: DrainOptions) -> dict[str, Any]:
     from ors_server.cli.server_requests import ask, open_server
 
     async with open_server(options.url) as server:
-        listed = await ask(server, "POST", f"/hosts/{quote(options.host, safe='')}/drain")
+        listed: dict[str, Any] = await ask(server, "POST", f"/hosts/{quote(options.host, safe='')}/drain")
         with anyio.move_on_after(options.wait_seconds):
             while not _is_drained(listed, options.host):
                 await anyio.sleep(LOOK_SECONDS)
-                listed = await _look(server, listed)
+                listed = await _look(server) or listed
     if not _is_drained(listed, options.host):
         raise CommandError(
             f"host {options.host} has not given its sessions up within {options.wait_seconds:g} s; it does "
@@ -112,14 +112,14 @@ async def _drain(options: DrainOptions) -> dict[str, Any]:
     return listed
 
 
-async def _look(server: "AsyncClient", before: dict[str, Any]) -> dict[str, Any]:
-    """Return the hosts; as they were before, if the host that was asked is the one that ends."""
+async def _look(server: "AsyncClient") -> dict[str, Any] | None:
+    """Return the hosts; `None` if the host that was asked is the one that ends."""
     from ors_server.cli.server_requests import ask
 
     try:
         listed: dict[str, Any] = await ask(server, "GET", "/hosts")
     except CommandError:
-        return before
+        return None
     return listed
 
 

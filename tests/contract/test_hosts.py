@@ -6,15 +6,18 @@ The record is in PostgreSQL, which several hosts share on one machine as on many
 import json
 import os
 import signal
+import ssl
 import subprocess
 import threading
 import time
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from ors_server.model.host_slot import REPLACED_STATUS
 from ors_server.processes.host_processes import descendants, send_signal
 from tests.contract.test_workers import (
     COMMAND,
@@ -26,6 +29,8 @@ from tests.contract.test_workers import (
     serving,
     session_of_host,
 )
+from tests.fixtures.shell_host import free_port
+from tests.unit.cli.test_serve_operations import write_certificate
 
 CALCULATE = {"name": "calculator", "input": {"expression": "6*7"}}
 PATH = f"/{ENVIRONMENT}/call"
@@ -201,3 +206,87 @@ def test_the_sessions_of_a_drained_host_continue_on_the_others(workers):
         assert client.post("/_ors/hosts/h9/drain").status_code == 404
         last = client.post("/_ors/hosts/h0/drain")
     assert (last.status_code, "no other host could take the sessions of h0" in last.text) == (422, True)
+
+
+class Machine:
+    """A host on TCP, as on a machine of its own."""
+
+    def __init__(self, folder, where, number, port, name):
+        variables = {
+            **os.environ,
+            "ORS_API_KEYS": f"admin:root:{KEY}",
+            "ORS_HOST_SLOT": f"{number}/2",
+            "ORS_HOST_ADDRESS": f"127.0.0.1:{port}",
+        }
+        command = [COMMAND, "serve", ENVIRONMENT, "--port", str(port), "--json", "--store", where]
+        self.log = folder / f"{name}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=variables
+            )
+
+    def until_ready(self):
+        assert self.process.stdout.readline(), self.log.read_text()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.process.stdout.close()
+
+
+def test_hosts_of_several_machines_share_their_sessions_and_a_replaced_one_ends(tmp_path, postgres):
+    where = postgres.create_database()
+    ports = [free_port() for _ in range(3)]
+    with ExitStack() as stack:
+        machines = [Machine(tmp_path, where, number, ports[number], f"h{number}") for number in (0, 1)]
+        for machine in machines:
+            stack.callback(machine.end)
+        command = [COMMAND, "front", *(f"127.0.0.1:{port}" for port in ports[:2]), "--port", "0", "--json"]
+        front = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        stack.callback(front.stdout.close)
+        stack.callback(front.wait)
+        stack.callback(front.terminate)
+        for machine in machines:
+            machine.until_ready()
+        url = json.loads(front.stdout.readline())["url"]
+        client = stack.enter_context(
+            httpx2.Client(base_url=url, timeout=PATIENCE, headers={"X-API-Key": KEY})
+        )
+        sessions = [session_of_host(client, number) for number in (0, 1)]
+        for session_id in sessions:
+            assert '"42"' in call(client, session_id).text
+        listed = client.get("/_ors/sessions", params={"limit": 100}).json()["sessions"]
+        assert {view["session_id"] for view in listed} == set(sessions)
+
+        # Another process takes the place of host 1, as after its machine was lost; the first one still runs.
+        replacing = Machine(tmp_path, where, 1, ports[2], "replacing")
+        stack.callback(replacing.end)
+        replacing.until_ready()
+        old = f"http://127.0.0.1:{ports[1]}{PATH}"
+        headers = {"X-Session-ID": sessions[1], "X-API-Key": KEY}
+        with suppress(httpx2.TransportError):  # it may have ended by now
+            answered = httpx2.post(old, headers=headers, json=CALCULATE, timeout=PATIENCE)
+            assert '"42"' not in answered.text
+        assert machines[1].process.wait(PATIENCE) == REPLACED_STATUS
+        new = f"http://127.0.0.1:{ports[2]}{PATH}"
+        assert '"42"' in httpx2.post(new, headers=headers, json=CALCULATE, timeout=PATIENCE).text
+        view = httpx2.get(f"http://127.0.0.1:{ports[2]}/_ors/sessions/{sessions[1]}", headers=headers)
+        assert (view.json()["episode"]["steps"], view.json()["episode"]["phase"]) == (2, "playing")
+
+
+def test_a_renewed_certificate_is_used_after_sighup(tmp_path):
+    def served(port):
+        return ssl.get_server_certificate(("127.0.0.1", port)).strip()
+
+    certificate = tmp_path / "cert.pem"
+    write_certificate(tmp_path, "first")
+    with serving(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(tmp_path / "key.pem")) as running:
+        port = int(running.url.rpartition(":")[2])
+        assert served(port) == certificate.read_text().strip()
+        write_certificate(tmp_path, "second")
+        running.process.send_signal(signal.SIGHUP)
+        while served(port) != certificate.read_text().strip():
+            time.sleep(0.1)
+        running.kill("haproxy.cfg")
+        assert served(port) == certificate.read_text().strip()  # of the front that is started again

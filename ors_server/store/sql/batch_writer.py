@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ors_server.model.clock import Clock
-from ors_server.model.errors import StoreError
+from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
 from ors_server.store.sql import upserts
@@ -16,6 +16,7 @@ from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
 from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.host_rows import Fence
+from ors_server.store.sql.live_sessions import LiveSessions
 from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
@@ -29,7 +30,7 @@ from ors_server.store.sql.pending_writes import (
     WriteState,
 )
 
-Rejections = dict[PendingWrite, StoreError]
+Rejections = dict[PendingWrite, OrsServerError]
 _LOOK_UP = (
     'SELECT episode_id, "key", (SELECT max(position) FROM moves WHERE episode = episodes."key"), '
     '(SELECT max(position) FROM incidents WHERE episode = episodes."key"), '
@@ -57,10 +58,16 @@ class BatchWriter:
     """Turns pending writes into rows; used on the writer thread only."""
 
     def __init__(
-        self, database: Database, blob_store: BlobStore, clock: Clock, fence: Fence | None = None
+        self, database: Database, blob_store: BlobStore, clock: Clock, holds: Fence | LiveSessions
     ) -> None:
+        """Write for a server.
+
+        Args:
+            holds: What keeps the server's sessions its own: its fence, or else its live sessions.
+        """
         self._database = database
-        self._fence = fence
+        self._fence = holds if isinstance(holds, Fence) else None
+        self._live = holds if isinstance(holds, LiveSessions) else None
         self._blob_store = blob_store
         self._clock = clock
 
@@ -79,8 +86,12 @@ class BatchWriter:
             with transaction(self._database, connection):
                 if self._fence is not None:
                     self._fence.check(connection)
+                opens = [entry for entry in entries if isinstance(entry, PendingOpen)]
+                if self._live is not None and opens:
+                    rejected.update(self._live.refused(connection, opens, now))
+                    entries = [entry for entry in entries if entry not in rejected]
                 early = self._queued_too_early(connection, entries)
-                self._open(connection, [entry for entry in entries if isinstance(entry, PendingOpen)], now)
+                self._open(connection, [entry for entry in opens if entry not in rejected], now)
                 self._look_up(connection, entries)
                 for entry in entries:
                     if entry.state is not None and (
@@ -98,6 +109,8 @@ class BatchWriter:
                 if entry.state is not None:
                     entry.state.key = None  # the row may be gone: rolled back, or pruned
             raise
+        if self._live is not None:
+            self._live.note(entries)
         for state, number in rows.unconfirmed.items():
             if state.unconfirmed_from == number:
                 state.unconfirmed_from = None

@@ -54,12 +54,11 @@ def join(database: Database, connection: Connection, slot: HostSlot, *, is_alone
     Raises:
         SettingsError: If a server with several hosts has the record open, or any server if this is a host.
     """
+    if slot.is_alone and not _group(connection):
+        return 0  # as most servers do: nothing is written
     with transaction(database, connection):
         database.lock(connection)
-        stored = connection.execute(
-            select(shared_values.c.value).where(shared_values.c.name == GROUP)
-        ).scalar()
-        group = "" if stored is None else bytes(stored).decode()
+        group = _group(connection)
         if not is_alone and group != slot.group:
             _refuse(database, uses_hosts=bool(group))
         if group != slot.group:
@@ -67,6 +66,12 @@ def join(database: Database, connection: Connection, slot: HostSlot, *, is_alone
             connection.execute(update(hosts).values(epoch=hosts.c.epoch + 1, draining=0))
             connection.execute(delete(slots))
         return 0 if slot.is_alone else _take_place(connection, slot)
+
+
+def _group(connection: Connection) -> str:
+    """Return which hosts use the record, empty for servers that are one process."""
+    stored = connection.execute(select(shared_values.c.value).where(shared_values.c.name == GROUP)).scalar()
+    return "" if stored is None else bytes(stored).decode()
 
 
 def _refuse(database: Database, *, uses_hosts: bool) -> None:

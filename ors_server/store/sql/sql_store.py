@@ -32,6 +32,7 @@ from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
 from ors_server.store.sql.database import Database, as_store_error, disposed_after
 from ors_server.store.sql.host_rows import read_hosts
+from ors_server.store.sql.live_sessions import LiveSessions
 from ors_server.store.sql.opening import OpenedDatabase, read_left_open
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
@@ -55,6 +56,7 @@ log = get_logger("ors_server.store")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+MICROSECONDS = 1_000_000
 OVERHEAD = 1024
 """Approximate bytes that a pending write takes in memory besides its text."""
 
@@ -83,11 +85,15 @@ class SqlStore(SqlReader):
         self._queue = WriteQueue(options)
         self._queue.start(self._make_writer)
 
+    def _live_sessions(self) -> LiveSessions:
+        idle = round(self._options.idle_seconds * MICROSECONDS)
+        return LiveSessions(self._database, idle, {episode.episode_id for episode in self.left_open})
+
     def _make_writer(self, report: ReportBatch) -> WriterThread:
         return WriterThread(
             self._database,
             self._writing_engine,
-            BatchWriter(self._database, self._blob_store, self._clock, self.fence),
+            BatchWriter(self._database, self._blob_store, self._clock, self.fence or self._live_sessions()),
             report,
             self._options.write_seconds,
             None if self._retention.is_everything else self._prune,
