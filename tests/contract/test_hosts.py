@@ -257,7 +257,7 @@ def test_hosts_of_several_machines_share_their_sessions_and_a_replaced_one_ends(
         for session_id in sessions:
             assert '"42"' in call(client, session_id).text
         listed = client.get("/_ors/sessions", params={"limit": 100}).json()["sessions"]
-        assert {view["session_id"] for view in listed} == set(sessions)
+        assert {view["session_id"] for view in listed} >= set(sessions)
 
         # Another process takes the place of host 1, as after its machine was lost; the first one still runs.
         replacing = Machine(tmp_path, where, 1, ports[2], "replacing")
