@@ -23,7 +23,7 @@ from bench import client, servers
 from bench.ors_calls import BODY, PATH, SESSIONS, load
 from bench.report import Goal, Row
 from ors_server.model.recording import STEP
-from ors_server.store.base import EpisodeFilter
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.open import open_reader
 from tests.postgres import PostgresServer, running_postgres
 

@@ -6,9 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from ors_server._version import __version__
 from ors_server.client.app_transport import AppTransport
@@ -19,9 +21,12 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.hosts import HostControl
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
+from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
 from ors_server.environments.definition import EnvironmentDefinition
@@ -51,8 +56,11 @@ from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
+from ors_server.timing import spans
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -126,8 +134,10 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
-        self._doors: dict[str, http.Application] = {}
-        self._ors: http.Application | None = None
+        self._doors: dict[str, tuple[str, http.Application]] = {}
+        self._pages: dict[str, http.Application] = {}
+        self._http_meters = HttpMeters()
+        self._ors: OrsApp | None = None
         self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
@@ -191,7 +201,12 @@ class App:
             if self._in_process is None:
                 _load_mcp()
                 logs.load()
+                if settings.otel_endpoint is not None:
+                    host = None if settings.slot.is_alone else settings.slot.name
+                    shutdown = spans.export_to(settings.otel_endpoint, host=host)
+                    stack.push_async_callback(anyio.to_thread.run_sync, shutdown)
                 stack.push_async_callback(offload.aclose)
+            spans.begin()
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(
                 settings.record, store_options(settings), clock=self._clock
@@ -215,7 +230,7 @@ class App:
                     hosts = self._watch_hosts(manager, store)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
-            self._doors[CONTROL_ROOT] = ControlApp(
+            control = ControlApp(
                 manager,
                 self.keyring,
                 settings,
@@ -223,6 +238,11 @@ class App:
                 shutdown=self.on_shutdown,
                 hosts=hosts,
             )
+            self._doors[CONTROL_ROOT] = "control", control
+            self._pages = {
+                FRONT_PATH: front_page,
+                METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
+            }
             self._ors = OrsApp(
                 manager,
                 self.keyring,
@@ -235,7 +255,7 @@ class App:
             finally:
                 self._manager = None
                 self._ors = None
-                self._doors = {}
+                self._doors, self._pages = {}, {}
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -276,7 +296,7 @@ class App:
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
-        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
+        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
@@ -306,29 +326,45 @@ class App:
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
         started = False
+        began = perf_counter()
+        span: Span | None = None
+        if self._ors is None:
+            await http.send_fault(send, ShuttingDownError("the server is not running"))
+            return
+        name, door = self._find_door(scope, self._ors)
 
         async def watch(message: http.Message) -> None:
             nonlocal started
-            started = True
+            if not started:
+                started = True
+                self._http_meters.count(name, scope["method"], message["status"], perf_counter() - began)
+                if span is not None:
+                    spans.note_status(span, message["status"])
             await send(message)
 
+        serve = partial(http.serve_head, door) if scope["method"] == "HEAD" else door
+        self._http_meters.open_requests += 1
         try:
-            if self._ors is None:
-                await http.send_fault(watch, ShuttingDownError("the server is not running"))
-                return
-            root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-            door = self._doors.get(root, self._ors)
-            if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
-                door = front_page
-            if scope["method"] == "HEAD":
-                await http.serve_head(door, scope, receive, watch)
+            if spans.is_on():
+                with spans.request_span(scope, name, http.read_headers(scope)) as span:
+                    await serve(scope, receive, watch)
             else:
-                await door(scope, receive, watch)
+                await serve(scope, receive, watch)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if started:
                 raise
-            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
+            await http.send_fault(watch, OrsServerError("the server failed; its log has the details"))
+        finally:
+            self._http_meters.open_requests -= 1
+
+    def _find_door(self, scope: http.Scope, ors: OrsApp) -> tuple[str, http.Application]:
+        """Return the door of a request, and its name in metrics and spans."""
+        path = scope["path"]
+        if scope["method"] in {"GET", "HEAD"} and path in self._pages:
+            return path.strip("/") or "front", self._pages[path]
+        root = path.split("/", 2)[1] if "/" in path else ""
+        return self._doors.get(root, ("ors", ors))
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()

@@ -37,7 +37,8 @@ from ors_server.model.trajectory import (
     first_summary,
 )
 from ors_server.model.wire import TextBlock
-from ors_server.store.base import ALL, EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.open import open_reader, open_store
 from ors_server.store.store_options import Durability, StoreOptions
 

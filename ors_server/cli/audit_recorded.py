@@ -3,14 +3,14 @@
 import inspect
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.filters import EpisodeFilters, StoreChoice
+from ors_server.cli.filters import FiltersOfEnvironment, StoreChoice
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.terminal import make_console, make_table, progress_bar
 from ors_server.model.printable import clean_line
@@ -27,7 +27,7 @@ _SHOWN_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedAuditOptions(EpisodeFilters, StoreChoice):
+class RecordedAuditOptions(FiltersOfEnvironment, StoreChoice):
     """Options of `audit --episodes`: which recorded episodes, and what counts as a success."""
 
     source: Annotated[
@@ -96,9 +96,12 @@ async def _audit(options: RecordedAuditOptions, environment: str | None, seed: i
 
 @asynccontextmanager
 async def _open(options: RecordedAuditOptions, name: str | None) -> AsyncGenerator["Episodes"]:
-    filters = {field.name: getattr(options, field.name) for field in fields(EpisodeFilters)}
     recorded = RecordedOptions(
-        **filters, store=options.store, source=options.source, everything=True, environment_name=name
+        filters=options.filters,
+        store=options.store,
+        source=options.source,
+        everything=True,
+        environment_name=name,
     )
     async with open_recorded(recorded) as episodes:
         yield episodes

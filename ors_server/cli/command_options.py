@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +20,15 @@ _Options = TypeVar("_Options")
 
 _KINDS: dict[type, str] = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 """The placeholder that the help shows for a value of this type."""
+
+
+@runtime_checkable
+class OptionGroup(Protocol):
+    """The note of a field that stands for several options; its value has theirs by key."""
+
+    def parameters(self) -> dict[str, tuple[str, Any]]:
+        """Return the key and the annotation of each option, by the option's name."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,28 +85,40 @@ def from_fields(command: Callable[[_Options], None], *, checks_variables: bool =
     every = typing.get_type_hints(options, include_extras=True)
     hints = {field.name: every[field.name] for field in fields(options)}
 
+    groups = {name: group for name, hint in hints.items() if (group := _group_of(hint)) is not None}
+
     def run(**values: Any) -> None:
         with exit_when_output_closes():
             if checks_variables:
                 refuse_unknown_variables()
+            for name, group in groups.items():
+                chosen = group.parameters()
+                values[name] = {key: values.pop(option) for option, (key, _) in chosen.items()}
             command(options(**values))
 
-    for name, hint in hints.items():
-        _complete_option(hint, _panel_of(options, name))
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_default(field),
-            annotation=hints[field.name],
-        )
-        for field in fields(options)
-    ]
+    parameters: list[inspect.Parameter] = []
+    for field in fields(options):
+        if field.name in groups:
+            own = groups[field.name].parameters()
+            hints |= {option: hint for option, (_, hint) in own.items()}
+            parameters += [_parameter(option, hint, None) for option, (_, hint) in own.items()]
+            del hints[field.name]
+        else:
+            _complete_option(hints[field.name], _panel_of(options, field.name))
+            parameters.append(_parameter(field.name, hints[field.name], _default(field)))
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     run.__annotations__ = hints
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
+
+
+def _group_of(hint: Any) -> OptionGroup | None:
+    return next((note for note in typing.get_args(hint)[1:] if isinstance(note, OptionGroup)), None)
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def _panel_of(options: type, field: str) -> str | None:

@@ -29,7 +29,7 @@ def list_episodes(options: EpisodesListOptions) -> None:
     from ors_server.cli.filters import read_filter
     from ors_server.model.clock import SystemClock
 
-    episode_filter = read_filter(options, options.environment, now=SystemClock().now())
+    episode_filter = read_filter(options.filters, now=SystemClock().now())
     _read(options, lambda record: list_from(record, episode_filter, options))
 
 
@@ -52,10 +52,10 @@ def tail_episodes(options: TailOptions) -> None:
     from ors_server.cli.episodes_tail import tail_all, tail_one
     from ors_server.cli.filters import read_filter
     from ors_server.model.clock import SystemClock
-    from ors_server.store.base import ALL
+    from ors_server.store.episode_filter import ALL
 
     clock = SystemClock()
-    episode_filter = read_filter(options, options.environment, now=clock.now())
+    episode_filter = read_filter(options.filters, now=clock.now())
     if options.episode is None:
         if options.start:
             raise typer.BadParameter("--start goes with an ID.")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ors_server.cli.episodes_options import EpisodesListOptions
     from ors_server.doors.control.episodes import EpisodeEntry
     from ors_server.model.trajectory import EpisodeSummary
-    from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
+    from ors_server.store.base import EpisodeTotals, RecordReader
+    from ors_server.store.episode_filter import EpisodeFilter
 
 OWN_COLUMNS = ("agent", "run")
 """Labels that have a column of their own: `eval` sets them."""

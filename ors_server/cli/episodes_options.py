@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, PlaceFilters, StoreChoice
+from ors_server.cli.filters import EpisodeFilters, OriginFilters, StoreChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class SourceOptions(StoreChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodesListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
+class EpisodesListOptions(EpisodeFilters, SourceOptions):
     """Options of `episodes list`."""
 
     oldest_first: Annotated[
@@ -47,7 +47,7 @@ class ShowOptions(SourceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TailOptions(PlaceFilters, EnvironmentFilter, SourceOptions):
+class TailOptions(OriginFilters, SourceOptions):
     """Options of `episodes tail`."""
 
     episode: Annotated[

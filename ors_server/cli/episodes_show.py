@@ -238,14 +238,16 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     Args:
         is_closed: Whether they are final.
     """
+    from ors_server.model.trajectory import FIGURES, STEP_COUNTS
+
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
     yield f"summary  {summary.phase}{reason}{'' if is_closed else ', session still there'}", HEADING
     penalties = "".join(f", {cause} {show_number(penalty)}" for cause, penalty in summary.penalties.items())
+    counts = ", ".join(f"{getattr(summary, name)} {FIGURES[name].words}" for name in STEP_COUNTS)
     rows = {
         "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
         f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",
-        "steps": f"{summary.steps} ({summary.ungraded_steps} ungraded, {summary.failed_steps} failed, "
-        f"{summary.unjudged_steps} unjudged)",
+        "steps": f"{summary.steps} ({counts})",
         "rewards": f"last {show_number(summary.last_reward)}, best {show_number(summary.best_reward)}, "
         f"discounted return {show_number(summary.discounted_return)}",
         "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",

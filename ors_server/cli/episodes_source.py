@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ors_server.cli.episodes_options import SourceOptions
     from ors_server.doors.control.episodes import EpisodeEntry
     from ors_server.model.trajectory import EpisodeSummary, Step
-    from ors_server.store.base import EpisodeFilter, RecordReader
+    from ors_server.store.base import RecordReader
+    from ors_server.store.episode_filter import EpisodeFilter
 
 PAGE = 500
 """Most episodes that are read at once."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ors_server.doors.control.episodes import EpisodeEntry
     from ors_server.model.clock import Clock
     from ors_server.model.trajectory import EpisodeSummary, Step
-    from ors_server.store.base import EpisodeFilter, RecordReader
+    from ors_server.store.base import RecordReader
+    from ors_server.store.episode_filter import EpisodeFilter
 
 PAUSE = 0.5
 """Seconds between two polls of all episodes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ors_server.cli.command_output import MisuseError, complain, make_folder_of
-from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreChoice
+from ors_server.cli.filters import EpisodeFilters, StoreChoice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ors_server.export.formats import ExportFormat
     from ors_server.export.offered_tools import OfferedTools
     from ors_server.model.wire import JSONObject
-    from ors_server.store.base import EpisodeFilter, RecordReader
+    from ors_server.store.base import RecordReader
+    from ors_server.store.episode_filter import EpisodeFilter
 
 STDOUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreChoice):
+class ExportOptions(EpisodeFilters, StoreChoice):
     """Options of `export`."""
 
     format: Annotated[
@@ -115,7 +116,7 @@ async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
     except UnknownFormatError as error:
         raise MisuseError(str(error)) from error
     _check(options, form)
-    episode_filter = read_filter(options, options.environment, now=SystemClock().now())
+    episode_filter = read_filter(options.filters, now=SystemClock().now())
     async with open_record(options.store, "--store") as reader:
         await _write(_rows(reader, episode_filter, form, options, counts), form, options.output)
 

@@ -1,16 +1,19 @@
 """Options that select recorded episodes, and the store that has them."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, Condition, FilterKind
+
 if TYPE_CHECKING:
-    from ors_server.store.base import EpisodeFilter, RecordReader
+    from ors_server.store.base import RecordReader
+    from ors_server.store.episode_filter import EpisodeFilter
 
 FILTERS = "Which episodes"
 
@@ -32,59 +35,70 @@ class StoreChoice:
     ] = None
 
 
+FilterValues: TypeAlias = Mapping[str, Any]
+"""What the options of filters were given, by the control API's parameters; what was not given is `None`."""
+_OPTION_TYPES: Mapping[FilterKind, Any] = {
+    FilterKind.POSITION: int | None,
+    FilterKind.LABELS: list[str] | None,
+    FilterKind.NUMBER: float | None,
+    FilterKind.TRUTH: bool | None,
+}
+_LEAST = {FilterKind.POSITION: 0}
+_METAVARS = {FilterKind.NAME: "NAME", FilterKind.POSITION: "N", FilterKind.NUMBER: "NUMBER"}
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Stands for an option of each condition of the store's filter."""
+
+    without: frozenset[str] = frozenset()
+    """Fields of `EpisodeFilter` that have no option."""
+    all_of_origin: bool = False
+    """Whether to leave out what may change while an episode is played."""
+
+    def parameters(self) -> dict[str, tuple[str, Any]]:
+        """Return the parameter that each option sets and the option's typer annotation, by its name."""
+        return {
+            condition.option or PARAMETERS[name]: (PARAMETERS[name], _option(condition))
+            for name, condition in CONDITIONS.items()
+            if name not in self.without and not (self.all_of_origin and condition.changes)
+        }
+
+
+def _option(condition: Condition) -> Any:
+    option = typer.Option(
+        *(() if condition.flags is None else (condition.flags,)),
+        help=condition.help,
+        min=_LEAST.get(condition.kind),
+        metavar=condition.metavar or _METAVARS.get(condition.kind),
+        rich_help_panel=FILTERS,
+    )
+    return Annotated[_OPTION_TYPES.get(condition.kind, str | None), option]
+
+
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentFilter:
-    """Selects episodes of one environment."""
+class EpisodeFilters:
+    """Selects episodes by every condition."""
 
-    panel: ClassVar = FILTERS
-
-    environment: Annotated[str | None, typer.Option(metavar="NAME", help="Of this environment.")] = None
+    filters: Annotated[FilterValues, FilterOptions()] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceFilters:
+class OriginFilters:
     """Selects episodes by properties that never change."""
 
-    panel: ClassVar = FILTERS
-
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Of this split.")] = None
-    index: Annotated[int | None, typer.Option(help="Of the task at this position.", min=0)] = None
-    task_hash: Annotated[str | None, typer.Option(metavar="HASH", help="Of the task with this hash.")] = None
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Of sessions with this id.")] = None
-    credential: Annotated[str | None, typer.Option(metavar="ID", help="Whose session this key created.")] = (
-        None
+    filters: Annotated[FilterValues, FilterOptions(all_of_origin=True)] = field(
+        default_factory=dict[str, Any]
     )
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="With this label; repeatable.")
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeFilters(PlaceFilters):
-    """Selects episodes by these properties and by their state."""
+class FiltersOfEnvironment:
+    """Selects episodes by every condition but the environment, which the command takes in another way."""
 
-    panel: ClassVar = FILTERS
-
-    phase: Annotated[str | None, typer.Option(metavar="PHASE", help="In this phase, e.g. finished.")] = None
-    stop_reason: Annotated[
-        str | None, typer.Option(metavar="REASON", help="That ended for this reason, e.g. completed.")
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Created then or later: ISO 8601, UTC by default, or 90m, 2h, 7d ago."
-        ),
-    ] = None
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before.")] = None
-    min_return: Annotated[float | None, typer.Option(help="With this return or a greater one.")] = None
-    max_return: Annotated[float | None, typer.Option(help="With this return or a smaller one.")] = None
-    closed: Annotated[
-        bool | None, typer.Option("--closed/--open", help="Whose session is gone, or is still there.")
-    ] = None
-    unjudged: Annotated[
-        bool | None,
-        typer.Option("--unjudged/--judged", help="With a step whose judgement failed, or without one."),
-    ] = None
+    filters: Annotated[FilterValues, FilterOptions(without=frozenset({"environment"}))] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 @asynccontextmanager
@@ -108,7 +122,7 @@ async def open_record(store: str | None, alternatives: str) -> AsyncGenerator["R
         await reader.aclose()
 
 
-def read_filter(options: PlaceFilters, environment: str | None, *, now: datetime) -> "EpisodeFilter":
+def read_filter(filters: FilterValues, *, now: datetime) -> "EpisodeFilter":
     """Return the filter that the options describe; `2h` is that long before `now`.
 
     Raises:
@@ -118,13 +132,13 @@ def read_filter(options: PlaceFilters, environment: str | None, *, now: datetime
 
     from ors_server.doors.control.episodes import EpisodeSelection
 
-    for text in options.label or ():
+    values = dict(filters)
+    for text in values.get(PARAMETERS["labels"]) or ():
         if text.find("=") < 1:
             raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
-    values = {name: getattr(options, name, None) for name in EpisodeSelection.model_fields}
-    values |= {"environment": environment, "session_id": options.session}
-    for name in ("since", "until"):
-        values[name] = read_time(values[name], now)
+    for name, condition in CONDITIONS.items():
+        if condition.kind is FilterKind.TIME:
+            values[PARAMETERS[name]] = read_time(values.get(PARAMETERS[name]), now)
     try:
         chosen = {name: value for name, value in values.items() if value not in (None, [])}
         return EpisodeSelection.model_validate(chosen).as_filter()

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.filters import FILTERS, EpisodeFilters, StoreChoice, open_record, read_filter
+from ors_server.cli.filters import FILTERS, FiltersOfEnvironment, StoreChoice, open_record, read_filter
 
 if TYPE_CHECKING:
     from ors_server.replaying.choosing import Episodes
-    from ors_server.store.base import EpisodeFilter
+    from ors_server.store.episode_filter import EpisodeFilter
 
 STDIN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedOptions(EpisodeFilters, StoreChoice):
+class RecordedOptions(FiltersOfEnvironment, StoreChoice):
     """Selects episodes of a store or a file."""
 
     episodes: Annotated[
@@ -73,9 +73,10 @@ def selected_filter(options: RecordedOptions) -> "EpisodeFilter":
         typer.BadParameter: If nothing is selected, or a label or a time is wrong.
     """
     from ors_server.model.clock import SystemClock
-    from ors_server.store.base import ALL
+    from ors_server.store.episode_filter import ALL
 
-    episode_filter = read_filter(options, options.environment_name, now=SystemClock().now())
+    filters = {**options.filters, "environment": options.environment_name}
+    episode_filter = read_filter(filters, now=SystemClock().now())
     if episode_filter == ALL and not (options.episodes or options.everything):
         raise typer.BadParameter("say which episodes: by their ids, by a filter, or --all.")
     return episode_filter

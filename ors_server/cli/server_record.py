@@ -1,7 +1,6 @@
 """A running server's record, read over its control API."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -18,7 +17,8 @@ from ors_server.doors.control.episodes import EpisodePage, EpisodeRecordView, Ep
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.base import EpisodeTotals
+from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
 
 MAX_PAGE = 500
 """Most episodes or steps of one request."""
@@ -183,16 +183,14 @@ def _path(name: str, below: str = "") -> str:
 
 
 def _query(episode_filter: EpisodeFilter) -> dict[str, Any]:
-    query: dict[str, Any] = {
-        field.name: getattr(episode_filter, field.name) for field in fields(EpisodeFilter)
-    }
-    query["credential"] = query.pop("credential_id")
-    query["label"] = [f"{key}={value}" for key, value in query.pop("labels").items()]
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in query.items()
-        if value is not None
-    }
+    query: dict[str, Any] = {}
+    for name, parameter in PARAMETERS.items():
+        value = getattr(episode_filter, name)
+        if isinstance(value, Mapping):
+            value = [f"{key}={text}" for key, text in value.items()]
+        if value is not None:
+            query[parameter] = value.isoformat() if isinstance(value, datetime) else value
+    return query
 
 
 def _refusal(response: httpx2.Response) -> ClientError:

@@ -4,6 +4,7 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -197,6 +198,9 @@ class Connection:
             yield await answer(request.method, self._root + request.path, sent, data)
             return
         headers = dict(request.headers)
+        tracing: Any = sys.modules.get("opentelemetry.propagate")
+        if tracing is not None:  # the program may use it: the server's spans go below the current one
+            tracing.inject(headers)
         if data is not None:
             headers["Content-Type"] = "application/json"
         limit = request.time_limit or self.patience.silence

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, Step
+from ors_server.model.trajectory import ENDINGS, STEP_COUNTS, EpisodeRecord, EpisodeSummary, Step
 from ors_server.model.wire import JSONObject
 
 Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
@@ -74,8 +74,6 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
         "components": [dict(step.components) for step in steps],
         "statuses": [step.status.value for step in steps],
         "withheld": summary.withheld,
-        "ungraded_steps": summary.ungraded_steps,
-        "failed_steps": summary.failed_steps,
-        "unjudged_steps": summary.unjudged_steps,
+        **{name: getattr(summary, name) for name in STEP_COUNTS},
     }
     return about

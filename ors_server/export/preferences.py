@@ -26,7 +26,8 @@ from ors_server.export.episodes import (
 from ors_server.export.trl import preference_row
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import JSONObject
-from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
 
 PAGE = 500
 """Episodes that are read at once for the index."""

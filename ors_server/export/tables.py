@@ -10,6 +10,7 @@ from typing import IO, Any, Self
 
 from ors_server.installation import install_hint
 from ors_server.model.errors import ClientError
+from ors_server.model.trajectory import STEP_COUNTS
 from ors_server.model.wire import JSONObject
 
 ROWS = 1024
@@ -145,9 +146,7 @@ EPISODES = {
     "withheld": "number",
     "penalty_sum": "number",
     "rewards": "numbers",
-    "ungraded_steps": "whole",
-    "failed_steps": "whole",
-    "unjudged_steps": "whole",
+    **dict.fromkeys(STEP_COUNTS, "whole"),
     "created_at": "time",
     "finished_at": "time",
     "prompt": "text",

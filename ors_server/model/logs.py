@@ -10,7 +10,7 @@ import re
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TextIO, TypeGuard
@@ -85,6 +85,9 @@ secret_values = SecretValues()
 """Those of this process: an exception of one session may be raised in a resource that others share."""
 
 
+_context_fields: list[Callable[[], dict[str, str]]] = []
+"""Returns fields that each event gets, such as the ids of the span in which it happens; at most one."""
+
 _host: list[str] = []
 """Name of this process among several hosts; empty for a server without others."""
 
@@ -134,6 +137,8 @@ class EventLogger:
             self._structured = structure(self._standard, redact)
         if _host:
             fields = {**fields, "host": _host[0]}
+        if _context_fields:
+            fields = {**fields, **_context_fields[0]()}
         getattr(self._structured, method)(event, **fields)
 
 
@@ -184,6 +189,16 @@ def configure(
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger(ROOT).setLevel(level.upper())
+
+
+def set_context_fields(function: Callable[[], dict[str, str]] | None) -> None:
+    """Give each event of the process the fields that a function returns; `None` ends that."""
+    _context_fields[:] = [] if function is None else [function]
+
+
+def mask_credentials(text: str) -> str:
+    """Return a text without agent tokens and credentials."""
+    return _INSIDE.sub(REDACTED, text) if _may_hold_secret(text) else text
 
 
 def load() -> None:

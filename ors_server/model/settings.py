@@ -184,6 +184,9 @@ class Settings(BaseSettings):
     by default. The others wait, and their time limits do not run meanwhile."""
     log_format: Annotated[Literal["console", "json"], _LOGS] = "console"
     """Format of log lines."""
+    otel_endpoint: Annotated[str | None, _LOGS] = None
+    """Address of an OpenTelemetry collector, such as http://127.0.0.1:4318, that gets spans of requests and
+    tool calls over OTLP (extra otel)."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], _LOGS] = "info"
     """Lowest severity that is logged: one line per episode at info, one per call at debug."""
 

@@ -1,14 +1,16 @@
 """The record: what happened in an episode, step by step, as the server saw it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from secrets import token_hex
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import ConfigDict, Field
 
+from ors_server.model.episode import EpisodeState, Metric
 from ors_server.model.policy import WITHHELD
 from ors_server.model.wire import Block, JSONObject
 
@@ -269,7 +271,104 @@ class EpisodeSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
-        return {stated: _as_json(getattr(self, name)) for name, stated in _FIGURES}
+        return {stated: _as_json(getattr(self, name)) for name, stated in _STATED_NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How one field of `EpisodeSummary` is checked, exported and shown."""
+
+    words: str
+    """Its name in findings and in the terminal."""
+    counts: Callable[[Step], bool] | None = None
+    """For a number of certain steps: whether a step is one of them."""
+    is_column: bool = False
+    """Whether the exported table `episodes` has a column of it; numbers of steps always do."""
+    not_verified: str | None = None
+    """Why `store verify` does not compute it from the record again; `None` where it does."""
+
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "phase": Figure("phase", is_column=True),
+        "steps": Figure("steps", is_column=True),
+        "episode_return": Figure("return", is_column=True),
+        "withheld": Figure("withheld sum", is_column=True),
+        "reward_sum": Figure("reward sum"),
+        "penalty_sum": Figure("penalty sum", is_column=True),
+        "penalties": Figure("penalties"),
+        "discounted_return": Figure("discounted return"),
+        "last_reward": Figure("last reward"),
+        "best_reward": Figure("best reward"),
+        "ungraded_steps": Figure("ungraded", lambda step: step.earned is None),
+        "failed_steps": Figure("failed", lambda step: step.status is StepStatus.FAILED),
+        "unjudged_steps": Figure("unjudged", lambda step: step.is_unjudged),
+        "stop_reason": Figure("stop reason", is_column=True),
+        "created_at": Figure("time of creation", is_column=True),
+        "started_at": Figure("start of play"),
+        "last_call_at": Figure("time of the last call"),
+        "finished_at": Figure("end", is_column=True),
+        "metrics": Figure(
+            "metrics",
+            not_verified="steps keep what a metric was made of as free metadata, and `regrade` computes it "
+            "again",
+        ),
+    }
+)
+"""Every field of `EpisodeSummary` by name.
+
+A new number of certain steps is summed in `EpisodeState`, is a field above, a row here and a line of
+`summarise`; verification, exports and the terminal follow from the row.
+"""
+
+STEP_COUNTS: Mapping[str, Callable[[Step], bool]] = MappingProxyType(
+    {name: figure.counts for name, figure in FIGURES.items() if figure.counts is not None}
+)
+"""The figures that count certain steps, each with the test of a step."""
+
+
+_NONE: Mapping[str, float] = {}
+"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
+
+
+def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
+    """Return the figures of a state."""
+    penalties, metrics = state.penalties, state.metrics
+    return EpisodeSummary(
+        phase=str(state.phase),
+        steps=state.steps,
+        episode_return=state.episode_return,
+        withheld=state.held or 0.0,
+        reward_sum=state.reward_sum,
+        penalty_sum=state.penalty_sum if penalties else 0.0,
+        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
+        discounted_return=state.discounted_return,
+        last_reward=state.last_reward,
+        best_reward=state.best_reward,
+        ungraded_steps=state.ungraded_steps,
+        failed_steps=state.failed_steps,
+        unjudged_steps=state.unjudged_steps,
+        stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+        created_at=origin.created_at,
+        started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
+        last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
+        finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
+        metrics=describe_metrics(metrics) if metrics else _NONE,
+    )
+
+
+def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
+    """Turn a moment of the clock (seconds from its origin) into a time of day."""
+    return origin.created_at + timedelta(0, moment - state.created_at)
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`."""
+    return {
+        f"reward_extra/{key}/{figure}": value
+        for key, metric in metrics.items()
+        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
 
 
 ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
@@ -306,7 +405,7 @@ def result_of(summary: EpisodeSummary) -> EpisodeResult:
     return EpisodeResult.UNGRADED if summary.last_reward is None else EpisodeResult.GRADED
 
 
-_FIGURES = [
+_STATED_NAMES = [
     (figure.name, "return" if figure.name == "episode_return" else figure.name)
     for figure in fields(EpisodeSummary)
 ]

@@ -42,6 +42,7 @@ from ors_server.recovery.recorded_episode import (
 )
 from ors_server.recovery.recorded_state import lost_transition, over_state, playable_state
 from ors_server.recovery.step_comparison import ReplayDifference, compare_blocks, compare_steps
+from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import make_instance
 from ors_server.sessions.manager import find_toolset
@@ -150,7 +151,7 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
     except RecordError as error:
         raise CannotRebuildError(str(error)) from error
     quiet = QuietStore(left.steps)
-    recorder = EpisodeRecorder(origin, policy, replace(services, store=quiet))
+    recorder = EpisodeRecorder(origin, policy, replace(services, store=quiet, meters=CallMeters()))
     task_spec = copy_json(origin.task_spec)
     try:
         instance = await make_instance(left.definition, task_spec, {}, policy.setup_time_limit)

@@ -19,7 +19,8 @@ from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, Rebu
 from ors_server.recovery.recorded_state import latest_moment
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionStatus
-from ors_server.store.base import EpisodeFilter, OpenEpisode
+from ors_server.store.base import OpenEpisode
+from ors_server.store.episode_filter import EpisodeFilter
 
 log = get_logger("ors_server.recovery")
 

@@ -8,9 +8,9 @@ from ors_server.export.episode_file import Episode, EpisodeFile, read_episodes
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.recovery.recorded_episode import RecordedEpisode
-from ors_server.store.base import ALL, EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.lookup import SHORTEST_PREFIX, find_episode
-from ors_server.store.matching import matches
 
 PAGE = 200
 """Episodes of one page while only their tasks are read."""
@@ -48,7 +48,7 @@ class StoredEpisodes(Episodes):
         """Yield them in the order of the names, or oldest first."""
         for name in self.names:
             record = await find_episode(self.reader, name)
-            if matches(self.selected, record):
+            if self.selected.matches(record):
                 yield await self._whole(record)
         if not self.names:
             async for record, steps in self.reader.stream(self.selected):
@@ -58,7 +58,7 @@ class StoredEpisodes(Episodes):
         """Yield them task by task, in the order of each task's first episode."""
         if self.names:
             records = [await find_episode(self.reader, name) for name in self.names]
-            chosen = [record for record in records if matches(self.selected, record)]
+            chosen = [record for record in records if self.selected.matches(record)]
             places: dict[Task, list[EpisodeRecord]] = {}
             for record in chosen:
                 places.setdefault(task_of(record), []).append(record)
@@ -142,7 +142,7 @@ async def _chosen(
 
 
 def _is_selected(record: EpisodeRecord, selected: EpisodeFilter, names: Sequence[str]) -> bool:
-    return matches(selected, record) and (not names or any(_is_named(record, name) for name in names))
+    return selected.matches(record) and (not names or any(_is_named(record, name) for name in names))
 
 
 def _is_named(record: EpisodeRecord, name: str) -> bool:

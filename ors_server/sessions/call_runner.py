@@ -7,9 +7,10 @@ its call ends before any sum or store is touched; the recorder then counts and w
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import anyio
@@ -42,6 +43,7 @@ from ors_server.model.trajectory import REWARD_REASON, REWARD_STATUS, Step, is_u
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.result_output import has_result, numeric_extras
+from ors_server.sessions.call_meters import outcome_of
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.session_call import (
@@ -64,6 +66,7 @@ from ors_server.sessions.tool_arguments import (
     refuse_unknown,
     size_of_json,
 )
+from ors_server.timing import spans
 from ors_server.timing.call_clock import CallClock, counting, make_scope
 from ors_server.timing.loop_watch import author_code
 from ors_server.timing.workers import LingeringThread
@@ -484,7 +487,7 @@ class CallRunner:
             tool = recorder.refusal(call.tool) or self.tools.found(call.tool)
         has_waited = tool is None
         if tool is None:  # something has to be waited for, or failed
-            with _cancellable(call):
+            with self._waiting_time(), _cancellable(call):
                 tool = await self._find(call)
         if not isinstance(tool, BoundTool):
             return tool
@@ -497,10 +500,42 @@ class CallRunner:
             return await recorder.record(call, _fault(error, started))
         if not self.turns.acquire_now(tool.concurrency):
             has_waited = True
-            result = await self._acquire_turn(call, tool.concurrency)
+            with self._waiting_time():
+                result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
+        if spans.is_on():
+            return await self._run_in_span(call, tool, parsed, has_waited=has_waited)
         return await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
+
+    async def _run_in_span(
+        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
+    ) -> CallResult:
+        """Run the tool in a span of OpenTelemetry."""
+        origin = self._recorder.origin
+        attributes = {
+            "ors.environment": origin.environment,
+            "ors.session.id": origin.session_id,
+            "ors.episode.id": origin.episode_id,
+        }
+        with spans.tool_span(tool.definition.name, call.id, attributes) as span:
+            result = await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
+            if isinstance(result, Completed):
+                step = result.recorded
+                spans.note_outcome(
+                    span, outcome_of(step), step=step.number, reward=step.reward, is_fault=False
+                )
+            elif isinstance(result, Failure):
+                spans.note_outcome(span, "failed", step=result.step or 0, reward=None, is_fault=True)
+            return result
+
+    @contextmanager
+    def _waiting_time(self) -> Generator[None]:
+        """Measure what waits in it: only calls that have to wait pay for that."""
+        began = perf_counter()
+        yield
+        recorder = self._recorder
+        recorder.services.meters.of(recorder.origin.environment).waiting_seconds.add(perf_counter() - began)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""

@@ -9,10 +9,11 @@ session plays; only what all of them wait together is waived, and once, however 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -22,7 +23,6 @@ from ors_server.model.episode import (
     CallOutcome,
     EpisodeEvent,
     EpisodeState,
-    Metric,
     OutcomeKind,
     Phase,
     StepReward,
@@ -46,9 +46,12 @@ from ors_server.model.trajectory import (
     StepStatus,
     Transition,
     UserTurn,
+    summarise,
+    wall_time,
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
@@ -150,49 +153,6 @@ class SessionClock:
 
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's state, over any author's."""
-
-_NONE: Mapping[str, float] = {}
-"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
-
-
-def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
-    """Return the figures of a state."""
-    penalties, metrics = state.penalties, state.metrics
-    return EpisodeSummary(
-        phase=str(state.phase),
-        steps=state.steps,
-        episode_return=state.episode_return,
-        withheld=state.held or 0.0,
-        reward_sum=state.reward_sum,
-        penalty_sum=state.penalty_sum if penalties else 0.0,
-        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
-        discounted_return=state.discounted_return,
-        last_reward=state.last_reward,
-        best_reward=state.best_reward,
-        ungraded_steps=state.ungraded_steps,
-        failed_steps=state.failed_steps,
-        unjudged_steps=state.unjudged_steps,
-        stop_reason=None if state.stop_reason is None else state.stop_reason.value,
-        created_at=origin.created_at,
-        started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
-        last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
-        finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
-        metrics=describe_metrics(metrics) if metrics else _NONE,
-    )
-
-
-def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
-    """Turn a moment of the clock (seconds from its origin) into a time of day."""
-    return origin.created_at + timedelta(0, moment - state.created_at)
-
-
-def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`."""
-    return {
-        f"reward_extra/{key}/{figure}": value
-        for key, metric in metrics.items()
-        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
-    }
 
 
 def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
@@ -378,7 +338,7 @@ class EpisodeRecorder:
         async with self._one_at_a_time():
             with suppress(StoreError):
                 await self._write()
-            self.services = replace(self.services, store=QuietStore())
+            self.services = replace(self.services, store=QuietStore(), meters=CallMeters())
             self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
@@ -513,7 +473,9 @@ class EpisodeRecorder:
         """Write the final figures."""
         if self.unwritten:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
-        await self.services.store.close(self.origin.episode_id, self.summary())
+        summary = self.summary()
+        await self.services.store.close(self.origin.episode_id, summary)
+        self.services.meters.of(self.origin.environment).count_end(summary)
 
     def summary(self) -> EpisodeSummary:
         """Return the current figures, with the steps that wait to be written.
@@ -552,8 +514,10 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
+        meters = self.services.meters.of(self.origin.environment)
         while self.unwritten and not self.state.is_over:
             pending = self.unwritten[0]
+            began = perf_counter()
             try:
                 await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
             except StoreError as error:
@@ -563,6 +527,7 @@ class EpisodeRecorder:
                 self.unwritten.clear()  # a defect would only happen again
                 raise
             health.succeed()
+            meters.count_step(pending.step, perf_counter() - began)
             del self.unwritten[0]
             self._mark_written(pending)
         if self._is_lost and not self.current_state().is_over:

@@ -1,7 +1,7 @@
 """The live sessions of one process, as the doors use them: created within limits, found by id, ended once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -486,6 +486,11 @@ class SessionManager:
             return self.recoverer is not None and await self.recoverer.close(session_id)
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
+
+    @property
+    def live_sessions(self) -> Collection[Session]:
+        """All live sessions; reading them is no activity."""
+        return self._sessions.values()
 
     def drain(self) -> None:
         """Take no new sessions from now on; live ones continue."""

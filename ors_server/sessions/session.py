@@ -105,7 +105,8 @@ class Session:
         return self._made_snapshots
 
     @property
-    def _running_calls(self) -> int:
+    def running_calls(self) -> int:
+        """Calls that have no result yet."""
         return 0 if self._made_runner is None else self._made_runner.calls.running
 
     @property
@@ -125,7 +126,7 @@ class Session:
 
     def idle_seconds(self, now: float) -> float:
         """Return for how long the session was not used; 0 while a call, setup or ending runs."""
-        busy = self._running_calls > 0 or self._setup.is_running or self._ending is not None
+        busy = self.running_calls > 0 or self._setup.is_running or self._ending is not None
         return 0.0 if busy else now - self.last_use.at
 
     def status(self) -> SessionStatus:
@@ -136,7 +137,7 @@ class Session:
             summary=self.recorder.summary(),
             visibility=self.visibility,
             idle_seconds=self.idle_seconds(self.recorder.now),
-            running_calls=self._running_calls,
+            running_calls=self.running_calls,
             setup_error=None if setup_error is None else str(setup_error),
             pending_steps=len(self.recorder.pending_calls),
         )

@@ -23,6 +23,7 @@ from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_paths
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.key_limits import CallRates, LimitsOf, no_key_limits
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.task_places import TaskPlaces
@@ -223,10 +224,15 @@ class RecordHealth:
         """Note that a write failed."""
         self._failure, self._failed_at = error, self._clock.monotonic()
 
+    @property
+    def is_well(self) -> bool:
+        """Whether no write failed lately that none has followed."""
+        return self._failure is None or self._clock.monotonic() - self._failed_at >= REMEMBERED_SECONDS
+
     def check(self) -> None:
         """Check that the record could be written lately."""
         failure = self._failure
-        if failure is not None and self._clock.monotonic() - self._failed_at < REMEMBERED_SECONDS:
+        if failure is not None and not self.is_well:
             raise StoreError(f"the record cannot be written: {failure}")
 
 
@@ -294,6 +300,8 @@ class Services:
     """Where sessions get what their tools and rewards share."""
     call_rates: CallRates = field(default_factory=CallRates)
     """Admits calls at the rate of the API key whose session it is."""
+    meters: CallMeters = field(default_factory=CallMeters)
+    """Counts what sessions do."""
     task_places: TaskPlaces = field(default_factory=TaskPlaces)
     """Knows the split and index of tasks that clients send by value."""
 

@@ -1,7 +1,7 @@
 """The interface of an episode store: one writer for each live episode, any number of readers."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Protocol
 
@@ -17,33 +17,7 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeFilter:
-    """Conditions that an episode must meet; a field that is `None` is no condition."""
-
-    environment: str | None = None
-    split: str | None = None
-    index: int | None = None
-    task_hash: str | None = None
-    session_id: str | None = None
-    phase: str | None = None
-    stop_reason: str | None = None
-    credential_id: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Labels that the episode must have; it may have others too."""
-    since: datetime | None = None
-    """Created at this time or later."""
-    until: datetime | None = None
-    """Created before this time."""
-    min_return: float | None = None
-    max_return: float | None = None
-    """Both inclusive."""
-    closed: bool | None = None
-    """Whether the episode's session has ended."""
-    unjudged: bool | None = None
-    """Whether the judgement of a step failed."""
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +50,6 @@ class EpisodeTotals:
     """Episodes whose session was deleted, expired, or ended with the server, before they ended."""
     failed: int = 0
     """Episodes in which the environment failed."""
-
-
-ALL = EpisodeFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +121,15 @@ class RecordReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a store has accepted and not written yet."""
+
+    entries: int = 0
+    size: int = 0
+    """In bytes, roughly."""
+
+
 class EpisodeStore(RecordReader, Protocol):
     """Stores episodes: a step that was appended stays readable until its episode is pruned.
 
@@ -165,6 +145,10 @@ class EpisodeStore(RecordReader, Protocol):
     several has those of its slot, which no other host writes."""
     shared_secret: bytes
     """A random secret of the record: the same for every store of it, at any time."""
+
+    def backlog(self) -> Backlog:
+        """Return what waits to be written."""
+        ...
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """Start the record of an episode."""

@@ -18,8 +18,8 @@ from ors_server.model.trajectory import (
     result_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
-from ors_server.store.matching import matches
+from ors_server.store.base import Backlog, EpisodeTotals, OpenEpisode
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 
 
 @dataclass(slots=True)
@@ -56,6 +56,10 @@ class MemoryStore:
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
         self._closed: dict[str, None] = {}
+
+    def backlog(self) -> Backlog:
+        """See `EpisodeStore.backlog`: what is accepted is stored."""
+        return Backlog()
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """See `EpisodeStore.open`."""
@@ -160,7 +164,7 @@ class MemoryStore:
             if episode is None:
                 continue
             record = episode.as_record()  # together with the steps, for the episode may continue meanwhile
-            if matches(episode_filter, record):
+            if episode_filter.matches(record):
                 yield record, tuple(episode.steps)
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
@@ -190,7 +194,7 @@ class MemoryStore:
     def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
         records = (episode.as_record() for episode in self._episodes.values())
         return sorted(
-            (record for record in records if matches(episode_filter, record)),
+            (record for record in records if episode_filter.matches(record)),
             key=lambda record: _rank(record.origin),
         )
 

@@ -23,7 +23,8 @@ from ors_server.model.trajectory import (
     first_summary,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.store.base import EpisodeStore
+from ors_server.store.episode_filter import CONDITIONS, EpisodeFilter
 from ors_server.testing.promises import BrokenPromiseError, raises
 
 StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
@@ -290,6 +291,8 @@ async def _filter(store: EpisodeStore) -> None:
         ({"unjudged": True}, [2]),
         ({"unjudged": False}, [1, 3]),
     )
+    tried = {name for fields, _ in cases for name in fields}
+    require_equal({*CONDITIONS}, tried, "the conditions with a case")
     for fields, numbers in cases:
         ids = [f"session-{number}" for number in numbers]
         page = await store.page(EpisodeFilter(**fields), newest_first=False)

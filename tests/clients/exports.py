@@ -13,7 +13,7 @@ from ors_server.export.verl import VerlOptions
 from ors_server.export.writing import write_lines, write_table
 from ors_server.files.atomic_file import atomic_file
 from ors_server.model.wire import ToolSpec
-from ors_server.store.base import ALL
+from ors_server.store.episode_filter import ALL
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import of_every_kind, write
 

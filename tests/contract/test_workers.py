@@ -108,6 +108,17 @@ def workers(tmp_path_factory):
         yield running
 
 
+def test_any_host_answers_with_the_metrics_of_all(workers):
+    with connected(workers) as client:
+        for number in (0, 1):
+            session_of_host(client, number)
+        text = client.get("/metrics").text
+    for name in ("h0", "h1"):
+        assert f'ors_host_up{{host="{name}"}} 1.0' in text
+        assert re.search(rf'ors_http_requests_total{{[^}}]*host="{name}"', text)
+        assert re.search(rf'ors_sessions{{[^}}]*host="{name}"', text)
+
+
 def test_sessions_of_both_hosts_are_played_over_one_address(workers):
     played = set()
     with Client(workers.url, KEY) as client:

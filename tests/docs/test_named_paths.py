@@ -68,7 +68,7 @@ def test_every_change_names_a_file_of_the_project():
         ("ors_server/doors/mcp/extension.py", "def methods"),
         ("ors_server/doors/ors/app.py", "def _make_table"),
         ("ors_server/export/formats.py", "_MAKERS"),
-        ("ors_server/store/base.py", "class EpisodeFilter"),
+        ("ors_server/store/episode_filter.py", "CONDITIONS"),
         ("ors_server/sandboxes/hosted.py", "class HostedBackend"),
     ],
 )

@@ -29,7 +29,7 @@ from ors_server.model.settings import Settings
 from ors_server.model.trajectory import UNJUDGED_STATUSES, EpisodeRecord, Step
 from ors_server.replaying.regrading import Regraded, paid_by_tools
 from ors_server.rewards import RewardResult, RewardStatus
-from ors_server.store.base import ALL, EpisodeFilter
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql.verification import verify

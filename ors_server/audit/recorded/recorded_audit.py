@@ -34,7 +34,8 @@ from ors_server.audit.recorded.winning_ways import (
 )
 from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.choosing import Episodes, StoredEpisodes
-from ors_server.store.base import ALL, EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 
 _DOMINATING = 0.9
 _MAIN = 0.5

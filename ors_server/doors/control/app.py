@@ -371,7 +371,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
             "in": "query",
             "required": field.is_required(),
             "schema": _without_null(TypeAdapter(field.rebuild_annotation()).json_schema()),
-            **({"description": docs[name]} if name in docs else {}),
+            **({"description": text} if (text := field.description or docs.get(name)) else {}),
         }
         for name, field in ({} if operation.query is None else operation.query.model_fields).items()
     ]

@@ -5,11 +5,12 @@ server that shares the store.
 """
 
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from anyio.lowlevel import checkpoint
 from pydantic import (
@@ -19,6 +20,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 
@@ -47,7 +49,8 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import Block, JSONObject
-from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
+from ors_server.store.base import EpisodeTotals, RecordReader
+from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, EpisodeFilter, FilterKind
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
 
@@ -194,58 +197,63 @@ AnyReason: TypeAlias = Annotated[
 ]
 
 
-class EpisodeSelection(RequestQuery):
-    """Selects the episodes that match every parameter given."""
+_LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+_PARAMETER_TYPES: Mapping[FilterKind, Any] = {
+    FilterKind.NAME: Name,
+    FilterKind.POSITION: Position,
+    FilterKind.PHASE: AnyPhase,
+    FilterKind.STOP_REASON: AnyReason,
+    FilterKind.LABELS: list[_LabelText],
+    FilterKind.TIME: Instant,
+    FilterKind.NUMBER: Return,
+    FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
+}
 
-    repeatable: ClassVar[frozenset[str]] = frozenset({"label"})
 
-    environment: Name | None = None
-    """The environment's name, as it is recorded."""
-    split: Name | None = None
-    index: Position | None = None
-    task_hash: Name | None = None
-    """SHA-256 of the task's canonical JSON."""
-    session_id: Name | None = None
-    phase: AnyPhase | None = None
-    stop_reason: AnyReason | None = None
-    credential: Name | None = None
-    """Id of the key that created the session."""
-    label: list[Annotated[str, Field(pattern=r"^[^=]+=")]] | None = None
-    """`KEY=VALUE`; given several times, the episode has all of them."""
-    since: Instant | None = None
-    """Created then or later; an ISO 8601 time with its offset."""
-    until: Instant | None = None
-    """Created before."""
-    min_return: Return | None = None
-    max_return: Return | None = None
-    """Both inclusive."""
-    closed: Annotated[bool, BeforeValidator(_read_truth)] | None = None
-    """Whether the session is gone."""
-    unjudged: Annotated[bool, BeforeValidator(_read_truth)] | None = None
-    """Whether the judgement of a step failed."""
+class _Selection(RequestQuery):
+    repeatable: ClassVar[frozenset[str]] = frozenset({PARAMETERS["labels"]})
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
-        if len(self.labels) < len({*(self.label or ())}):
+        texts = getattr(self, PARAMETERS["labels"]) or ()
+        if len(_by_key(texts)) < len({*texts}):
             raise ValueError("a label has one value; the same key was given with several")
         return self
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels by key."""
-        pairs = (text.partition("=") for text in self.label or ())
-        return {key: value for key, _, value in pairs}
-
     def as_filter(self) -> EpisodeFilter:
         """Return the store's filter."""
-        others = EpisodeSelection.model_fields.keys() - {"label", "credential", "phase", "stop_reason"}
-        return EpisodeFilter(
-            **{name: getattr(self, name) for name in others},
-            credential_id=self.credential,
-            labels=self.labels,
-            phase=None if self.phase is None else self.phase.value,
-            stop_reason=None if self.stop_reason is None else self.stop_reason.value,
-        )
+        values: dict[str, Any] = {}
+        for name, condition in CONDITIONS.items():
+            value = getattr(self, PARAMETERS[name])
+            if value is None:
+                continue
+            values[name] = _by_key(value) if condition.kind is FilterKind.LABELS else value
+            if isinstance(value, StrEnum):
+                values[name] = value.value
+        return EpisodeFilter(**values)
+
+
+def _by_key(texts: Iterable[str]) -> dict[str, str]:
+    pairs = (text.partition("=") for text in texts)
+    return {key: value for key, _, value in pairs}
+
+
+if TYPE_CHECKING:
+    EpisodeSelection = _Selection
+else:  # the parameters are the conditions of the store's filter
+    EpisodeSelection = create_model(
+        "EpisodeSelection",
+        __base__=_Selection,
+        __module__=__name__,
+        __doc__="Selects the episodes that match every parameter given.",
+        **{
+            PARAMETERS[name]: (
+                _PARAMETER_TYPES[condition.kind] | None,
+                Field(default=None, description=condition.note or None),
+            )
+            for name, condition in CONDITIONS.items()
+        },
+    )
 
 
 class EpisodesQuery(EpisodeSelection):

@@ -36,9 +36,8 @@ class Peers:
         return not self.slot.is_alone and ALONE not in headers
 
     def _others(self) -> list[int]:
-        """Return the other hosts that have sessions, or may have started and not been seen yet."""
-        known = self.slot.table.rows.keys() | set(range(self.slot.count))
-        return sorted(number for number in known & set(self.slot.table.owners) if number != self.slot.number)
+        """Return the other hosts that have sessions."""
+        return sorted(set(self.slot.table.owners) - {self.slot.number})
 
     async def session_pages(self, query: str, headers: Mapping[str, str]) -> list[SessionPage]:
         """Return a page of live sessions of each other host.
@@ -72,6 +71,17 @@ class Peers:
         except ValidationError as error:
             return HostHealth(error=f"it answered with something else than its health: {error}")
         return HostHealth(queues=health.queues, loop=health.loop)
+
+    async def metrics(self, headers: Mapping[str, str]) -> dict[str, bytes | None]:
+        """Return the metrics of each other host by its name; `None` for one that does not answer."""
+        others = self._others()
+        answers = await asyncio.gather(
+            *(self._ask(number, "/metrics", headers) for number in others), return_exceptions=True
+        )
+        return {
+            host_name(number): answer if isinstance(answer, bytes) else None
+            for number, answer in zip(others, answers, strict=True)
+        }
 
     async def _ask(self, number: int, path: str, headers: Mapping[str, str]) -> bytes:
         name = host_name(number)

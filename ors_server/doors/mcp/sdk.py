@@ -18,6 +18,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from ors_server.timing import spans
+
 __all__ = [
     "CallNext",
     "Context",
@@ -52,16 +54,26 @@ _PLAIN = frozenset({"name", "arguments", "_meta"})
 def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any]:
     """Make a low-level server whose every request goes through one middleware.
 
-    The SDK's own middleware, which reports to OpenTelemetry, is dropped: it takes time for each request. The
-    SDK is given no tool schemas, because the session validates arguments; without that function it would list
-    all tools before each call to look for headers to validate.
+    The SDK's own middleware, which makes spans of OpenTelemetry, stays only where somebody receives them: it
+    takes time for each request. The SDK is given no tool schemas, because the session validates arguments;
+    without that function it would list all tools before each call to look for headers to validate.
 
     Args:
         middleware: May return a result without `call_next`; the SDK then sends that result unchanged.
     """
     server: Server[Any] = Server("ors-server", get_tool_input_schema=lambda _name: None, **options)
-    server.middleware[:] = [middleware]
+    server.middleware[:] = (
+        [_enter_request_span, *server.middleware, middleware] if spans.is_on() else [middleware]
+    )
     return server
+
+
+async def _enter_request_span(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Run a request below the span of its HTTP request: the SDK serves it in a task of its connection."""
+    request = ctx.request
+    parent = None if request is None else request.scope.get(spans.SCOPE_KEY)
+    with spans.within(parent):
+        return await call_next(ctx)
 
 
 def announce_extension(

@@ -15,7 +15,7 @@ from ors_server.doors.mcp.sdk import Context, MCPError
 from ors_server.model.errors import ForbiddenError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
-from ors_server.store.base import EpisodeFilter
+from ors_server.store.episode_filter import EpisodeFilter
 
 REWARDS_HEADER = "x-ors-rewards"
 """A request with this header and the value `meta` asks for each call's reward, in the result's `_meta`."""

@@ -15,7 +15,8 @@ from ors_server.evaluation.agents.command_agent import CommandAgent
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.model.wire import JSONObject
 from ors_server.recovery.recorded_episode import repeatable_steps
-from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
 
 PAGE = 200
 """Episodes that are searched for one attempt, the newest first."""

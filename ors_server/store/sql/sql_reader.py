@@ -3,8 +3,9 @@
 SELECT statements for episodes and their statistics.
 """
 
+import operator
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,7 +16,8 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, f
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
 from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.base import EpisodeTotals
+from ors_server.store.episode_filter import ALL, Condition, EpisodeFilter, FilterComparison, FilterKind
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 from ors_server.store.sql.database import Database, snapshot
@@ -23,6 +25,7 @@ from ors_server.store.sql.record_tables import (
     episodes,
     incidents,
     labels,
+    metadata,
     moves,
     prompts,
     standings,
@@ -34,42 +37,40 @@ _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 
 def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
     """Return a filter as conditions on an episode's rows in `episodes` and `standings`."""
-    texts = (
-        (episodes.c.environment, episode_filter.environment),
-        (episodes.c.split, episode_filter.split),
-        (episodes.c.task_hash, episode_filter.task_hash),
-        (episodes.c.session_id, episode_filter.session_id),
-        (episodes.c.credential_id, episode_filter.credential_id),
-        (standings.c.phase, episode_filter.phase),
-        (standings.c.stop_reason, episode_filter.stop_reason),
-    )
-    clauses: list[ColumnElement[bool]] = [
-        column == as_search_text(value) for column, value in texts if value is not None
-    ]
-    if episode_filter.index is not None:
-        index = as_bigint(episode_filter.index)
-        clauses.append(false() if index is None else episodes.c.task_index == index)
-    if episode_filter.closed is not None:
-        closed = standings.c.closed_at.is_not(None)
-        clauses.append(closed if episode_filter.closed else ~closed)
-    if episode_filter.unjudged is not None:
-        unjudged = standings.c.unjudged_steps > 0
-        clauses.append(unjudged if episode_filter.unjudged else ~unjudged)
-    clauses += [_has_label(name, value) for name, value in episode_filter.labels.items()]
-    return [*clauses, *_limits(episode_filter)]
-
-
-def _limits(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
     clauses: list[ColumnElement[bool]] = []
-    if episode_filter.since is not None:
-        clauses.append(episodes.c.created_at >= to_microseconds(episode_filter.since))
-    if episode_filter.until is not None:
-        clauses.append(episodes.c.created_at < to_microseconds(episode_filter.until))
-    if episode_filter.min_return is not None:
-        clauses.append(standings.c.episode_return >= episode_filter.min_return)
-    if episode_filter.max_return is not None:
-        clauses.append(standings.c.episode_return <= episode_filter.max_return)
+    for condition, value in episode_filter.conditions():
+        clauses += _compare(condition, value)
     return clauses
+
+
+def _compare(condition: Condition, value: Any) -> Iterable[ColumnElement[bool]]:
+    if condition.comparison is FilterComparison.INCLUDES:
+        return [_has_label(name, text) for name, text in value.items()]
+    table, _, name = condition.column.partition(".")
+    column = metadata.tables[table].c[name]
+    match condition.kind:
+        case FilterKind.TIME:
+            value = to_microseconds(value)
+        case FilterKind.POSITION:
+            value = as_bigint(value)
+            if value is None:  # beyond every index on record
+                return [false()]
+        case FilterKind.NAME | FilterKind.PHASE | FilterKind.STOP_REASON:
+            value = as_search_text(value)
+        case _:
+            pass
+    if condition.comparison is FilterComparison.IS_PRESENT:
+        present = column.is_not(None) if column.nullable else column > 0
+        return [present if value else ~present]
+    return [_OPERATORS[condition.comparison](column, value)]
+
+
+_OPERATORS: Mapping[FilterComparison, Callable[[Any, Any], ColumnElement[bool]]] = {
+    FilterComparison.IS: operator.eq,
+    FilterComparison.AT_LEAST: operator.ge,
+    FilterComparison.AT_MOST: operator.le,
+    FilterComparison.BEFORE: operator.lt,
+}
 
 
 def _has_label(name: str, value: str) -> ColumnElement[bool]:

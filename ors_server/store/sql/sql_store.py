@@ -26,7 +26,7 @@ from ors_server.model.trajectory import (
     first_summary,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import OpenEpisode
+from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
@@ -98,6 +98,10 @@ class SqlStore(SqlReader):
             self._options.write_seconds,
             None if self._retention.is_everything else self._prune,
         )
+
+    def backlog(self) -> Backlog:
+        """See `EpisodeStore.backlog`."""
+        return self._queue.backlog
 
     async def open(self, origin: EpisodeOrigin) -> None:
         """See `EpisodeStore.open`; the record is on the disk when this returns."""

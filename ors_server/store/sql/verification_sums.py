@@ -7,7 +7,14 @@ from typing import Any, cast
 
 from ors_server.model.episode import PLAYABLE, Phase, StopReason
 from ors_server.model.policy import WITHHELD
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
+from ors_server.model.trajectory import (
+    FIGURES,
+    STEP_COUNTS,
+    EpisodeOrigin,
+    EpisodeSummary,
+    Step,
+    StepStatus,
+)
 
 TOLERANCE = 1e-9
 """Relative difference that two sums of the same floats may have; the absolute one is this times the sum of
@@ -47,9 +54,7 @@ class StepSums:
         self._penalties: dict[str, float] = {}
         self._last_reward: float | None = None
         self._best: float | None = None
-        self._ungraded = 0
-        self._failed = 0
-        self._unjudged = 0
+        self._counts = dict.fromkeys(STEP_COUNTS, 0)
 
     @property
     def is_finished(self) -> bool:
@@ -79,24 +84,25 @@ class StepSums:
         if not self._is_same(summary.episode_return, self.total):
             stated = summary.episode_return
             yield f"the summary's return is {stated!r}, the steps' rewards add up to {self.total!r}"
-        sums: list[tuple[str, float | None, float | None]] = [
-            ("reward sum", summary.reward_sum, self._given),
-            ("penalty sum", summary.penalty_sum, sum(self._penalties.values(), 0.0)),
-            ("withheld sum", summary.withheld, self._held or 0.0),
-            ("last reward", summary.last_reward, self._last_reward),
-            ("best reward", summary.best_reward, self._best),
-            ("number of ungraded steps", summary.ungraded_steps, self._ungraded),
-            ("number of failed steps", summary.failed_steps, self._failed),
-            ("number of unjudged steps", summary.unjudged_steps, self._unjudged),
-        ]
+        sums: dict[str, float | None] = {
+            "reward_sum": self._given,
+            "penalty_sum": sum(self._penalties.values(), 0.0),
+            "withheld": self._held or 0.0,
+            "last_reward": self._last_reward,
+            "best_reward": self._best,
+        }
         if self._discount is None:
             discount = self._origin.policy.get("discount")
             yield f"the policy's discount is {discount!r}, expected a number in (0, 1]"
         else:
-            sums.append(("discounted return", summary.discounted_return, self._discounted))
-        for name, claimed, counted in sums:
+            sums["discounted_return"] = self._discounted
+        for name, counted in (*sums.items(), *self._counts.items()):
+            claimed = getattr(summary, name)
             if not self._agrees(claimed, counted):
-                yield f"the summary's {name} is {claimed!r}, the steps add up to {counted!r}"
+                words = (
+                    f"number of {FIGURES[name].words} steps" if name in STEP_COUNTS else FIGURES[name].words
+                )
+                yield f"the summary's {words} is {claimed!r}, the steps add up to {counted!r}"
         if not self._are_same(summary.penalties, self._penalties):
             named = dict(summary.penalties)
             yield f"the summary's penalties are {named!r}, the steps add up to {self._penalties!r}"
@@ -123,9 +129,8 @@ class StepSums:
             self._last_reward = step.reward
         if earned is not None:
             self._best = earned if self._best is None else max(self._best, earned)
-        self._ungraded += earned is None
-        self._failed += step.status is StepStatus.FAILED
-        self._unjudged += step.is_unjudged
+        for name, is_counted in STEP_COUNTS.items():
+            self._counts[name] += is_counted(step)
 
     def _check_time(self, step: Step) -> Iterator[str]:
         if self._origin.forked_from is not None:  # steps copied from another episode keep their times

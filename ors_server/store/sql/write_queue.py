@@ -10,6 +10,7 @@ import anyio
 
 from ors_server.model.errors import StoreError
 from ors_server.model.logs import get_logger
+from ors_server.store.base import Backlog
 from ors_server.store.sql.pending_writes import PendingWrite
 from ors_server.store.sql.writer_thread import Failed, WriterThread
 from ors_server.store.store_options import BATCH_SECONDS, StoreOptions
@@ -58,6 +59,11 @@ class WriteQueue:
         """Whether callers have to wait for space."""
         options = self._options
         return self._entries >= options.queue_entries or self._bytes >= options.queue_bytes
+
+    @property
+    def backlog(self) -> Backlog:
+        """What is queued and not finished."""
+        return Backlog(self._entries, self._bytes)
 
     def start(self, make: Callable[[Callable[[Sequence[PendingWrite], Failed], None]], WriterThread]) -> None:
         """Start the writer thread."""

@@ -46,16 +46,16 @@ def test_an_environment_that_is_not_here_is_judged_without_its_gold_actions(reco
 
 
 def test_filters_select_and_no_episode_is_no_failure(record, capsys):
-    options = RecordedAuditOptions(store=record, label=["run=none"])
+    options = RecordedAuditOptions(store=record, filters={"label": ["run=none"]})
     assert run_recorded_audit(options) is ExitStatus.SUCCESS
     assert capsys.readouterr().out == "no episodes\n"
-    lost = RecordedAuditOptions(store=record, max_return=0.5)
+    lost = RecordedAuditOptions(store=record, filters={"max_return": 0.5})
     assert run_recorded_audit(lost) is ExitStatus.SUCCESS
     assert "0 winning" in capsys.readouterr().out
 
 
 def test_a_wrong_filter_and_two_records_are_refused(record):
     with pytest.raises(typer.BadParameter, match="KEY=VALUE"):
-        run_recorded_audit(RecordedAuditOptions(store=record, label=["x"]))
+        run_recorded_audit(RecordedAuditOptions(store=record, filters={"label": ["x"]}))
     with pytest.raises(typer.BadParameter, match="one record"):
         run_recorded_audit(RecordedAuditOptions(store=record, source="episodes.jsonl"))

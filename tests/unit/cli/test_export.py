@@ -10,7 +10,7 @@ import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
 from ors_server.model.errors import StoreError
-from ors_server.store.base import ALL
+from ors_server.store.episode_filter import ALL
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from tests.fixtures.recorded_episodes import of_every_kind, write

@@ -6,7 +6,7 @@ from datetime import timedelta
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import UNFINISHED, ExportCounts
 from ors_server.export.preferences import PAGE, TIED, WITHOUT_JUDGEMENT, Pairing, export_preferences
-from ors_server.store.base import ALL, EpisodeFilter
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import BEGINNING, Played, of_every_kind, step_of, write
 

@@ -27,7 +27,7 @@ from ors_server.model.episode import (
 )
 from ors_server.model.errors import InvalidRequestError
 from ors_server.model.policy import MAX_REWARD, WITHHELD, EpisodePolicy, PenaltyCause
-from ors_server.sessions.episode_recorder import describe_metrics
+from ors_server.model.trajectory import describe_metrics
 
 ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
 FREE = EpisodePolicy()

@@ -9,7 +9,7 @@ from ors_server.export.episode_file import EpisodeFile
 from ors_server.model.errors import EpisodeNotFoundError, RecordError
 from ors_server.model.recording import RECORD, STEP
 from ors_server.replaying.choosing import FiledEpisodes, StoredEpisodes, StreamedEpisodes
-from ors_server.store.base import ALL, EpisodeFilter
+from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 
 

@@ -10,7 +10,7 @@ from ors_server.audit.recorded.drift import trend_of
 from ors_server.audit.recorded.fragments import FragmentCounts
 from ors_server.audit.recorded.recorded_audit import audit_episodes
 from ors_server.audit.recorded.recorded_report import FindingKind, RecordedReport
-from ors_server.store.base import EpisodeFilter
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_reader
 from tests.fixtures.recorded_episodes import Played, step_of, write

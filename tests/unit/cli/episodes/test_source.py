@@ -12,7 +12,7 @@ from ors_server.cli.server_record import ServerRecord
 from ors_server.doors.control.episodes import EpisodeStepPage
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeOrigin, first_summary
-from ors_server.store.base import ALL
+from ors_server.store.episode_filter import ALL
 from ors_server.store.lookup import find_episode
 from tests.fixtures.recorded_episodes import step_of
 

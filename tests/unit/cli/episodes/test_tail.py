@@ -13,7 +13,7 @@ import pytest
 from ors_server.cli.episodes_tail import EpisodeWatch, event_line
 from ors_server.model.recording import STEP
 from ors_server.model.trajectory import first_summary
-from ors_server.store.base import EpisodeFilter
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.store_promises import make_origin, make_step
 from tests.fixtures.workshop import HOSTILE, Player

@@ -10,8 +10,8 @@ from ors_server import child_variables
 from ors_server.adapters.worker_package import WorkerPackage
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.command_agent import CommandAgent
-from ors_server.processes.child_process import ChildProcess
 from ors_server.processes import offload
+from ors_server.processes.child_process import ChildProcess
 from ors_server.processes.offload import FunctionPath, OffloadLimits, PreparedPool
 from ors_server.resources import JvmChild, WorkerEnvResource, WorkerEnvResourceSpec
 from ors_server.rewards.batch.batch_scorer import score_rows

@@ -102,7 +102,7 @@ async def test_a_store_in_memory_keeps_as_many_as_it_is_told():
 
 
 def _everything():
-    from ors_server.store.base import EpisodeFilter  # noqa: PLC0415  (beside its only use)
+    from ors_server.store.episode_filter import EpisodeFilter  # noqa: PLC0415  (beside its only use)
 
     return EpisodeFilter()
 

@@ -126,7 +126,7 @@ def make_origin_id(page) -> str:
 
 
 def _all():
-    from ors_server.store.base import EpisodeFilter  # noqa: PLC0415  (beside its only use)
+    from ors_server.store.episode_filter import EpisodeFilter  # noqa: PLC0415  (beside its only use)
 
     return EpisodeFilter()
 
