@@ -463,7 +463,13 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
     """Take from the settings what a session manager needs; `limits_of` tells what each key may use."""
     slot = settings.slot
 
-    def share(limit: int | None) -> int | None:
+    def share(name: str) -> int | None:
+        limit = getattr(settings, name)
+        if limit is not None and limit < slot.count:
+            raise SettingsError(
+                f"{name} is divided among the hosts: expected at least {slot.count} for {slot.count} hosts, "
+                f"got {limit}"
+            )
         return None if limit is None else limit // slot.count
 
     def own_share(credential_id: str | None) -> KeyLimits:
@@ -472,9 +478,9 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
     return SessionOptions(
         limits_of=limits_of if slot.is_alone else own_share,
         limits=SessionLimits(
-            sessions=settings.max_sessions // slot.count,
-            sessions_per_environment=share(settings.max_sessions_per_environment),
-            sessions_per_credential=share(settings.max_sessions_per_credential),
+            sessions=share("max_sessions") or settings.max_sessions,
+            sessions_per_environment=share("max_sessions_per_environment"),
+            sessions_per_credential=share("max_sessions_per_credential"),
             idle_seconds=settings.idle_seconds,
             reap_seconds=settings.reap_seconds,
         ),

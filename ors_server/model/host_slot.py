@@ -12,7 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from zlib import crc32
 
-from ors_server.model.errors import InvalidRequestError, ShuttingDownError
+from ors_server.model.errors import InvalidRequestError, SettingsError, ShuttingDownError
 
 _READABLE = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
 """Ids that every place of a request carries as they are: a header, a path, a token, a JSON text."""
@@ -90,10 +90,22 @@ class HostSlot:
 
     @classmethod
     def read(cls, text: str | None, folder: Path | None, own_address: str | None = None) -> "HostSlot":
-        """Read `NUMBER/COUNT[/DESCRIPTOR]`, as the setting `host_slot` has it; host 0 of 1 for `None`."""
+        """Read `NUMBER/COUNT[/DESCRIPTOR]`, as the setting `host_slot` has it; host 0 of 1 for `None`.
+
+        Raises:
+            SettingsError: If there is no such host, or nothing says where it is reached.
+        """
         if text is None:
             return cls()
         number, count, *descriptor = map(int, text.split("/"))
+        if number >= count:
+            raise SettingsError(
+                f"host_slot counts from 0: expected a number below {count}, got {number}/{count}"
+            )
+        if count > ALL and folder is None and not own_address:
+            raise SettingsError(
+                "host_slot needs host_address: where do the front and the other hosts reach it?"
+            )
         table = HostTable(even_slots(range(count)))
         return cls(number, count, descriptor[0] if descriptor else None, folder, own_address or "", table)
 

@@ -44,6 +44,8 @@ class FrontControl:
     """Addresses of the hosts, in order: `unix:PATH` or HOST:PORT."""
     owners: list[int] = field(default_factory=list[int])
     """The host of each slot, as the front has it."""
+    _clients: dict[int, httpx2.AsyncClient] = field(default_factory=dict[int, httpx2.AsyncClient])
+    """Clients of the hosts, by number."""
 
     def __post_init__(self) -> None:
         self.owners = even_slots(range(len(self.addresses)))
@@ -121,6 +123,9 @@ class FrontControl:
         }
         if moved:
             await self._move(moved)
+        for number in range(len(self.addresses)):
+            if number not in self.owners:  # a HAProxy that was started again does not know it
+                await self.set_traffic(number, is_open=False)
 
     async def _move(self, moved: Mapping[int, int]) -> None:
         before = set(self.owners)
@@ -129,7 +134,6 @@ class FrontControl:
         self._write_maps()
         for number in before - set(self.owners):
             await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
-            await self.set_traffic(number, is_open=False)
         path = self.folder / SLOT_MAP
         commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
         for start in range(0, len(commands), COMMANDS):
@@ -138,14 +142,16 @@ class FrontControl:
 
     async def _slots_of(self, number: int) -> Sequence[int]:
         """Return the slots that a host has by its own account; none if it does not answer."""
-        address = self.addresses[number]
-        if address.startswith(UNIX):
-            transport, url = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX)), "http://127.0.0.1"
-        else:
-            transport, url = None, f"http://{address}"
+        client = self._clients.get(number)
+        if client is None:  # kept, because making one costs as much as a hundred requests
+            address = self.addresses[number]
+            is_unix = address.startswith(UNIX)
+            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX)) if is_unix else None
+            url = "http://127.0.0.1" if is_unix else f"http://{address}"
+            client = self._clients[number] = httpx2.AsyncClient(transport=transport, base_url=url)
         try:
-            async with asyncio.timeout(SECONDS), httpx2.AsyncClient(transport=transport) as client:
-                answered = await client.get(f"{url}/_ors/slots", headers={"host": "127.0.0.1"})
+            async with asyncio.timeout(SECONDS):
+                answered = await client.get("/_ors/slots", headers={"host": "127.0.0.1"})
                 return [int(slot) for slot in json.loads(answered.content)["slots"]]
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
             return ()

@@ -25,7 +25,7 @@ for _ in range(groups):
     texts = [environment.calculator(expression=f"{n}+1") for n, environment in enumerate(environments)]
     # The last one hands in a wrong answer, so that its reward is another one.
     for row, environment in zip(rows, environments, strict=True):
-        environment.submit(answer="wrong" if row is rows[-1] else row["answer"])
+        environment.submit(answer="123456789" if row is rows[-1] else row["answer"])
     rewards = spec.reward_funcs(environments=environments)
     for environment in environments:
         environment._close()
