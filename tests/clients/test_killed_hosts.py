@@ -56,7 +56,7 @@ def test_the_rewards_of_trls_rollouts_are_right_while_hosts_are_killed(workers):
 def test_the_returns_of_an_evaluation_are_right_while_hosts_are_killed(workers, tmp_path):
     with httpx2.Client(base_url=workers.url, headers={"X-API-Key": KEY}, timeout=PATIENCE) as client:
         path = f"/_ors/environments/{ENVIRONMENT}/splits/test/tasks"
-        tasks = client.get(path, params={"limit": 8}).json()["tasks"]
+        tasks = client.get(path, params={"stop": 8}).json()["tasks"]
     answers = [(task["task_spec"]["question"], task["task_spec"]["answer"]) for task in tasks]
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     (tmp_path / "solver.py").write_text(SOLVER)
