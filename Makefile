@@ -112,7 +112,9 @@ clean: ## Remove everything that make made.
 	rm -rf $(VENV) .venvs .node .docker-image build dist .coverage .coverage.* htmlcov \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
-# Environments. Each stamp stands for an installation that a lock file describes.
+# Environments. Each stamp stands for an installation that a lock file describes, and holds the checksum of its
+# prerequisites: what became younger without a change is not installed again.
+INSTALL_ONCE = scripts/install_once.sh $@ $^ --
 
 .PHONY: venv
 venv: $(VENV)/.dev ## The development environment alone, in .venv.
@@ -134,39 +136,30 @@ $(BIN)/python:
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
 
 $(VENV)/.locked: $(BIN)/python requirements/runtime.lock requirements/build.lock
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
-	touch $@
+	$(INSTALL_ONCE) $(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
 
 # Earlier versions were the distribution ors-server; removed after this one, it would take the command along.
 $(VENV)/.runtime: $(VENV)/.locked pyproject.toml
-	$(BIN)/python -m pip uninstall -q -y ors-server 2>/dev/null
-	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
-	touch $@
+	$(INSTALL_ONCE) bash -c '$(BIN)/python -m pip uninstall -q -y ors-server 2>/dev/null && \
+	  $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .'
 
 $(VENV)/.installer: $(VENV)/.locked requirements/install.lock
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/install.lock
-	touch $@
+	$(INSTALL_ONCE) $(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/install.lock
 
 $(VENV)/.dev: $(VENV)/.installer requirements/dev.lock | $(VENV)/.runtime
-	scripts/install_locked.sh $(VENV) requirements/dev.lock
-	touch $@
+	$(INSTALL_ONCE) scripts/install_locked.sh $(VENV) requirements/dev.lock
 
 $(VENV)/.world-%: requirements/worlds/%.lock scripts/install_world.sh | $(VENV)/.runtime
-	scripts/install_world.sh $(VENV) $*
-	touch $@
+	$(INSTALL_ONCE) scripts/install_world.sh $(VENV) $*
 
 $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_locked.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
 
 $(ORS_TEST_VENVS)/training/.installed: requirements/training/training.lock scripts/make_training.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_training.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_training.sh $< $(@D)
 
 $(TOOLS:%=$(ORS_TEST_VENVS)/%/.installed): $(ORS_TEST_VENVS)/%/.installed: requirements/%.lock scripts/make_locked.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
-	touch $@
+	$(INSTALL_ONCE) env PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
 
 $(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json | $(VENV)/.dev
-	scripts/make_node.sh $(ORS_TEST_NODE)
-	touch $@
+	$(INSTALL_ONCE) scripts/make_node.sh $(ORS_TEST_NODE)

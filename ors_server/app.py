@@ -59,8 +59,6 @@ from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.timing import spans
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -241,7 +239,9 @@ class App:
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
                 FRONT_PATH: front_page,
-                METRICS_PATH: MetricsDoor(manager, self.keyring, self._http_meters, Peers(settings.slot)),
+                METRICS_PATH: MetricsDoor(
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                ),
             }
             self._ors = OrsApp(
                 manager,
@@ -249,6 +249,9 @@ class App:
                 max_body_bytes=settings.max_body_bytes,
                 streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
+            if self._in_process is None and settings.slot.number == 0:  # one host looks for all
+                ended = manager.services.meters.ended_by_run
+                manager.services.spawn(self._episodes.alarms.watch, ended, self._clock)
             self._manager = manager
             try:
                 yield self
@@ -314,9 +317,11 @@ class App:
         """Serve one ASGI connection."""
         match scope["type"]:
             case "http":
-                if self._guarded.admits(scope):
+                headers = http.read_headers(scope)
+                is_plain = "origin" not in headers and len(headers) == len(scope["headers"])
+                if is_plain and headers.get("host") in self._guarded.accepted:
                     await self._route(scope, receive, send)
-                else:
+                else:  # a page's request, a new host, or a header twice
                     await self._guarded(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
@@ -325,38 +330,31 @@ class App:
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
-        started = False
         began = perf_counter()
-        span: Span | None = None
+        answer = scope.get("extensions", {}).get(http.EXCHANGE)
+        if answer is None:
+            answer = http.WatchedAnswer(send)
+            send = answer.send
         if self._ors is None:
             await http.send_fault(send, ShuttingDownError("the server is not running"))
             return
         name, door = self._find_door(scope, self._ors)
-
-        async def watch(message: http.Message) -> None:
-            nonlocal started
-            if not started:
-                started = True
-                self._http_meters.count(name, scope["method"], message["status"], perf_counter() - began)
-                if span is not None:
-                    spans.note_status(span, message["status"])
-            await send(message)
-
-        serve = partial(http.serve_head, door) if scope["method"] == "HEAD" else door
+        if scope["method"] == "HEAD":
+            door = partial(http.serve_head, door)
         self._http_meters.open_requests += 1
         try:
             if spans.is_on():
-                with spans.request_span(scope, name, http.read_headers(scope)) as span:
-                    await serve(scope, receive, watch)
+                with spans.request_span(scope, name, http.read_headers(scope), answer):
+                    await door(scope, receive, send)
             else:
-                await serve(scope, receive, watch)
+                await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
-            if started:
+            if answer.response_started:
                 raise
-            await http.send_fault(watch, OrsServerError("the server failed; its log has the details"))
+            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
         finally:
-            self._http_meters.open_requests -= 1
+            self._http_meters.count(name, scope["method"], answer, began)
 
     def _find_door(self, scope: http.Scope, ors: OrsApp) -> tuple[str, http.Application]:
         """Return the door of a request, and its name in metrics and spans."""

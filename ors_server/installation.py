@@ -98,9 +98,11 @@ def _own_requirement(extra: str) -> str:
     origin = _read_origin()
     address = str(origin.get("url", ""))
     place = _local_path(address)
-    if place is None and address:
-        vcs: dict[str, Any] = origin.get("vcs_info", {})
-        at = f"{vcs['vcs']}+{address}@{vcs.get('commit_id', 'HEAD')}" if vcs else address
+    vcs: dict[str, Any] = origin.get("vcs_info", {})
+    if address and (place is None or (vcs and place.is_dir())):
+        # Behind `@`, older versions of pip refuse an address of a file without a host.
+        repository = address.replace("file:///", "file://localhost/", 1)
+        at = f"{vcs['vcs']}+{repository}@{vcs.get('commit_id', 'HEAD')}" if vcs else address
         return shlex.quote(f"{DISTRIBUTION}{extra} @ {at}")
     if place is not None and place.is_file():
         return shlex.quote(f"{DISTRIBUTION}{extra} @ {address}")

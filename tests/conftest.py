@@ -24,6 +24,7 @@ from ors_server.doors.http.bounded_server import BoundedServer
 from ors_server.doors.http.connection_limits import ConnectionLimits
 from ors_server.files import importing
 from ors_server.model.settings import Settings
+from ors_server.processes.garbage_collector import collect_rarely
 
 # Many images set it; then everything that tests start would compile what it imports anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -37,6 +38,8 @@ if "WEBSHOP_CACHE" not in os.environ:
 VENVS = Path(os.environ.get("ORS_TEST_VENVS", Path(__file__).parents[1] / ".venvs"))
 os.environ.setdefault("ORS_ALFWORLD_PYTHON", str(VENVS / "alfworld" / "bin" / "python"))
 
+# As the command line does: collecting as often as Python does takes time of every test and frees nothing.
+collect_rarely()
 # How long a random example takes is the machine's, and judges nothing.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -54,7 +57,13 @@ TOGETHER = (
     "tests/unit/sandboxes/",
 )
 """How the files begin that one process plays: what they share is dear to make, or the whole machine's."""
-APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
+APART = (
+    "tests/contract/test_audit_reading.py",
+    "tests/contract/test_audit_rewards.py",
+    "tests/contract/test_class_cheats.py",
+    "tests/contract/test_code.py",
+    "tests/docs/test_documents.py",
+)
 """Files whose tests share nothing and take long, so that several processes play them."""
 SLOW = (
     "tests/contract/test_audit.py",
@@ -115,9 +124,15 @@ SLOW = (
     "tests/unit/resources/test_jvm_child.py",
     "tests/unit/rewards/math/test_algebra.py",
     "tests/unit/rewards/math/test_generated_pairs.py",
+    "tests/unit/rewards/judges/test_replies.py::test_reading_a_hostile_reply_costs_in_proportion_to_its_length",
+    "tests/unit/rewards/reading/test_bad_input.py::test_reading_costs_in_proportion_to_the_length",
+    "tests/unit/rewards/reading/test_bad_input.py::test_ten_thousand_statements_without_the_gold_are_never_paid",
     "tests/unit/rewards/reading/test_generated_responses.py",
+    "tests/unit/rewards/reading/test_statements.py::test_hostile_text_is_read_in_linear_time_and_not_paid",
     "tests/unit/rewards/test_batch.py",
     "tests/unit/rewards/test_code.py",
+    "tests/unit/rewards/test_matches.py::test_an_answer_that_is_too_long_is_wrong_and_one_that_fits_is_graded",
+    "tests/unit/rewards/test_numerals.py::test_long_responses_are_read_in_linear_time",
     "tests/unit/sandboxes/",
     "tests/unit/sessions/test_old_outputs.py",
     "tests/unit/store/sql/test_opening.py",
@@ -163,7 +178,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the slow tests, and those that ask for PostgreSQL or a world by a fixture or parameter."""
+    """Marks the slow tests, and those that ask for PostgreSQL or a world by a fixture or parameter.
+
+    Where several processes share the tests, what one of them plays alone begins first, so that the others do
+    not wait for it in the end.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)

@@ -16,7 +16,7 @@ import re
 import resource
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from ors_server.evaluation.local_target import choose_definition, open_local_tar
 from ors_server.evaluation.targets import Target
 from ors_server.model.policy import PenaltyCause
 from ors_server.model.wire import JSONObject
+from ors_server.processes.garbage_collector import collect_rarely
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.rewards.catalogue import describe_reward, home_of, reward_names
 from ors_server.rewards.define import Reward
@@ -174,6 +175,7 @@ class AuditedProgram:
             name: Its name, where the reference leads to several.
             store: Where episodes are recorded; in memory by default.
         """
+        collect_rarely()
         # Before the author's module is imported, as importing it may already open connections.
         if os.environ.get(VARIABLE):
             close_network()
@@ -199,11 +201,10 @@ class AuditedProgram:
         """Play each in a separate session, and write a journal to a file."""
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)
-        read, log = [read_play(play) for play in plays], Journal(Path(journal))
-        return [
-            to_json(played)
-            for played in self._portal.call(play_all, self._target, read, at_once, log, BUSY_PLAY_SECONDS)
-        ]
+        read = [read_play(play) for play in plays]
+        with closing(Journal(Path(journal))) as log:
+            results = self._portal.call(play_all, self._target, read, at_once, log, BUSY_PLAY_SECONDS)
+        return [to_json(played) for played in results]
 
     def play_broken(self, plays: list[JSONObject], kind: str) -> list[tuple[JSONObject, int]]:
         """Play each in a session whose sandbox and resources break after setup.

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ors_server.cli.command_options import Command, CommandGroup, from_fields
-from ors_server.cli.episodes_options import EpisodesListOptions, ShowOptions, SourceOptions, TailOptions
+from ors_server.cli.episodes_options import (
+    EpisodesListOptions,
+    ShowOptions,
+    SourceOptions,
+    StatsOptions,
+    TailOptions,
+)
 from ors_server.cli.examples import epilog_of
 
 if TYPE_CHECKING:
@@ -31,6 +37,20 @@ def list_episodes(options: EpisodesListOptions) -> None:
 
     episode_filter = read_filter(options.filters, now=SystemClock().now())
     _read(options, lambda record: list_from(record, episode_filter, options))
+
+
+def episode_stats(options: StatsOptions) -> None:
+    """Show the mean return, its interval, the success rate and failures, over time and by group.
+
+    Episodes belong to the span of time in which they were created; without --every there is one row for each
+    group. The mean is over graded episodes, with an interval of 95 %; a success is a return of at least 1.
+    """
+    from ors_server.cli.episodes_stats import show_stats
+    from ors_server.cli.filters import read_filter
+    from ors_server.model.clock import SystemClock
+
+    episode_filter = read_filter(options.filters, now=SystemClock().now())
+    _read(options, lambda record: show_stats(record, episode_filter, options))
 
 
 def show_episode(options: ShowOptions) -> None:
@@ -68,6 +88,7 @@ def tail_episodes(options: TailOptions) -> None:
 
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "list": list_episodes,
+    "stats": episode_stats,
     "show": show_episode,
     "tail": tail_episodes,
 }

@@ -6,16 +6,20 @@ from contextlib import aclosing
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from typer import BadParameter
+
 from ors_server.cli.command_output import say
 from ors_server.cli.episodes_source import list_entries
 from ors_server.cli.terminal import make_console, make_table
 from ors_server.model.printable import clean_line
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, SORTS, parse_order
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import EpisodesListOptions
     from ors_server.doors.control.episodes import EpisodeEntry
     from ors_server.model.trajectory import EpisodeSummary
-    from ors_server.store.base import EpisodeTotals, RecordReader
+    from ors_server.store.aggregates import EpisodeTotals
+    from ors_server.store.base import RecordReader
     from ors_server.store.episode_filter import EpisodeFilter
 
 OWN_COLUMNS = ("agent", "run")
@@ -30,7 +34,12 @@ async def list_from(
     record: "RecordReader", episode_filter: "EpisodeFilter", options: "EpisodesListOptions"
 ) -> None:
     """Print the episodes that match a filter."""
-    listed = list_entries(record, episode_filter, limit=options.limit, newest_first=not options.oldest_first)
+    order = OLDEST_FIRST if options.oldest_first else NEWEST_FIRST
+    if options.sort is not None:
+        if options.oldest_first or options.sort not in SORTS:
+            raise BadParameter(f"--sort is one of {', '.join(SORTS)}, without --oldest-first.")
+        order = parse_order(options.sort)
+    listed = list_entries(record, episode_filter, limit=options.limit, order=order)
     async with aclosing(listed) as entries:
         if options.json:
             async for entry in entries:

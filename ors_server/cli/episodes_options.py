@@ -25,7 +25,39 @@ class EpisodesListOptions(EpisodeFilters, SourceOptions):
     oldest_first: Annotated[
         bool, typer.Option("--oldest-first", help="Begin with the oldest one, not the newest.")
     ] = False
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Order by created, return, steps or duration; -return begins with the greatest.",
+            show_default=False,
+        ),
+    ] = None
     limit: Annotated[int, typer.Option(help="Most episodes.", min=1)] = 50
+    json: Annotated[bool, typer.Option("--json", help="Print one object a line.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatsOptions(EpisodeFilters, SourceOptions):
+    """Options of `episodes stats`."""
+
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Figures over time: a row for each span of this length, such as 10m, 2h or 1d.",
+            show_default=False,
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Figures apart by these, separated by commas: environment, split, environment_version, "
+            "server_version, label:KEY.",
+            show_default=False,
+        ),
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print one object a line.")] = False
 
 

@@ -8,6 +8,7 @@ import typer
 
 from ors_server.cli.filters import open_record
 from ors_server.cli.server_requests import api_key, is_url
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import SourceOptions
@@ -46,15 +47,15 @@ async def list_entries(
     episode_filter: "EpisodeFilter",
     *,
     limit: int | None = None,
-    newest_first: bool = True,
+    order: EpisodeOrder = NEWEST_FIRST,
 ) -> "AsyncGenerator[EpisodeEntry, None]":
-    """Yield episodes in the order of their creation, with one page of them in memory."""
+    """Yield episodes in an order, with one page of them in memory."""
     from ors_server.doors.control.episodes import EpisodeEntry
 
     count, after = 0, None
     while limit is None or count < limit:
         size = PAGE if limit is None else min(PAGE, limit - count)
-        page = await record.page(episode_filter, after=after, limit=size, newest_first=newest_first)
+        page = await record.page(episode_filter, after=after, limit=size, order=order)
         for each in page:
             yield EpisodeEntry.of(each)
         if len(page) < size:

@@ -12,6 +12,7 @@ from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step
 from ors_server.cli.episodes_source import follow_steps, list_entries
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.printable import clean_line
+from ors_server.store.episode_order import OLDEST_FIRST
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -146,7 +147,7 @@ class EpisodeWatch:
         return await self._list(replace(self._filter, closed=False))
 
     async def _list(self, episode_filter: "EpisodeFilter") -> "Sequence[EpisodeEntry]":
-        return [entry async for entry in list_entries(self._reader, episode_filter, newest_first=False)]
+        return [entry async for entry in list_entries(self._reader, episode_filter, order=OLDEST_FIRST)]
 
     def _advance(self, entries: "Sequence[EpisodeEntry]") -> None:
         if not entries:

@@ -13,34 +13,88 @@ from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
+from ors_server.model.clock import SystemClock
 from ors_server.model.errors import RecordError, first_of
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import EvaluationAgent
     from ors_server.evaluation.planning import RunOptions
+    from ors_server.evaluation.run_results import RunResults
     from ors_server.evaluation.runs import Run
     from ors_server.evaluation.summary import RunSummary
     from ors_server.evaluation.targets import Target
 
 RUNS = "runs"
 """Folder that contains the folders of runs."""
+REPORT_FILE = "report.txt"
+"""File in a run's folder that says where its page goes, so that --resume writes it again."""
 
 
 @dataclass(slots=True)
 class _EvalProgress:
-    """The run of this command, as far as it is known."""
+    """A run of this command, as far as it is known."""
 
+    options: "RunOptions"
+    resume: Path | None = None
+    """Folder of the run that is continued."""
+    output: Path | None = None
+    """Folder of a new run, where it is chosen already."""
     folder: Path | None = None
     run: "Run | None" = None
 
 
 def evaluate(options: EvalOptions) -> None:
-    """Let an agent play tasks of an environment, and show its results.
+    """Let agents play tasks of environments, and show their results.
 
-    Every attempt that ends is written to the run's folder at once. After Ctrl-C, or when the run's budget is
-    exhausted, --resume continues the run. The status is 0, 1 if some attempts failed with an error, 2 if the
-    command line is wrong, 130 after Ctrl-C. A server's API key is read from the environment variable
-    ORS_API_KEY.
+    Several targets or several agents are a suite: each agent plays each target, one run after another, and a
+    table of all runs ends it. Every attempt that ends is written to its run's folder at once. After Ctrl-C,
+    or when a run's budget is exhausted, --resume continues. The status is 0, 1 if some attempts failed with
+    an error, 2 if the command line is wrong, 130 after Ctrl-C. A server's API key is read from the
+    environment variable ORS_API_KEY.
+    """
+    check(options)
+    with _refusing_folders():
+        folder, runs = _plan(options)
+    if folder is None:
+        (progress,) = runs
+        _play(options, progress, resume=None)
+        _conclude(options, progress)
+    else:
+        for progress in runs:
+            complain(f"{progress.options.target}, {progress.options.agent}")
+            _play(options, progress, resume=folder)
+        _conclude_suite(options, folder, runs)
+
+
+def _plan(options: EvalOptions) -> tuple[Path | None, list[_EvalProgress]]:
+    """Return the runs of the command, and the folder of the suite if they are one."""
+    from ors_server.evaluation.suite import plan_suite, read_suite
+
+    requested = read_run_options(options)
+    begun = [] if options.resume is None else read_suite(options.resume)
+    if begun:
+        if options.target or options.agent:
+            raise MisuseError("a suite is resumed with the targets and agents of its start; leave them out")
+        return options.resume, [
+            _EvalProgress(run.options, resume=run.folder)
+            if run.has_begun
+            else _EvalProgress(run.options, output=run.folder)
+            for run in begun
+        ]
+    if len(requested) == 1:
+        return None, [_EvalProgress(requested[0], options.resume, options.output)]
+    if options.resume is not None:
+        raise MisuseError("one run is resumed at a time; leave its target and its agent out")
+    folder = options.output or Path(RUNS) / f"suite-{SystemClock().now():%Y%m%d-%H%M%S}"
+    runs = plan_suite(folder, requested)
+    return folder, [_EvalProgress(run.options, output=run.folder) for run in runs]
+
+
+def _play(options: EvalOptions, progress: _EvalProgress, *, resume: Path | None) -> None:
+    """Play a run to its end.
+
+    Args:
+        resume: Folder of the suite that it belongs to.
     """
     import anyio
 
@@ -48,19 +102,16 @@ def evaluate(options: EvalOptions) -> None:
     from ors_server.evaluation.budgets import BudgetError
     from ors_server.evaluation.runner import RunError
 
-    check(options)
-    progress = _EvalProgress()
     try:
         anyio.run(_evaluate, options, progress)
     except KeyboardInterrupt:
-        _explain_resume(progress)
+        _explain_resume(progress, resume)
         raise
     except Exception as escaped:
         error = first_of(escaped)
         if isinstance(error, AgentSettingsError | BudgetError | RunError):
             raise MisuseError(str(error)) from escaped
         raise error from None
-    _conclude(options, progress)
 
 
 async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
@@ -68,12 +119,11 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
     from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_reward, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
-    from ors_server.model.clock import SystemClock
     from ors_server.store.open import open_reader
 
     with _refusing_folders():
-        begun = None if options.resume is None else read_run(options.resume)
-    requested = read_run_options(options)
+        begun = None if progress.resume is None else read_run(progress.resume)
+    requested = progress.options
     if begun is not None:
         requested = resume_options(begun, requested)
     async with AsyncExitStack() as stack:
@@ -84,11 +134,11 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
         if begun is None:
             run = await plan_run(requested, target, agent.describe(), SystemClock().now())
             await check_agent(agent, target)
-            folder = RunFolder(options.output or Path(RUNS) / run.run_id)
+            folder = RunFolder(progress.output or Path(RUNS) / run.run_id)
             with _refusing_folders():
                 folder.begin(run)
         else:
-            run, folder = begun, RunFolder(options.resume or "")
+            run, folder = begun, RunFolder(progress.resume or "")
             check_same(run, target, agent.describe())
             await check_agent(agent, target)
         progress.folder, progress.run = folder.path, run
@@ -162,22 +212,78 @@ async def _open_here(
 
 
 def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
-    from ors_server.cli.reading_options import transcripts_of
-    from ors_server.evaluation.failures import failure_lines
+    from ors_server.evaluation.report.page import run_report
+
+    folder, run = _ended(progress)
+    outcome, summary = _read(folder)
+    report = _report_of(options, folder)
+    if report is not None:
+        from ors_server.cli.reading_options import transcripts_of
+
+        page = run_report(summary, outcome, transcripts_of(outcome, options.store))
+        make_folder_of(report).write_text(page, encoding="utf-8")
+    _show(options, folder, run, summary, report)
+    if _explain_end(folder, run, outcome, summary):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _conclude_suite(options: EvalOptions, folder: Path, runs: "list[_EvalProgress]") -> None:
+    from ors_server.evaluation.report.runs_page import runs_report
+    from ors_server.evaluation.summary import SUMMARY
+    from ors_server.evaluation.table import runs_table
+
+    ended = [_ended(progress) for progress in runs]
+    read = [_read(run_folder) for run_folder, _ in ended]
+    summaries = [summary for _, summary in read]
+    report = _report_of(options, folder)
+    if report is not None:
+        make_folder_of(report).write_text(runs_report(summaries), encoding="utf-8")
+    if options.json:
+        parts = [
+            {"run": run.run_id, "folder": str(run_folder), "summary": SUMMARY.as_json(summary)}
+            for (run_folder, run), summary in zip(ended, summaries, strict=True)
+        ]
+        say_json({"suite": str(folder), "runs": parts})
+    else:
+        make_console().print(runs_table(summaries))
+        say(f"suite in {folder}")
+        if report is not None:
+            say(f"report in {report}")
+    failed = [
+        _explain_end(run_folder, run, outcome, summary)
+        for (run_folder, run), (outcome, summary) in zip(ended, read, strict=True)
+    ]
+    if any(failed):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _ended(progress: _EvalProgress) -> "tuple[Path, Run]":
+    if progress.folder is None or progress.run is None:
+        raise CommandError("the run ended before its first attempt")
+    return progress.folder, progress.run
+
+
+def _read(folder: Path) -> "tuple[RunResults, RunSummary]":
     from ors_server.evaluation.run_figures import summarise
     from ors_server.evaluation.run_results import read_results
 
-    folder, run = progress.folder, progress.run
-    if folder is None or run is None:
-        raise CommandError("the run ended before its first attempt")
     outcome = read_results([folder])
-    summary = summarise(outcome)
-    if options.report is not None:
-        from ors_server.evaluation.report.page import run_report
+    return outcome, summarise(outcome)
 
-        transcripts = transcripts_of(outcome, options.store)
-        make_folder_of(options.report).write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
-    _show(options, folder, run, summary)
+
+def _report_of(options: EvalOptions, folder: Path) -> Path | None:
+    """Return where the page goes: as given now, or as it was given when the run began."""
+    note = folder / REPORT_FILE
+    if options.report is not None:
+        note.write_text(f"{options.report.absolute()}\n", encoding="utf-8")
+        return options.report
+    return Path(note.read_text(encoding="utf-8").rstrip("\n")) if note.exists() else None
+
+
+def _explain_end(folder: Path, run: "Run", outcome: "RunResults", summary: "RunSummary") -> bool:
+    """Say what is missing of a run, and return whether attempts failed with an error."""
+    from ors_server.evaluation.failures import failure_lines
+
     counts = summary.overall.counts
     if run.stop_reason is not None:
         complain(
@@ -189,7 +295,7 @@ def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
         for line in failure_lines(outcome.attempts, counts.recorded):
             complain(line)
         complain(f"details: {_details(folder)}")
-        raise typer.Exit(ExitStatus.FAILED)
+    return bool(counts.errored)
 
 
 def _details(folder: Path) -> str:
@@ -200,7 +306,7 @@ def _details(folder: Path) -> str:
     return f"{folder / ATTEMPTS_FILE}" + (f", tracebacks and logs in {logs}" if logs.is_dir() else "")
 
 
-def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary") -> None:
+def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary", report: Path | None) -> None:
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import summary_remarks, summary_table
 
@@ -211,13 +317,14 @@ def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary")
     for remark in summary_remarks(summary):
         say(remark)
     say(f"run {run.run_id} in {folder}")
-    if options.report is not None:
-        say(f"report in {options.report}")
+    if report is not None:
+        say(f"report in {report}")
 
 
-def _explain_resume(progress: _EvalProgress) -> None:
+def _explain_resume(progress: _EvalProgress, suite: Path | None) -> None:
     if progress.folder is None:
-        complain("interrupted before the first attempt")
+        kept = "" if suite is None else f"; continue with: ors-server eval --resume {suite}"
+        complain(f"interrupted before the first attempt{kept}")
         return
     from ors_server.evaluation.folder import read_attempts
 
@@ -225,5 +332,5 @@ def _explain_resume(progress: _EvalProgress) -> None:
     planned = "?" if progress.run is None else progress.run.planned
     complain(
         f"interrupted after {ended} of {planned} attempts, which are kept; continue with: "
-        f"ors-server eval --resume {progress.folder}"
+        f"ors-server eval --resume {suite or progress.folder}"
     )

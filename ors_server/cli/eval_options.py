@@ -1,6 +1,6 @@
 """Options of `ors-server eval`, and how they are read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -20,10 +20,10 @@ class _AgentOptions:
     panel: ClassVar = "Agent"
 
     agent: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="The agent: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
-            "module:function, or file.py:function.",
+            "module:function, or file.py:function; repeatable.",
             autocompletion=agents,
         ),
     ] = None
@@ -111,19 +111,27 @@ class _OutputOptions:
     panel: ClassVar = "Output"
 
     output: Annotated[
-        Path | None, typer.Option(help="Folder of the run.", show_default="runs/RUN", file_okay=False)
+        Path | None,
+        typer.Option(help="Folder of the run or the suite.", show_default="runs/RUN", file_okay=False),
     ] = None
     resume: Annotated[
         Path | None,
-        typer.Option(help="Continue the run in this folder; attempts that ended are not repeated."),
+        typer.Option(help="Continue the run or the suite in this folder; what has ended is not repeated."),
     ] = None
     retry_errored: Annotated[
         bool,
         typer.Option("--retry-errored", help="With --resume: repeat the attempts that failed with an error."),
     ] = False
-    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.", dir_okay=False)] = (
-        None
-    )
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            "--html",
+            metavar="FILE",
+            help="Write a page for browsers; --resume writes it again.",
+            dir_okay=False,
+        ),
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False
 
 
@@ -141,25 +149,27 @@ class EvalOptions(
     """Options of `eval`."""
 
     target: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="TARGET",
+            metavar="TARGET...",
             autocompletion=installed_names,
             help="The environment (name, module:Class, path, or data file), the URL of an ORS server, or an "
-            "MCP URL, which ends in /mcp.",
+            "MCP URL, which ends in /mcp. With several targets or agents, each agent plays each target.",
             show_default=False,
         ),
     ] = None
 
 
-def read_run_options(options: EvalOptions) -> "RunOptions":
-    """Return the options of the run; raises `typer.BadParameter` if a value cannot be read."""
+def read_run_options(options: EvalOptions) -> "list[RunOptions]":
+    """Return the options of each run, one without a target or an agent where none is given.
+
+    Raises:
+        typer.BadParameter: If a value cannot be read.
+    """
     from ors_server.evaluation.planning import RunOptions
 
-    return RunOptions(
-        target=options.target,
+    shared = RunOptions(
         environment=options.environment,
-        agent=options.agent,
         agent_options=read_pairs("--agent-option", options.agent_option, texts=True),
         split=options.split,
         tasks=options.tasks,
@@ -173,6 +183,11 @@ def read_run_options(options: EvalOptions) -> "RunOptions":
         seconds=options.max_seconds,
         policy=read_pairs("--policy", options.policy),
     )
+    return [
+        replace(shared, target=target, agent=agent)
+        for target in options.target or (None,)
+        for agent in options.agent or (None,)
+    ]
 
 
 def run_budget(options: EvalOptions) -> "UsageBudget":
@@ -188,7 +203,7 @@ def check(options: EvalOptions) -> None:
     Raises:
         typer.BadParameter: If an option is missing, or two exclude each other.
     """
-    if options.resume is None and (options.target is None or options.agent is None):
+    if options.resume is None and not (options.target and options.agent):
         raise typer.BadParameter("give a target and an agent: TARGET --agent AGENT; or --resume DIR")
     if options.resume is not None and options.output is not None:
         raise typer.BadParameter("--resume continues in the run's own folder; leave --output out")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, Condition, FilterKind
+from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, REPEATABLE, Condition, FilterKind
 
 if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
@@ -39,7 +39,7 @@ FilterValues: TypeAlias = Mapping[str, Any]
 """What the options of filters were given, by the control API's parameters; what was not given is `None`."""
 _OPTION_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.POSITION: int | None,
-    FilterKind.LABELS: list[str] | None,
+    **dict.fromkeys(REPEATABLE, list[str] | None),
     FilterKind.NUMBER: float | None,
     FilterKind.TRUTH: bool | None,
 }
@@ -168,6 +168,4 @@ def read_time(text: str | None, now: datetime) -> datetime | None:
 
 def _describe(error: Any) -> str:
     mistakes = error.errors(include_url=False, include_input=False)
-    return (
-        "; ".join(f"{'.'.join(map(str, item['loc'])) or 'filter'}: {item['msg']}" for item in mistakes) + "."
-    )
+    return "; ".join(f"{next(iter(item['loc']), 'filter')}: {item['msg']}" for item in mistakes) + "."

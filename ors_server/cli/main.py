@@ -35,6 +35,7 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.version_command import version
+from ors_server.cli.watch_command import watch
 from ors_server.model.errors import (
     AmbiguousEpisodeError,
     EpisodeNotFoundError,
@@ -45,6 +46,7 @@ from ors_server.model.errors import (
     UnknownTaskError,
     first_of,
 )
+from ors_server.processes.garbage_collector import collect_rarely
 from ors_server.rewards.reward_errors import UnknownRewardError
 
 DEBUG = "--debug"
@@ -102,6 +104,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "score": score,
     "rewards": rewards,
     "export": export,
+    "watch": watch,
     "new": new,
     "hosts": hosts,
     "restart": restart,
@@ -116,7 +119,7 @@ PANELS = {
     "Run several hosts": ("hosts", "restart", "drain", "front"),
     "Write environments": ("new", "check", "audit", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
-    "Use the record": ("episodes", "replay", "regrade", "export", "store"),
+    "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),
     "This installation": ("doctor", "version"),
 }
@@ -149,6 +152,7 @@ def start(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; words are the process's own by default. Returns one of `ExitStatus`."""
+    collect_rarely()  # before the command imports what it needs
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
     if debug:

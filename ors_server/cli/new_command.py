@@ -48,7 +48,8 @@ def new(options: NewOptions) -> None:
     name = options.name
     if not name.isidentifier() or not ENVIRONMENT_NAME.fullmatch(name) or name in RESERVED_NAMES:
         raise MisuseError(
-            f"a name is lower-case letters, digits and underscores and not a path's, not {name!r}"
+            "expected a name of lower-case letters, digits and underscores that begins with a letter and is "
+            f"no path of the server, got {name!r}"
         )
     folder = options.directory / name
     try:

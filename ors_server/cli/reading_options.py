@@ -17,7 +17,10 @@ class StatisticsOptions:
     """Options of the statistics over runs."""
 
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page for browsers, which needs nothing else.")
+        Path | None,
+        typer.Option(
+            "--html", "--report", metavar="FILE", help="Write a page for browsers, which needs nothing else."
+        ),
     ] = None
     success_at: Annotated[
         float | None,
@@ -68,6 +71,21 @@ def read_runs(folders: list[Path], success_at: float | None = None) -> "RunResul
 
     try:
         return read_results(folders, success_at)
+    except RecordError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def read_run_groups(folders: list[Path], success_at: float | None = None) -> "list[RunResults]":
+    """Read the folders of runs and suites, those of one agent in one environment together.
+
+    Raises:
+        typer.BadParameter: If one is not a run, or those of one agent cannot be combined.
+    """
+    from ors_server.evaluation.suite import read_groups
+    from ors_server.model.errors import RecordError
+
+    try:
+        return read_groups(folders, success_at)
     except RecordError as error:
         raise typer.BadParameter(str(error)) from error
 

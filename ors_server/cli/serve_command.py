@@ -1,6 +1,5 @@
 """`ors-server serve`: serves environments over HTTP, or one MCP client over standard input and output."""
 
-import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from ors_server.environments.loading import UnusableEnvironment
 
 STDIO = "Standard input and output"
-COLLECTOR_THRESHOLDS = (20_000, 20, 50)
-"""Thresholds of the garbage collector for its three generations; Python's are 700, 10 and 10.
-
-A server keeps most objects that it creates, so collecting as often as Python does takes a fifth of the time
-of its start and of each call, and frees almost nothing.
-"""
 
 
 def _show_whole_help(context: typer.Context, *, value: bool) -> None:
@@ -89,7 +82,6 @@ def serve(options: ServeOptions) -> None:
     Every setting can also be in a TOML file (--config) or an environment variable (ORS_PORT for --port). API
     keys are not options, because other users can read command lines: use --api-keys-file or ORS_API_KEYS.
     """
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     from ors_server.app import create_app
     from ors_server.model import logs
     from ors_server.model.settings import load_settings

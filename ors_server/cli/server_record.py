@@ -13,12 +13,22 @@ from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_requests import VARIABLE
 from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.client.server import MAX_STEP_PAGES
-from ors_server.doors.control.episodes import EpisodePage, EpisodeRecordView, EpisodeStepPage
+from ors_server.doors.control.episodes import (
+    EpisodePage,
+    EpisodeRecordView,
+    EpisodeSeries,
+    EpisodeStepPage,
+    GroupList,
+    RunList,
+    TaskFiguresList,
+)
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
-from ors_server.store.base import EpisodeTotals
+from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder
+from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint
 
 MAX_PAGE = 500
 """Most episodes or steps of one request."""
@@ -92,14 +102,14 @@ class ServerRecord:
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes, without what only the whole record has, such as task and policy."""
-        query = {**_query(episode_filter), "order": "newest" if newest_first else "oldest", "limit": limit}
-        page = await self._get(
-            "/episodes", EpisodePage, query if after is None else {**query, "cursor": after}
-        )
+        query = {**_query(episode_filter), "sort": str(order), "limit": limit}
+        query |= {name: id_ for name, id_ in (("cursor", after), ("before", before)) if id_ is not None}
+        page = await self._get("/episodes", EpisodePage, query)
         left_out: dict[str, Any] = {"task_spec": {}, "policy": {}, "sandbox": None, "prompt": None}
         left_out |= {"transitions": (), "incidents": (), "creation": None, "has_secrets": False}
         return [
@@ -112,7 +122,7 @@ class ServerRecord:
     ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
         """Yield episodes with all their steps, oldest first."""
         after: str | None = None
-        while page := await self.page(episode_filter, after=after, limit=MAX_PAGE, newest_first=False):
+        while page := await self.page(episode_filter, after=after, limit=MAX_PAGE, order=OLDEST_FIRST):
             for each in page:
                 after = each.origin.episode_id
                 record = await self.find(after)
@@ -122,6 +132,33 @@ class ServerRecord:
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """Return statistics over episodes."""
         return await self._get("/episodes/totals", EpisodeTotals, _query(episode_filter))
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """Return the figures of each run."""
+        return (await self._get("/runs", RunList, _query(episode_filter))).runs
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """Return the figures of each task."""
+        query = {**_query(episode_filter), "limit": limit}
+        return (await self._get("/episodes/by-task", TaskFiguresList, query)).tasks
+
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """Return figures over time."""
+        query = {**_query(episode_filter), "every": f"{every:.0f}s", "by": list(by)}
+        return (await self._get("/episodes/series", EpisodeSeries, query)).points
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """Return how returns are distributed."""
+        query = {**_query(episode_filter), "bins": bins}
+        return await self._get("/episodes/histogram", ReturnHistogram, query)
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """Return the groups of a run."""
+        return (await self._get(f"/runs/{quote(run, safe='')}/groups", GroupList)).groups
 
     async def follow(self, episode_id: str, start: int) -> AsyncGenerator[Step | EpisodeSummary, None]:
         """Yield an episode's steps as they are played, and its final figures when its session has ended."""

@@ -26,8 +26,8 @@ from ors_server.client.client_errors import (
     error_from,
 )
 from ors_server.model.clock import Clock, SystemClock
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import InvalidRequestError, OrsServerError
+from ors_server.model.wire import compact_json
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Statuses of requests that had no effect and may succeed later."""

@@ -182,6 +182,12 @@ class Keyring:
             )
         return Caller(key.role, key.id, key=key)
 
+    def caller_of(self, headers: Mapping[str, str]) -> Caller:
+        """Return the caller of a request by its headers; names are in lower case. Raises as `identify`."""
+        if not (self._keys or "x-api-key" in headers or "authorization" in headers):
+            return _UNNAMED_TRAINER
+        return self.identify(credential_from(headers))
+
     def identify_agent(self, token: str) -> Caller:
         """Return the caller with an agent token; `UnauthenticatedError` if this server did not make it."""
         try:

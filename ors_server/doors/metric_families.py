@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from ors_server._version import __version__
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.http.request_meters import HttpMeters
 from ors_server.sessions.call_meters import EnvironmentMeters, Histogram
 from ors_server.sessions.manager import SessionManager
@@ -31,7 +32,9 @@ MAX_HOLDERS: Final = 20
 """Functions that held the event loop and are named, the longest first."""
 
 
-def collect(manager: SessionManager, http_meters: HttpMeters, started: float) -> Iterator[Metric]:
+def collect(
+    manager: SessionManager, http_meters: HttpMeters, alarms: AlarmBook, started: float
+) -> Iterator[Metric]:
     """Yield every family of this process; on the event loop, which writes the figures.
 
     Args:
@@ -44,6 +47,12 @@ def collect(manager: SessionManager, http_meters: HttpMeters, started: float) ->
     yield from _collect_environments(manager.services.meters.environments)
     yield from _collect_services(manager.services)
     yield from _collect_requests(http_meters)
+    open_alarms = GaugeMetricFamily(
+        "ors_alarm", "1 while an alarm of a run is open.", labels=["run", "alarm"]
+    )
+    for run, alarm in sorted((run, alarm.name) for run, alarm in alarms.open):
+        open_alarms.add_metric([run, alarm], 1)
+    yield open_alarms
 
 
 def _collect_sessions(manager: SessionManager) -> Iterator[Metric]:

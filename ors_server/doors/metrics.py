@@ -8,6 +8,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.access import Keyring, Role, credential_from
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
@@ -23,11 +24,17 @@ class MetricsDoor:
     """Answers `GET /metrics`; of a server with several hosts, with the figures of all of them."""
 
     def __init__(
-        self, manager: SessionManager, keyring: Keyring, http_meters: HttpMeters, peers: Peers
+        self,
+        manager: SessionManager,
+        keyring: Keyring,
+        http_meters: HttpMeters,
+        alarms: AlarmBook,
+        peers: Peers,
     ) -> None:
         self._manager = manager
         self._keyring = keyring
         self._http = http_meters
+        self._alarms = alarms
         self._peers = peers
         self._started = manager.services.clock.now().timestamp()
 
@@ -44,7 +51,7 @@ class MetricsDoor:
         await anyio.to_thread.run_sync(import_module, "ors_server.doors.metric_families")
         from ors_server.doors.metric_families import collect, merge, write  # noqa: PLC0415  (as above)
 
-        families = list(collect(self._manager, self._http, self._started))
+        families = list(collect(self._manager, self._http, self._alarms, self._started))
         text = await anyio.to_thread.run_sync(write, families)
         if self._peers.are_asked(headers):
             answers = {self._peers.slot.name: text, **await self._peers.metrics(headers)}

@@ -7,7 +7,8 @@ that it runs in. Only a cancellation that the server requested passes through.
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -20,7 +21,6 @@ from ors_server.timing.event_loops import (
     Task,
     is_current,
     is_scope_cancelled,
-    pending_cancellations,
     take_back_cancellations,
 )
 from ors_server.timing.loop_watch import author_code, current_watch
@@ -39,6 +39,34 @@ def is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
+def binder(
+    attribute: str, names: Sequence[str], *, model_name: str | None, context_name: str | None
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """Return what binds an author's method to its object, as a function of (parsed arguments, context).
+
+    Args:
+        names: The parameters that take the fields of the parsed arguments.
+        model_name: The parameter that takes the parsed arguments themselves.
+        context_name: The parameter that takes the context.
+    """
+
+    # Once per session, so that a call pays only for its arguments.
+    def bind(owner: Any) -> Callable[[Any, Any], Any]:
+        method = getattr(owner, attribute)
+
+        def call(parsed: Any, context: Any) -> Any:
+            arguments: dict[str, Any] = {} if model_name is None else {model_name: parsed}
+            for name in names:
+                arguments[name] = getattr(parsed, name)
+            if context_name is not None:
+                arguments[context_name] = context
+            return method(**arguments)
+
+        return call
+
+    return bind
+
+
 async def call_author(
     function: Function, *args: Any, thread: LingeringThread | None = None, on_loop: bool | None = None
 ) -> Any:
@@ -53,20 +81,29 @@ async def call_author(
         AuthorRaisedError: If it raised anything, or was not cancelled by the server.
     """
     task = asyncio.current_task()
-    cancellations = pending_cancellations(task)
+    cancellations = 0 if task is None else task.cancelling()
+    clock = call_clock.get()
     try:
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
         else:
-            clock = call_clock.get()
             if clock is not None:
                 clock.arm()
             # In a thread even if the function is quick: only its author knows, and a slow one would stop
             # every session.
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
-        if inspect.isawaitable(result):
-            result = await _watched(result, function)
+        if type(result) is CoroutineType or inspect.isawaitable(result):
+            watch = current_watch.get() if clock is None else clock.watch
+            if watch is None:
+                if clock is not None:
+                    clock.arm()
+                result = await result
+            else:
+                code = author_code.get()
+                name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
+                holds = (None, None) if clock is None else (clock.hold, clock.arm)
+                result = await watch.stepping(result, name, *holds)
     except OrsServerError:
         raise
     except BaseException as error:
@@ -75,7 +112,7 @@ async def call_author(
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
     # The function cancelled the task and then returned: the request was not the server's.
-    if pending_cancellations(task) > cancellations:
+    if task is not None and task.cancelling() > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
 
@@ -146,20 +183,6 @@ def listed(value: Any) -> list[Any] | None:
 
 def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-def _watched(result: Awaitable[Any], function: Function) -> Awaitable[Any]:
-    clock = call_clock.get()
-    watch = current_watch.get() if clock is None else clock.watch
-    if watch is None:
-        if clock is not None:
-            clock.arm()
-        return result
-    code = author_code.get()
-    name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
-    if clock is None:
-        return watch.stepping(result, name)
-    return watch.stepping(result, name, clock.hold, clock.arm)
 
 
 def _is_ours(error: BaseException, task: Task | None) -> bool:

@@ -51,6 +51,7 @@ class CallContext:
         charged: Causes of penalties that the tool reported.
         user_turns: What the tool sent to the simulated user, with the answers.
         judging: Number of judgements under way.
+        is_judged: Whether a judgement began, or could not be made.
     """
 
     session_id: str
@@ -71,6 +72,7 @@ class CallContext:
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
     user_turns: list[UserTurn] = field(default_factory=list[UserTurn])
     judging: int = field(default=0, init=False)
+    is_judged: bool = field(default=False, init=False)
     _unjudged: tuple[str, str] | None = field(default=None, init=False)
 
     def charge(self, cause: PenaltyCause) -> None:
@@ -80,6 +82,7 @@ class CallContext:
 
     def note_unjudged(self, status: str, reason: str) -> None:
         """Record that a judgement produced no number; the call is then neither paid nor charged."""
+        self.is_judged = True
         if self._unjudged is None:
             self._unjudged = status, reason
 

@@ -51,6 +51,8 @@ class ToolDefinition:
     to_output: Callable[[Any], ToolOutput]
     """Turns what the tool returned into a `ToolOutput`; raises `ToolOutputError`."""
     is_async: bool
+    returns_output: bool = False
+    """Whether it may return a `ToolOutput`, so that `to_output` changes none."""
     shared: bool = True
     concurrent: bool = False
     exclusive: bool = False

@@ -161,6 +161,7 @@ def noting_judgement(
 
     if call is not None:
         call.judging += 1
+        call.is_judged = True
     try:
         yield note
     except mistakes:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ors_server.environments.argument_names import ArgumentNames, names_of, read_arguments
-from ors_server.environments.boundary import is_async
+from ors_server.environments.boundary import binder, is_async
 from ors_server.environments.definition import ToolDefinition, ToolsetDefinition
 from ors_server.environments.docstrings import read_docstring
 from ors_server.environments.marked_members import Member, marked_members, read_mark
@@ -56,8 +56,14 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
     return ToolDefinition(
         spec=ToolSpec(name=name, description=read_docstring(function).description, input_schema=schema),
         parse=make_parser(_validator(name, signature, names), schema),
-        bind=_binder(member.name, signature),
+        bind=binder(
+            member.name,
+            () if signature.model is None or signature.takes_model else tuple(signature.model.model_fields),
+            model_name=signature.model_parameter,
+            context_name=signature.context_parameter,
+        ),
         to_output=_output_reader(signature.returns, where),
+        returns_output=signature.returns is ToolOutput,
         is_async=is_async(function),
         shared=marks.shared,
         concurrent=marks.concurrent,
@@ -151,28 +157,6 @@ def merge_tools(
 def define_toolset(cls: type[Toolset]) -> ToolsetDefinition:
     """Compute the definition of a toolset class."""
     return ToolsetDefinition(make=cls, tools=read_tools(cls), needs_sandbox=cls.needs_sandbox)
-
-
-def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[Any, Any], Any]]:
-    context_name = signature.context_parameter
-    model_name = signature.model_parameter
-    names = () if signature.model is None or signature.takes_model else tuple(signature.model.model_fields)
-
-    # Once per session, so that a call pays only for its arguments.
-    def bind(owner: Any) -> Callable[[Any, Any], Any]:
-        method = getattr(owner, attribute)
-
-        def call(parsed: Any, context: Any) -> Any:
-            arguments: dict[str, Any] = {} if model_name is None else {model_name: parsed}
-            for name in names:
-                arguments[name] = getattr(parsed, name)
-            if context_name is not None:
-                arguments[context_name] = context
-            return method(**arguments)
-
-        return call
-
-    return bind
 
 
 def _output_reader(returns: Any, where: str) -> Callable[[Any], ToolOutput]:

@@ -20,6 +20,7 @@ from ors_server.evaluation.number_format import (
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 from ors_server.evaluation.runs import Run, version_differences
+from ors_server.evaluation.suite import agent_labels
 from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
 MAX_CHANGED = 10
@@ -45,6 +46,22 @@ def summary_table(summary: RunSummary) -> Table:
         table.add_column(Text(name))
     for heading, format_ in _rows(summary.overall):
         table.add_row(*map(Text, (heading, *map(format_, columns.values()))))
+    return table
+
+
+def runs_table(summaries: Sequence[RunSummary]) -> Table:
+    """Return the mean rewards of runs with their intervals: an agent a row, an environment a column."""
+    firsts = [summary.runs[0] for summary in summaries]
+    environments = list(dict.fromkeys(run.environment for run in firsts))
+    table = _table("agent", *environments)
+    rows: dict[str, dict[str, list[str]]] = {}
+    for label, run, summary in zip(agent_labels(firsts), firsts, summaries, strict=True):
+        counts = summary.overall.counts
+        errors = f", {counts.errored:,} errored" if counts.errored else ""
+        cell = f"{_estimate(summary.overall.reward)}{errors}"
+        rows.setdefault(label, {}).setdefault(run.environment, []).append(cell)
+    for label, cells in rows.items():
+        table.add_row(Text(label), *("; ".join(cells.get(name, [NOTHING])) for name in environments))
     return table
 
 
@@ -121,6 +138,18 @@ def comparison_table(comparison: RunComparison) -> Table:
         if name in comparison.figures:
             cells = difference_cells(comparison.figures[name], is_rate=name in RATES)
             table.add_row(label_of(name, comparison.k), *cells)
+    return table
+
+
+def comparisons_table(comparisons: Sequence[RunComparison]) -> Table:
+    """Return the differences of several runs from one, a row for each."""
+    table = _table("run", "tasks", "first", "this", "difference", "interval", "sign flips", "better", "worse")
+    labels = agent_labels([comparison.second[0] for comparison in comparisons])
+    for label, comparison in zip(labels, comparisons, strict=True):
+        name = Text(label if labels.count(label) == 1 else f"{label} ({comparison.second[0].run_id})")
+        cells = difference_cells(comparison.figures["reward"], is_rate=False)
+        record = comparison.record
+        table.add_row(name, f"{comparison.matched:,}", *cells, f"{record.wins:,}", f"{record.losses:,}")
     return table
 
 

@@ -120,7 +120,10 @@ TRANSITIONS: Mapping[tuple[Phase, EpisodeEvent], Phase] = MappingProxyType(
 PLAYABLE = frozenset({Phase.READY, Phase.PLAYING})
 """Phases in which a call may run."""
 
-_GOING_ON = PLAYABLE | {Phase.CREATED}
+LIVE = PLAYABLE | {Phase.CREATED}
+"""Phases of an episode that is not over."""
+
+NO_PENALTIES: Mapping[PenaltyCause, float] = MappingProxyType({})
 
 _PENALISED: Mapping[OutcomeKind, PenaltyCause] = MappingProxyType(
     {
@@ -175,7 +178,7 @@ class EpisodeState(NamedTuple):
     """Rewards and penalties that are not paid yet, added in step order; `None` if there are none."""
     reward_sum: float = 0.0
     """Rewards of tools, paid or held."""
-    penalties: Mapping[PenaltyCause, float] = MappingProxyType({})
+    penalties: Mapping[PenaltyCause, float] = NO_PENALTIES
     """Penalties by cause; zero or negative."""
     last_reward: float | None = None
     """The last one that was paid."""
@@ -185,6 +188,8 @@ class EpisodeState(NamedTuple):
     """Numbers that steps reported besides their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
+    refused_steps: int = 0
+    penalised_steps: int = 0
     unjudged_steps: int = 0
     """Steps whose judgement failed; from the first one on, a policy that pays at the end pays nothing."""
     started_at: float | None = None
@@ -203,7 +208,7 @@ class EpisodeState(NamedTuple):
     @property
     def is_over(self) -> bool:
         """Whether no further call will ever run."""
-        return self.phase not in _GOING_ON
+        return self.phase not in LIVE
 
 
 class CallOutcome(NamedTuple):
@@ -293,11 +298,16 @@ def apply_outcome(
         IllegalMoveError: If the episode's phase allows no step.
     """
     number = state.steps + 1
-    charged = {} if outcome.is_unjudged else _penalties(policy, outcome, number)
+    charged: Mapping[PenaltyCause, float] = NO_PENALTIES
+    may_cost = outcome.kind is not OutcomeKind.COMPLETED or outcome.causes or policy.overlong_penalty
+    if may_cost and not outcome.is_unjudged:
+        charged = _penalties(policy, outcome, number)
     given = None if outcome.is_unjudged else outcome.reward
     earned = (given or 0.0) + sum(charged.values()) if charged else given
     stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
-    moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
+    moved = state
+    if stop_reason is not None or state.phase is not Phase.PLAYING:
+        moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
     unjudged = state.unjudged_steps + outcome.is_unjudged
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED and not unjudged
     if policy.emit == "dense":
@@ -328,6 +338,8 @@ def apply_outcome(
         metrics=_add_metrics(state.metrics, outcome.metrics) if outcome.metrics else state.metrics,
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
+        penalised_steps=state.penalised_steps + bool(charged),
         unjudged_steps=unjudged,
         started_at=moved.started_at,
         last_call_at=now,

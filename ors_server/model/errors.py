@@ -6,7 +6,9 @@ environment's author, of the machinery underneath, or of the server itself. One 
 `ors_server.doors.http.faults` holds how each class looks on a wire; this module knows nothing of HTTP.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import ClassVar, cast
 
 
@@ -326,3 +328,13 @@ _CLASSES: dict[str, type[OrsServerError]] = {
 def forget_frames(error: BaseException) -> None:
     """Drop the tracebacks of an error that is kept: their frames would keep the session that failed."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
+BLAME_BY_CODE: Mapping[str, Blame] = MappingProxyType(
+    {
+        kind.code: kind.blame
+        for kind in list(globals().values())
+        if isinstance(kind, type) and issubclass(kind, OrsServerError)
+    }
+)
+"""Whom the errors of this module blame, by their codes."""

@@ -97,44 +97,45 @@ class EventLogger:
 
     def __init__(self, name: str) -> None:
         """Log under a name `ors_server...`."""
-        self._standard = logging.getLogger(name)
+        self.standard = logging.getLogger(name)
+        """The standard library's logger under it."""
         self._structured: Any = None
 
     def debug(self, event: str, **fields: Any) -> None:
         """Log what only a developer of the server wants to know."""
-        if self._standard.isEnabledFor(logging.DEBUG):  # each call has such an event
+        if self.standard.isEnabledFor(logging.DEBUG):  # each call has such an event
             self._write("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         """Log what an operator wants to know."""
-        if self._standard.isEnabledFor(logging.INFO):
+        if self.standard.isEnabledFor(logging.INFO):
             self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log what an operator should look at."""
-        if self._standard.isEnabledFor(logging.WARNING):
+        if self.standard.isEnabledFor(logging.WARNING):
             self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """Log what failed."""
-        if self._standard.isEnabledFor(logging.ERROR):
+        if self.standard.isEnabledFor(logging.ERROR):
             self._write("error", event, fields)
 
     def critical(self, event: str, **fields: Any) -> None:
         """Log what ends the program."""
-        if self._standard.isEnabledFor(logging.CRITICAL):
+        if self.standard.isEnabledFor(logging.CRITICAL):
             self._write("critical", event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
         """Log what failed, with the traceback of the exception that is being handled."""
-        if self._standard.isEnabledFor(logging.ERROR):
+        if self.standard.isEnabledFor(logging.ERROR):
             self._write("exception", event, fields)
 
     def _write(self, method: str, event: str, fields: dict[str, Any]) -> None:
         if self._structured is None:
             from ors_server.model.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
 
-            self._structured = structure(self._standard, redact)
+            self._structured = structure(self.standard, redact)
         if _host:
             fields = {**fields, "host": _host[0]}
         if _context_fields:

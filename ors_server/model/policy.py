@@ -12,6 +12,9 @@ from ors_server.model.errors import InvalidRequestError
 MAX_REWARD = 1e100
 """Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
 
+REWARD_RANGE = (-MAX_REWARD, MAX_REWARD)
+"""Rewards that a policy admits which declares no range."""
+
 TOOL_PART = "tool"
 """Component of a reward that the tool's output states."""
 WITHHELD = "withheld"
@@ -118,7 +121,7 @@ class EpisodePolicy(BaseModel):
             return None
         if not math.isfinite(reward):
             raise RewardRangeError(f"a reward is a finite number, not {reward}")
-        low, high = self.reward_range or (-MAX_REWARD, MAX_REWARD)
+        low, high = self.reward_range or REWARD_RANGE
         clamped = clamp(reward, (low, high))
         if clamped is not None:
             return clamped

@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 from pydantic import ConfigDict, Field
 
 from ors_server.model.episode import EpisodeState, Metric
-from ors_server.model.policy import WITHHELD
+from ors_server.model.errors import BLAME_BY_CODE, Blame
+from ors_server.model.policy import TOOL_PART, WITHHELD
 from ors_server.model.wire import Block, JSONObject
 
 Blocks: TypeAlias = tuple[Block, ...]
@@ -106,6 +107,22 @@ class Step:
     def is_unjudged(self) -> bool:
         """Whether the step's judgement failed: its metadata states a status that has no number."""
         return self.metadata is not None and is_unjudged(self.metadata)
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether the policy charged a penalty for the step."""
+        return any(name not in {TOOL_PART, WITHHELD} for name in self.components)
+
+    @property
+    def blame(self) -> str | None:
+        """Who has to act for its error to go away: `agent`, or a value of `Blame`; `None` without one."""
+        if self.error_code is None:
+            return None
+        if self.status is StepStatus.CANCELLED:
+            return Blame.CLIENT.value
+        if self.status is not StepStatus.FAILED:
+            return "agent"
+        return BLAME_BY_CODE.get(self.error_code, Blame.MACHINERY).value
 
     @property
     def earned(self) -> float | None:
@@ -254,6 +271,10 @@ class EpisodeSummary:
     """Steps without a judgement."""
     failed_steps: int = 0
     """Steps in which the environment's own code failed."""
+    refused_steps: int = 0
+    """Calls that did not run: of an unknown tool, or with invalid arguments."""
+    penalised_steps: int = 0
+    """Steps that the policy charged a penalty for."""
     unjudged_steps: int = 0
     """Steps whose judgement failed: the reward had no number, or it was interrupted. If there are any, the
     return lacks a part, so nothing should train on it or count it."""
@@ -302,6 +323,8 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "best_reward": Figure("best reward"),
         "ungraded_steps": Figure("ungraded", lambda step: step.earned is None),
         "failed_steps": Figure("failed", lambda step: step.status is StepStatus.FAILED),
+        "refused_steps": Figure("refused", lambda step: step.status is StepStatus.REFUSED),
+        "penalised_steps": Figure("penalised", lambda step: step.is_penalised),
         "unjudged_steps": Figure("unjudged", lambda step: step.is_unjudged),
         "stop_reason": Figure("stop reason", is_column=True),
         "created_at": Figure("time of creation", is_column=True),
@@ -347,6 +370,8 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         best_reward=state.best_reward,
         ungraded_steps=state.ungraded_steps,
         failed_steps=state.failed_steps,
+        refused_steps=state.refused_steps,
+        penalised_steps=state.penalised_steps,
         unjudged_steps=state.unjudged_steps,
         stop_reason=None if state.stop_reason is None else state.stop_reason.value,
         created_at=origin.created_at,
@@ -438,9 +463,20 @@ def _as_json(value: Any) -> Any:
 
 
 def complete_summary(summary: EpisodeSummary, steps: Sequence[Step]) -> EpisodeSummary:
-    """Return a summary that counts the unjudged steps, which summaries of older servers do not."""
-    unjudged = sum(step.is_unjudged for step in steps)
-    return replace(summary, unjudged_steps=unjudged) if unjudged > summary.unjudged_steps else summary
+    """Return a summary that counts all kinds of steps, some of which summaries of older servers do not."""
+    return with_counts(summary, {name: sum(map(counts, steps)) for name, counts in STEP_COUNTS.items()})
+
+
+def with_counts(summary: EpisodeSummary, counted: Mapping[str, int]) -> EpisodeSummary:
+    """Return a summary with numbers of steps that an older server did not write, and that it states as 0."""
+    missing = {name: count for name, count in counted.items() if count and not getattr(summary, name)}
+    return replace(summary, **missing) if missing else summary
+
+
+def seconds_of(summary: EpisodeSummary) -> float | None:
+    """Return the seconds from the end of the setup to the end of the episode; `None` before it."""
+    started, finished = summary.started_at, summary.finished_at
+    return None if started is None or finished is None else (finished - started).total_seconds()
 
 
 def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:

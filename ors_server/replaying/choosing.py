@@ -6,10 +6,11 @@ from typing import Protocol, TypeAlias
 
 from ors_server.export.episode_file import Episode, EpisodeFile, read_episodes
 from ors_server.model.errors import EpisodeNotFoundError
-from ors_server.model.trajectory import EpisodeRecord
+from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 from ors_server.store.lookup import SHORTEST_PREFIX, find_episode
 
 PAGE = 200
@@ -48,8 +49,9 @@ class StoredEpisodes(Episodes):
         """Yield them in the order of the names, or oldest first."""
         for name in self.names:
             record = await find_episode(self.reader, name)
-            if self.selected.matches(record):
-                yield await self._whole(record)
+            whole = await self._whole(record)
+            if self.selected.matches(record, whole.steps):
+                yield whole
         if not self.names:
             async for record, steps in self.reader.stream(self.selected):
                 yield RecordedEpisode(record, tuple(steps))
@@ -58,12 +60,13 @@ class StoredEpisodes(Episodes):
         """Yield them task by task, in the order of each task's first episode."""
         if self.names:
             records = [await find_episode(self.reader, name) for name in self.names]
-            chosen = [record for record in records if self.selected.matches(record)]
             places: dict[Task, list[EpisodeRecord]] = {}
-            for record in chosen:
+            for record in records:
                 places.setdefault(task_of(record), []).append(record)
             for record in (record for some in places.values() for record in some):
-                yield await self._whole(record)
+                whole = await self._whole(record)
+                if self.selected.matches(record, whole.steps):
+                    yield whole
             return
         for environment, task_hash in await self._tasks():
             one = replace(self.selected, environment=environment, task_hash=task_hash)
@@ -76,7 +79,7 @@ class StoredEpisodes(Episodes):
     async def _tasks(self) -> Iterable[Task]:
         tasks: dict[Task, None] = {}
         last: str | None = None
-        while page := await self.reader.page(self.selected, after=last, limit=PAGE, newest_first=False):
+        while page := await self.reader.page(self.selected, after=last, limit=PAGE, order=OLDEST_FIRST):
             tasks.update((task_of(record), None) for record in page)
             last = page[-1].origin.episode_id
         return tasks
@@ -98,8 +101,8 @@ class FiledEpisodes(Episodes):
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them task by task, in the order of each task's first episode; the file is read twice."""
         places: dict[Task, list[int]] = {}
-        for place, (record, _) in self.file.offsets():
-            if _is_selected(record, self.selected, self.names):
+        for place, (record, steps) in self.file.offsets():
+            if _is_selected(record, steps, self.selected, self.names):
                 places.setdefault(task_of(record), []).append(place)
         for some in places.values():
             for record, steps in self.file.at(some):
@@ -135,14 +138,16 @@ async def _chosen(
     for record, steps in episodes:
         for name in [name for name in missing if _is_named(record, name)]:
             del missing[name]
-        if _is_selected(record, selected, names):
+        if _is_selected(record, steps, selected, names):
             yield RecordedEpisode(record, steps)
     if missing:
         raise EpisodeNotFoundError(f"no episode {', '.join(map(repr, missing))} is in the file")
 
 
-def _is_selected(record: EpisodeRecord, selected: EpisodeFilter, names: Sequence[str]) -> bool:
-    return selected.matches(record) and (not names or any(_is_named(record, name) for name in names))
+def _is_selected(
+    record: EpisodeRecord, steps: Sequence[Step], selected: EpisodeFilter, names: Sequence[str]
+) -> bool:
+    return selected.matches(record, steps) and (not names or any(_is_named(record, name) for name in names))
 
 
 def _is_named(record: EpisodeRecord, name: str) -> bool:

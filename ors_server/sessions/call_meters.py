@@ -16,6 +16,8 @@ from ors_server.model.trajectory import EpisodeResult, EpisodeSummary, Step, Ste
 MAX_TOOLS: Final = 512
 """Names of tools that are counted apart in one environment; the others are counted together."""
 OTHER_TOOLS: Final = "(other)"
+MAX_RUNS: Final = 32
+"""Runs whose ended episodes are counted apart; the one of which none ended for longest is forgotten."""
 UNKNOWN_TOOL: Final = "(unknown)"
 """Counts calls of tools that the session does not have."""
 
@@ -171,6 +173,8 @@ class CallMeters:
     def __init__(self) -> None:
         """Begin at zero."""
         self.environments: dict[str, EnvironmentMeters] = {}
+        self.ended_by_run: dict[str, int] = {}
+        """Number of episodes that ended, by the label `run`, of the runs of which some ended last."""
 
     def of(self, environment: str) -> EnvironmentMeters:
         """Return the counts of an environment, which is one that the server serves or has served."""
@@ -178,3 +182,10 @@ class CallMeters:
         if meters is None:
             meters = self.environments[environment] = EnvironmentMeters()
         return meters
+
+    def count_run(self, run: str | None) -> None:
+        """Count an ended episode of a run, if it names one."""
+        if run is not None:
+            self.ended_by_run[run] = self.ended_by_run.pop(run, 0) + 1
+            if len(self.ended_by_run) > MAX_RUNS:
+                del self.ended_by_run[next(iter(self.ended_by_run))]

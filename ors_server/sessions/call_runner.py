@@ -6,12 +6,13 @@ its call ends before any sum or store is touched; the recorder then counts and w
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 from pydantic import BaseModel, ValidationError
@@ -60,6 +61,7 @@ from ors_server.sessions.session_tools import BoundTool, Concurrency, SessionToo
 from ors_server.sessions.tool_arguments import (
     CheckedOutput,
     InvalidArgumentsError,
+    are_plain_arguments,
     check_output,
     make_error_output,
     parse_arguments,
@@ -146,15 +148,24 @@ class CallTable:
 
     def _keep(self, call: Call, arguments_size: int) -> None:
         """Note a result that is in memory, and let the oldest ones go."""
-        size = arguments_size + _size_of_result(call.result)
-        self._kept_size += size - self._kept.pop(call.id, 0)
-        self._kept[call.id] = size
-        if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+        result, kept = call.result, self._kept
+        if isinstance(result, Completed) and result.size is not None:
+            size = arguments_size + result.size
+        else:
+            size = arguments_size + _size_of_result(result)
+        self._kept_size += size - kept.pop(call.id, 0)
+        kept[call.id] = size
+        if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
             return
-        for oldest in list(self._kept)[:-1]:
+        oldest = next(iter(kept))  # in a long episode, each call lets one go
+        if oldest != call.id and self._let_go(oldest):
+            self._kept_size -= kept.pop(oldest)
+            if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+                return
+        for oldest in list(kept)[:-1]:
             if self._let_go(oldest):
-                self._kept_size -= self._kept.pop(oldest)
-            if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+                self._kept_size -= kept.pop(oldest)
+            if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
                 return
 
     def _let_go(self, call_id: str) -> bool:
@@ -164,10 +175,17 @@ class CallTable:
             Whether that was possible: a step that waits to be written stays.
         """
         call = self._known[call_id]
-        first = call.repeats or call
-        result = first.result if call.is_unwritten else call.result
-        if self._is_pending(first):
-            return False
+        result = call.result
+        if not isinstance(result, Completed):  # only a call that failed may wait to be written
+            first = call.repeats or call
+            if call.is_unwritten:
+                result = first.result
+            if self._is_pending(first):
+                return False
+        else:
+            self._on_record[call_id] = result.recorded.number
+            del self._known[call_id]
+            return True
         if isinstance(result, Completed | Refusal | Failure) and result.step is not None:
             self._on_record[call_id] = result.step
             del self._known[call_id]
@@ -238,9 +256,9 @@ class CallTable:
         if self._known.get(call.id) is call:
             self._keep(call, arguments_size)
         self._last_use.at = self._services.clock.monotonic()
-        log.debug(
-            "call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=type(result).__name__
-        )
+        if log.standard.isEnabledFor(logging.DEBUG):
+            name = type(result).__name__
+            log.debug("call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=name)
 
 
 def _size_of_arguments(call: Call) -> int:
@@ -289,7 +307,8 @@ class ToolRun:
         """
         tool = self.tool
         try:
-            output = tool.to_output(result)
+            is_output = tool.returns_output and type(result) is ToolOutput
+            output: ToolOutput = result if is_output else tool.to_output(result)
             if grade is not None and output.finished and not has_result(output):
                 self.clock.arm()
                 output = await grade(output, self._final_response(output))
@@ -303,25 +322,16 @@ class ToolRun:
         except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
             text = f"{tool.name!r} returned an illegal output: {describe(error)}"
             return self.fail(ToolOutputError(text), error)
-        outcome = CallOutcome(
-            OutcomeKind.COMPLETED,
-            checked.reward,
-            checked.finished,
-            tuple(self.context.charged),
-            numeric_extras(checked.metadata) if checked.metadata else {},
-            is_unjudged=self.context.unjudged is not None,
-        )
-        return EndedCall(outcome, self.started, checked)
+        return self.end(OutcomeKind.COMPLETED, checked)
 
     def classify_error(self, error: BaseException) -> EndedCall:
         """End the call by what the tool raised."""
         text = text_of(error)
         if isinstance(error, ForbiddenActionError):
-            output = make_error_output(text or "forbidden", "forbidden")
-            return EndedCall(self.outcome(OutcomeKind.FORBIDDEN), self.started, output)
+            return self.end(OutcomeKind.FORBIDDEN, make_error_output(text or "forbidden", "forbidden"))
         if isinstance(error, ToolError):
             output = make_error_output(text or "the tool failed", "tool_error")
-            return EndedCall(self.outcome(OutcomeKind.TOOL_ERROR), self.started, output)
+            return self.end(OutcomeKind.TOOL_ERROR, output)
         if isinstance(error, ValidationError):
             return self.fail(ToolOutputError(describe_authors(error)), error)
         return self.fail(ToolFailedError(describe_authors(error)), error)
@@ -333,22 +343,37 @@ class ToolRun:
         text = str(error)
         if (masked := secret_values.mask(text)) != text:
             error.args = (masked,)
-        return EndedCall(self.outcome(OutcomeKind.FAULT), self.started, error=error)
+        return self.end(OutcomeKind.FAULT, error=error)
 
     def time_out(self) -> EndedCall:
         """End the call because its time was up."""
         limit = self.clock.limit
         text = f"{self.tool.name!r} did not return within {limit:g} seconds and was stopped"
-        output = make_error_output(text, "timeout", {"time_limit": limit})
-        return EndedCall(self.outcome(OutcomeKind.TIMEOUT), self.started, output)
+        return self.end(OutcomeKind.TIMEOUT, make_error_output(text, "timeout", {"time_limit": limit}))
 
-    def cancel(self, error: OrsServerError) -> EndedCall:
-        """End the call because it was cancelled."""
-        return EndedCall(self.outcome(OutcomeKind.CANCELLED), self.started, error=error)
+    def end(
+        self, kind: OutcomeKind, output: CheckedOutput | None = None, error: OrsServerError | None = None
+    ) -> EndedCall:
+        """End the call: here alone is an outcome made of a tool that ran.
 
-    def outcome(self, kind: OutcomeKind) -> CallOutcome:
-        """Make an outcome without a reward."""
-        return CallOutcome(kind, is_unjudged=self.context.unjudged is not None)
+        Args:
+            output: What the agent gets; its reward counts if the call completed.
+            error: Of an author or a cancellation, instead of an output.
+        """
+        context = self.context
+        unjudged = context.unjudged if context.is_judged else None
+        if kind is OutcomeKind.COMPLETED and output is not None:
+            outcome = CallOutcome(
+                kind,
+                output.reward,
+                output.finished,
+                tuple(context.charged),
+                numeric_extras(output.metadata) if output.metadata else {},
+                is_unjudged=unjudged is not None,
+            )
+        else:
+            outcome = CallOutcome(kind, is_unjudged=unjudged is not None)
+        return EndedCall(outcome, self.started, output, None, error, context.user_turns, unjudged)
 
     def _note_missing_number(self, output: CheckedOutput, *, is_graded: bool) -> None:
         """Note an output whose status has no number, or that ends a graded episode without a reward."""
@@ -409,9 +434,9 @@ class CallRunner:
         self.calls.add(call)
         if call.repeats is not None and self._recorder.has_run(call.repeats):
             call.seal()
-            self._services.spawn(self._run, call, self._repeat)
+            self._begin(call, self._repeat)
         else:
-            self._services.spawn(self._run, call, self._play)
+            self._begin(call, self._play)
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -423,7 +448,11 @@ class CallRunner:
             return None
 
         self.calls.add(call)
-        self._services.spawn(self._run, call, run_when_ready)
+        self._begin(call, run_when_ready)
+
+    def _begin(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
+        """Run a call in its own task; `_run` lets nothing out, and takes the task off the list."""
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
 
     def end(self, make_error: MakeError) -> None:
         """Refuse everything from now on, requests that still wait for the session included."""
@@ -470,6 +499,7 @@ class CallRunner:
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
+            self._services.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _repeat(self, call: Call) -> CallResult:
         """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
@@ -483,17 +513,18 @@ class CallRunner:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
         recorder = self._recorder
         tool: BoundTool | CallResult | None = None
-        if self._setup.is_done and not (call.repeats or recorder.unwritten or recorder.is_deciding):
-            tool = recorder.refusal(call.tool) or self.tools.found(call.tool)
+        if self._setup.is_done and call.repeats is None and recorder.is_playable:
+            tool = self.tools.bound.get(call.tool)
         has_waited = tool is None
         if tool is None:  # something has to be waited for, or failed
             with self._waiting_time(), _cancellable(call):
                 tool = await self._find(call)
         if not isinstance(tool, BoundTool):
             return tool
-        started = recorder.now
+        started = recorder.services.clock.monotonic()
+        call.has_plain_arguments = are_plain_arguments(call.arguments)
         try:
-            parsed = parse_arguments(tool.definition, call.arguments)
+            parsed = parse_arguments(tool.definition, call.arguments, are_plain=call.has_plain_arguments)
         except InvalidArgumentsError as error:
             return await self._record_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
@@ -507,6 +538,29 @@ class CallRunner:
         if spans.is_on():
             return await self._run_in_span(call, tool, parsed, has_waited=has_waited)
         return await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
+
+    async def _run_in_turn(
+        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
+    ) -> CallResult:
+        """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
+        thread = LingeringThread()
+        try:
+            over = await self._look_again(call) if has_waited else None
+            return over or await self._run_tool(call, tool, parsed, thread)
+        finally:
+            if thread.ended is None or thread.ended.is_set():
+                self.turns.release(tool.concurrency)
+            else:
+                self._lingering.append(call.tool)
+                self._limit_waiting()
+                self._services.spawn(self._release_later, tool.concurrency, call.tool, thread.ended)
+
+    async def _look_again(self, call: Call) -> CallResult | None:
+        """Say what else has ended a call while it waited: its cancellation, or the end of the episode."""
+        if call.is_cancelled:
+            return Failure(call.cancel_error)
+        await self._recorder.until_decided()
+        return self._recorder.refusal(call.tool)
 
     async def _run_in_span(
         self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
@@ -557,41 +611,21 @@ class CallRunner:
         text = refuse_unknown(call.tool, [spec.name for spec in (await self.tools.listing()).tools])
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
-    async def _run_in_turn(
-        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
-    ) -> CallResult:
-        """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
-        thread = LingeringThread()
-        try:
-            if call.is_cancelled:
-                return Failure(call.cancel_error)
-            if has_waited:  # meanwhile, another call may have ended the episode
-                await self._recorder.until_decided()
-                over = self._recorder.refusal(call.tool)
-                if over is not None:
-                    return over
-            return await self._run_tool(call, tool, parsed, thread)
-        finally:
-            if thread.ended is None or thread.ended.is_set():
-                self.turns.release(tool.concurrency)
-            else:
-                self._lingering.append(call.tool)
-                self._limit_waiting()
-                self._services.spawn(self._release_later, tool.concurrency, call.tool, thread.ended)
-
     async def _run_tool(
         self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread
     ) -> CallResult:
-        """Run the tool within its time limit and record its result."""
+        """Run the tool within its time limit and record its result, in the task of the call."""
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)
-        with recorder.playing(call, run.clock):
-            context_before = running_call.set(run.context)
-            code_before = author_code.set(tool.code)
-            ended: EndedCall | None = None  # stays so if the tool is stopped
+        clock, ended = run.clock, None  # stays so if the tool is stopped
+        try:
+            running_call.set(run.context)  # until the task ends
+            author_code.set(tool.code)
             try:
-                with counting(run.clock, is_armed=False) as clock:
-                    call.use_scope(clock.cancel_scope)
+                with (counted := counting(clock, is_armed=False)):
+                    call.scope = counted.scope
+                    if call.is_cancelled:
+                        counted.scope.cancel()
                     result = await call_author(
                         tool.function, parsed, run.context, thread=thread, on_loop=tool.definition.is_async
                     )
@@ -604,46 +638,43 @@ class CallRunner:
                 ended = run.fail(error)
             except asyncio.CancelledError:  # the server ends its tasks
                 with anyio.CancelScope(shield=True):
-                    await self._record_run(call, run, run.cancel(call.cancel_error))
+                    await recorder.record(call, run.end(OutcomeKind.CANCELLED, error=call.cancel_error))
                 raise
             finally:
-                recorder.stop_clock(run.clock)
-                author_code.reset(code_before)
-                running_call.reset(context_before)
+                if clock.bound is not None:
+                    recorder.stop_clock(clock)
             if ended is None and call.is_cancelled:
-                await self._record_run(call, run, run.cancel(call.cancel_error))
+                await recorder.record(call, run.end(OutcomeKind.CANCELLED, error=call.cancel_error))
                 return Failure(call.cancel_error)
-            if ended is None or run.clock.is_up:  # discards a late result too
+            if ended is None or clock.is_up:  # discards a late result too
                 ended = run.time_out()
             if ended.error is not None:
                 self._log_failure(call, ended.error)
-            return await self._record_run(call, run, ended)
-
-    async def _record_run(self, call: Call, run: ToolRun, ended: EndedCall) -> CallResult:
-        ended.user_turns, ended.unjudged = run.context.user_turns, run.context.unjudged
-        return await self._recorder.record(call, ended)
+            return await recorder.record(call, ended)
+        finally:
+            if call in recorder.playing:
+                recorder.leave(call)
 
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
-        time_limit = tool.definition.time_limit
-        left = None if recorder.policy.time_limit is None else recorder.remaining_time
-        for limit in (recorder.policy.call_time_limit, left):
+        policy, time_limit = recorder.policy, tool.definition.time_limit
+        bound = None if policy.time_limit is None else lambda: recorder.remaining_time
+        left = None if policy.time_limit is None else recorder.remaining_time
+        for limit in (policy.call_time_limit, left):
             if limit is not None and (time_limit is None or limit < time_limit):
                 time_limit = limit
+        clock = CallClock(time_limit, watch=self._services.watch, bound=bound)
         context = CallContext(
             session_id=recorder.origin.session_id,
             call_id=call.id,
-            step=recorder.next_number,
+            step=recorder.begin(call, clock),
             task_spec=self._task_spec,
             listeners=call.listeners,
             client=call.client,
-            policy=recorder.policy,
+            policy=policy,
             time_limit=time_limit,
-            charged=[],
         )
-        bound = None if recorder.policy.time_limit is None else lambda: recorder.remaining_time
-        clock = CallClock(time_limit, watch=self._services.watch, bound=bound)
-        return ToolRun(tool.definition, parsed, context, clock, recorder.now)
+        return ToolRun(tool.definition, parsed, context, clock, recorder.services.clock.monotonic())
 
     async def _record_refusal(
         self, call: Call, reason: RefusalReason, text: str, started: float

@@ -9,8 +9,8 @@ session plays; only what all of them wait together is waived, and once, however 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from time import perf_counter
@@ -20,6 +20,8 @@ import anyio
 
 from ors_server.environments.boundary import encodable
 from ors_server.model.episode import (
+    LIVE,
+    PLAYABLE,
     CallOutcome,
     EpisodeEvent,
     EpisodeState,
@@ -154,6 +156,11 @@ class SessionClock:
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's state, over any author's."""
 
+_STATE_SIZE = 2_048
+"""Bytes that the description of an episode's state takes in memory, roughly."""
+
+_NO_SHIELD = nullcontext()
+
 
 def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
     """Describe an episode's state after its latest step.
@@ -203,6 +210,14 @@ class EndedCall:
     unjudged: tuple[str, str] | None = None
     """Status and reason of a judgement of the call that failed."""
 
+    @property
+    def size(self) -> int | None:
+        """Bytes that the output takes in memory, roughly; `None` where nobody has counted them."""
+        output = self.output
+        if output is None or output.size is None or self.user_turns or self.unjudged is not None:
+            return None
+        return output.size + _STATE_SIZE
+
 
 @dataclass(slots=True)
 class _PendingStep:
@@ -214,21 +229,6 @@ class _PendingStep:
     state: EpisodeState
     """The state after the step."""
     result: CallResult
-
-
-class _PlayingCall:
-    """A call that runs, for a with statement; a generator would take five times as long."""
-
-    __slots__ = ("_call", "_leave")
-
-    def __init__(self, call: Call, leave: Callable[[Call], None]) -> None:
-        self._call, self._leave = call, leave
-
-    def __enter__(self) -> None:
-        """Do nothing: it has begun."""
-
-    def __exit__(self, *_: object) -> None:
-        self._leave(self._call)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
@@ -248,7 +248,7 @@ class EpisodeRecorder:
     """Whether the environment cannot continue."""
     _clock: SessionClock = field(init=False)
     """Of an episode with a time limit."""
-    _playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
@@ -273,28 +273,27 @@ class EpisodeRecorder:
             return None
         return remaining_time(self.state, self.policy, self._played_until(self.state))
 
-    @property
-    def next_number(self) -> int:
-        """Number that the step of a call which begins now will have, if calls end as they began."""
-        return self._latest.steps + len(self._playing) + 1
-
-    def playing(self, call: Call, clock: CallClock) -> "_PlayingCall":
+    def begin(self, call: Call, clock: CallClock) -> int:
         """Have a call run that will count: until it does, the episode is not over because its time is.
 
-        It ends with the with statement over what this returns.
+        `record` or `leave` ends that.
+
+        Returns:
+            The number that its step will have, if calls end as they began.
         """
-        self._playing[call] = None
+        latest = self._latest if self.unwritten else self.state
+        self.playing[call] = None
         if self.policy.time_limit is not None:
             self._clock.enter(clock)
-        return _PlayingCall(call, self._leave)
+        return latest.steps + len(self.playing)
 
     def stop_clock(self, clock: CallClock) -> None:
-        """End the time of a call that was answered by its tool."""
-        if self.policy.time_limit is not None:
-            self._clock.leave(clock)
+        """End the time of a call that was answered by its tool, in an episode with a time limit."""
+        self._clock.leave(clock)
 
-    def _leave(self, call: Call) -> None:
-        self._playing.pop(call, None)
+    def leave(self, call: Call) -> None:
+        """Note that a call has been counted, or never will be."""
+        self.playing.pop(call, None)
         counted, self._call_counted = self._call_counted, None
         if counted is not None:
             counted.set()
@@ -306,7 +305,7 @@ class EpisodeRecorder:
         except StoreError as error:
             self.services.health.fail(error)
             raise
-        self.services.health.succeed()
+        self.services.health.failure = None
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that continues where another one was.
@@ -365,9 +364,16 @@ class EpisodeRecorder:
         return lapse(state, self.policy, self._played_until(state))
 
     @property
+    def is_playable(self) -> bool:
+        """Whether a call may run now: the episode continues, and nothing must be written or decided first."""
+        if self.unwritten or self._is_lost or self.state.phase not in PLAYABLE:
+            return False
+        return self.policy.time_limit is None or not self._lapse(self.state).is_over
+
+    @property
     def is_deciding(self) -> bool:
         """Whether the time is up, and a call that began in time still runs."""
-        if self.policy.time_limit is None or not self._playing:
+        if self.policy.time_limit is None or not self.playing:
             return False
         return not self.state.is_over and self.current_state().is_over
 
@@ -405,16 +411,20 @@ class EpisodeRecorder:
         """
         if call.result is not None:  # its caller has received the error of the session's end
             return _discarded(call, "its session is being ended")
-        with call.seal():
-            async with self._one_at_a_time():
+        call.scope, call.is_sealed = None, True  # a cancellation from now on comes too late
+        with anyio.CancelScope(shield=True) if call.is_cancelled else _NO_SHIELD:
+            async with self._recording or self._one_at_a_time():
+                before = self.state
                 if self.unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
-                before = self._latest if call in self._playing else self._lapse(self._latest)
-                if before.is_over:
+                    before = self._latest
+                if call not in self.playing:
+                    before = self._lapse(before)
+                if before.phase not in LIVE:
                     await self._write()
                     return _discarded(call, _ending(before))
-                now = self.now
+                now = self.services.clock.monotonic()
                 outcome = entry.outcome
                 if self.policy.time_limit is not None:
                     outcome = outcome._replace(waived=self._clock.waived_s - before.waived)
@@ -425,10 +435,10 @@ class EpisodeRecorder:
                 elif entry.refusal is not None and step.metadata is None:
                     result = Refusal(entry.refusal.reason, entry.refusal.error, step.number)
                 else:
-                    result = Completed(step)
+                    result = Completed(step, entry.size)
                 pending = _PendingStep(call.repeats or call, step, state, result)
                 self.unwritten.append(pending)
-                self._leave(call)
+                self.leave(call)
                 try:
                     await self._write()
                 except StoreError as error:
@@ -475,14 +485,16 @@ class EpisodeRecorder:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         summary = self.summary()
         await self.services.store.close(self.origin.episode_id, summary)
-        self.services.meters.of(self.origin.environment).count_end(summary)
+        meters = self.services.meters
+        meters.of(self.origin.environment).count_end(summary)
+        meters.count_run(self.origin.labels.get("run"))
 
     def summary(self) -> EpisodeSummary:
         """Return the current figures, with the steps that wait to be written.
 
         An episode whose time is up is stated to be over once no call runs that will still count.
         """
-        return self._sum_up(self._latest if self._playing else self._lapse(self._latest))
+        return self._sum_up(self._latest if self.playing else self._lapse(self._latest))
 
     @property
     def pending_calls(self) -> Sequence[Call]:
@@ -515,7 +527,7 @@ class EpisodeRecorder:
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
         meters = self.services.meters.of(self.origin.environment)
-        while self.unwritten and not self.state.is_over:
+        while self.unwritten and self.state.phase in LIVE:
             pending = self.unwritten[0]
             began = perf_counter()
             try:
@@ -526,7 +538,7 @@ class EpisodeRecorder:
             except Exception:
                 self.unwritten.clear()  # a defect would only happen again
                 raise
-            health.succeed()
+            health.failure = None
             meters.count_step(pending.step, perf_counter() - began)
             del self.unwritten[0]
             self._mark_written(pending)
@@ -568,8 +580,8 @@ class EpisodeRecorder:
         return Step(
             number=charge.number,
             call_id=call.id,
-            tool=encodable(call.tool),
-            arguments=recordable(call.arguments),
+            tool=call.tool if call.tool.isascii() else encodable(call.tool),
+            arguments=call.arguments if call.has_plain_arguments else recordable(call.arguments),
             status=status,
             blocks=() if output is None else tuple(output.blocks),
             reward=charge.reward,

@@ -49,7 +49,7 @@ class CallRates:
         self._buckets: dict[str, tuple[float, float]] = {}
         """Credential to the calls that were left, and when."""
 
-    def admit(self, credential_id: str | None, now: float) -> None:
+    def admit(self, credential_id: str, now: float) -> None:
         """Count a call that is about to begin.
 
         Args:
@@ -59,7 +59,7 @@ class CallRates:
             CapacityError: If the credential has made its calls of the minute; nothing is counted then.
         """
         allowed = self._limits_of(credential_id).calls_per_minute
-        if credential_id is None or allowed is None:
+        if allowed is None:
             return
         left, then = self._buckets.get(credential_id, (float(allowed), now))
         left = min(float(allowed), left + (now - then) * allowed / MINUTE)

@@ -422,9 +422,13 @@ class SessionManager:
             CapacityError: If a limit keeps it from being rebuilt now.
             StartingError: If it belongs to another host.
         """
-        self._check_slot(session_id)
-        await self._resume(session_id)
-        return self.find(session_id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            self._check_slot(session_id)
+            await self._resume(session_id)
+            return self.find(session_id)
+        session.last_use.at = self.services.clock.monotonic()
+        return session
 
     def _check_slot(self, session_id: str) -> None:
         """Refuse a request for a session of another host: the front has an older table than this host.
@@ -632,6 +636,7 @@ async def open_manager(
         clock=clock,
         store=store,
         spawn=background.spawn,
+        tasks=background.tasks,
         options=options,
         sandboxes=sandboxes,
         health=RecordHealth(clock),

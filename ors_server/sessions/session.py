@@ -255,18 +255,19 @@ class Session:
             await self._load_recorded(call_id)
         if self._setup.error is not None:
             self._setup.check()
-        runner = self._runner
+        runner, recorder = self._made_runner or self._runner, self.recorder
         if call_id is not None:
             earlier = runner.calls.get(call_id)
         else:
-            earlier = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
+            earlier = self._find_unwritten(tool, arguments) if recorder.unwritten else None
         if earlier is not None:
             earlier.expect(tool, arguments)
         if earlier is not None and not earlier.is_unwritten:
             call = earlier
         else:
-            if earlier is None:
-                self.recorder.services.call_rates.admit(self.recorder.origin.credential_id, self.recorder.now)
+            credential_id = recorder.origin.credential_id
+            if earlier is None and credential_id is not None:
+                recorder.services.call_rates.admit(credential_id, recorder.now)
             call = Call(
                 call_id or token_hex(16),
                 tool,
@@ -281,7 +282,7 @@ class Session:
                     earlier.repeats or earlier,
                 )
             runner.start(call)
-        if listener is not None and not call.is_done:
+        if listener is not None and call.result is None:
             call.listeners.append(listener)
         return call
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import anyio
 
@@ -39,6 +39,8 @@ class Completed:
 
     recorded: Step
     """The step as it is on record, which holds the output."""
+    size: int | None = None
+    """Bytes that it takes in memory, roughly; `None` where nobody has counted them."""
 
     @property
     def step(self) -> int:
@@ -131,6 +133,7 @@ class Call:
         listeners: Get the progress that the tool reports.
         client: The calling program, of which the tool may ask something while the call runs.
         is_named: Whether the caller gave the id.
+        has_plain_arguments: Whether the arguments are known to need no change for the record.
         repeats: The first call of this id, if its step could not be written.
         is_cancelled: Whether a request, or the end of the session, cancelled the call.
         is_sealed: Whether its result is being written, so that a cancellation comes too late.
@@ -143,6 +146,7 @@ class Call:
     result: CallResult | None = None
     client: CallingClient = field(default=NO_CLIENT, kw_only=True)
     is_named: bool = field(default=True, kw_only=True)
+    has_plain_arguments: bool = field(default=False, init=False)
     listeners: list[ProgressListener] = field(default_factory=list[ProgressListener], init=False)
     repeats: "Call | None" = field(default=None, init=False)
     scope: anyio.CancelScope | None = field(default=None, init=False)
@@ -206,33 +210,53 @@ class Call:
     async def wait(self) -> CallResult:
         """Return the result, waiting for it as long as it takes."""
         while self.result is None:
-            await self._read(None)
+            await self.wait_for(None)
         return self.result
 
-    async def wait_for(self, seconds: float) -> CallResult | None:
+    async def wait_for(self, seconds: float | None) -> CallResult | None:
         """Return the result, or `None` if it is not there in time.
 
         Every call on a wire passes here, so that this is a future and a timer of the loop: a cancel scope and
         an event cost four times as much.
         """
-        if self.result is None:
-            await self._read(seconds)
-        return self.result
-
-    async def _read(self, seconds: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        reader = loop.create_future()
-        readers = self._readers
-        if readers is None:
-            readers = self._readers = []
-        readers.append(reader)
-        timer = None if seconds is None else loop.call_later(seconds, _wake, reader)
+        if self.result is not None:
+            return self.result
+        reader = self.add_reader()
+        timer = None if seconds is None else reader.get_loop().call_later(seconds, wake, reader)
         try:
             await reader
         finally:
             if timer is not None:
                 timer.cancel()
-            readers.remove(reader)
+            self.remove_reader(reader)
+        return self.result
+
+    def add_reader(self) -> "asyncio.Future[None]":
+        """Return a future that ends with the call; `remove_reader` follows, whether it has ended or not."""
+        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._readers is None:
+            self._readers = []
+        self._readers.append(reader)
+        return reader
+
+    def remove_reader(self, reader: "asyncio.Future[None]") -> None:
+        """Forget a future that `add_reader` returned."""
+        if self._readers is not None and reader in self._readers:
+            self._readers.remove(reader)
+
+    def begin_sending(self) -> None:
+        """Count a request that sends the result, and lowers `senders` when it has: each holds a copy of it.
+
+        Raises:
+            CapacityError: If too many others do so.
+        """
+        if self.senders >= MAX_READERS:
+            self.refuse_sender()
+        self.senders += 1
+
+    def refuse_sender(self) -> NoReturn:
+        """Refuse a request that would send the result next to too many others."""
+        raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
 
     @property
     def cancel_error(self) -> OrsServerError:
@@ -263,28 +287,7 @@ class Call:
             self.scope.cancel()
 
 
-class Sending:
-    """Counts a request that sends a call's result; their number is limited, because each holds a copy of it.
-
-    A class, because every call on a wire passes here and a generator would cost several times as much.
-    """
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        if self._call.senders >= MAX_READERS:
-            raise CapacityError(
-                f"{MAX_READERS} requests read the call {self._call.id!r} already", retry_after=1
-            )
-        self._call.senders += 1
-
-    def __exit__(self, *_error: object) -> None:
-        self._call.senders -= 1
-
-
-def _wake(reader: "asyncio.Future[None]") -> None:
+def wake(reader: "asyncio.Future[None]") -> None:
+    """End a reader's wait, unless it has ended."""
     if not reader.done():
         reader.set_result(None)

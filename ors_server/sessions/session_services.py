@@ -81,11 +81,12 @@ class BackgroundTasks:
     """
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Those that run; another part may add its own, and takes them out at their end."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         """Run a function in the background."""
-        self._tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
+        self.tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
 
     async def _run(self, function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
         try:
@@ -93,7 +94,7 @@ class BackgroundTasks:
         except Exception:  # the border between a defect of ours and all other sessions
             log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))
         finally:  # each call passes here: a callback of the task would cost more than the task itself
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def aclose(self, time_limit: float) -> None:
         """Cancel what still runs and wait for it.
@@ -101,7 +102,7 @@ class BackgroundTasks:
         Args:
             time_limit: Seconds after which tasks that ignore their cancellation are left behind.
         """
-        running = set(self._tasks)
+        running = set(self.tasks)
         for task in running:
             task.cancel()
         if not running:
@@ -213,25 +214,22 @@ class RecordHealth:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._failure: StoreError | None = None
+        self.failure: StoreError | None = None
+        """The latest write that failed; `None` once one has succeeded since."""
         self._failed_at = 0.0
-
-    def succeed(self) -> None:
-        """Note that a write succeeded."""
-        self._failure = None
 
     def fail(self, error: StoreError) -> None:
         """Note that a write failed."""
-        self._failure, self._failed_at = error, self._clock.monotonic()
+        self.failure, self._failed_at = error, self._clock.monotonic()
 
     @property
     def is_well(self) -> bool:
         """Whether no write failed lately that none has followed."""
-        return self._failure is None or self._clock.monotonic() - self._failed_at >= REMEMBERED_SECONDS
+        return self.failure is None or self._clock.monotonic() - self._failed_at >= REMEMBERED_SECONDS
 
     def check(self) -> None:
         """Check that the record could be written lately."""
-        failure = self._failure
+        failure = self.failure
         if failure is not None and not self.is_well:
             raise StoreError(f"the record cannot be written: {failure}")
 
@@ -298,6 +296,8 @@ class Services:
     """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)
     """Where sessions get what their tools and rewards share."""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    """The background tasks that run; they end with the server at the latest."""
     call_rates: CallRates = field(default_factory=CallRates)
     """Admits calls at the rate of the API key whose session it is."""
     meters: CallMeters = field(default_factory=CallMeters)

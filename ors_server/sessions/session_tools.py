@@ -74,6 +74,9 @@ class Turns:
 
     def acquire_now(self, concurrency: Concurrency) -> bool:
         """Take a turn that is free, which must be given back; return whether it was."""
+        if concurrency is Concurrency.SERIAL and not (self._serial or self._exclusive or self._waiting):
+            self._serial = True  # what nearly every call takes
+            return True
         if not self._is_free(concurrency, self._waiting):
             return False
         self._occupy(concurrency)
@@ -147,14 +150,11 @@ class SessionTools:
     _session_toolset: ToolsetDefinition | None
     _making: asyncio.Lock | None = field(default=None, init=False)
     _owners: dict[int, Any] = field(default_factory=dict[int, Any], init=False)
-    _bound: dict[str, BoundTool] = field(default_factory=dict[str, BoundTool], init=False)
+    bound: dict[str, BoundTool] = field(default_factory=dict[str, BoundTool], init=False)
+    """The tools that `find` has returned, by name."""
     _task_specs: list[ToolSpec] | None = field(default=None, init=False)
     _task_tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], init=False)
     _listing: ToolListing | None = field(default=None, init=False)
-
-    def found(self, name: str) -> BoundTool | None:
-        """Return a tool that `find` has returned before, or `None`."""
-        return self._bound.get(name)
 
     async def find(self, name: str) -> BoundTool | None:
         """Return the tool of that name that this session offers, or `None`, and bind it to its object."""
@@ -167,11 +167,11 @@ class SessionTools:
         tool, toolset = found
         if not tool.shared and name not in {spec.name for spec in await self._specs()}:
             return None
-        if name not in self._bound:
+        if name not in self.bound:
             function = tool.bind(await self._owner(toolset))
             code = AuthorCode(self._definition.name, f"tool {name!r}")
-            self._bound[name] = BoundTool(tool, function, code, _concurrency_of(tool))
-        return self._bound[name]
+            self.bound[name] = BoundTool(tool, function, code, _concurrency_of(tool))
+        return self.bound[name]
 
     async def listing(self) -> ToolListing:
         """Return the announcement of everything that this session offers; task tools last."""

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, from_json
 from ors_server.environments.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.environments.definition import ToolDefinition
 from ors_server.model.errors import ToolFailedError, ToolOutputError
-from ors_server.model.policy import EpisodePolicy, RewardRangeError
+from ors_server.model.policy import REWARD_RANGE, EpisodePolicy, RewardRangeError
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 MAX_VALUES = 50_000
@@ -112,6 +112,8 @@ class CheckedOutput:
     reward: float | None = None
     """Admitted by the policy."""
     finished: bool = False
+    size: int | None = None
+    """Bytes that it takes in memory, roughly; `None` where nobody has counted them."""
 
 
 def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> CheckedOutput:
@@ -137,10 +139,14 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     if size > max_bytes:
         msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
-    try:
-        reward = policy.admit(output.reward)
-    except RewardRangeError as error:
-        raise ToolOutputError(str(error)) from error
+    reward = output.reward
+    if reward is not None:
+        low, high = policy.reward_range or REWARD_RANGE
+        if not low <= reward <= high:
+            try:
+                reward = policy.admit(reward)
+            except RewardRangeError as error:
+                raise ToolOutputError(str(error)) from error
     metadata = None
     if output.metadata is not None:
         metadata = _copy_json(output.metadata, "metadata", max_bytes)
@@ -148,7 +154,7 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     for index, block in enumerate(blocks):
         if isinstance(block, ImageBlock) or block.detail is not None or not block.text.isascii():
             blocks[index] = _check_block(block, max_bytes)
-    return CheckedOutput(blocks, metadata, reward, output.finished)
+    return CheckedOutput(blocks, metadata, reward, output.finished, None if metadata else size)
 
 
 def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
@@ -216,15 +222,18 @@ def refuse_unknown(tool: str, known: Iterable[str]) -> str:
     return encodable(f"{tool[:MAX_SHOWN_NAME]!r} is not a valid tool; {tools}")
 
 
-def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
+def parse_arguments(tool: ToolDefinition, arguments: JSONObject, *, are_plain: bool) -> Any:
     """Validate an agent's arguments; the tool gets a copy.
+
+    Args:
+        are_plain: What `are_plain_arguments` says of them.
 
     Raises:
         InvalidArgumentsError: If they do not fit, or are not JSON.
         ToolFailedError: If the author's own validator raised something else.
     """
     try:
-        copied = dict(arguments) if _is_plain(arguments) else copy_json(arguments)
+        copied = dict(arguments) if are_plain else copy_json(arguments)
     except JSONCopyError as error:
         raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
     try:
@@ -239,7 +248,7 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
 
 def recordable(arguments: JSONObject) -> JSONObject:
     """Return arguments as the record keeps them: what JSON cannot express becomes text."""
-    if _is_plain(arguments):
+    if are_plain_arguments(arguments):
         return arguments
     try:
         return copy_json(arguments)
@@ -260,7 +269,7 @@ def digest_arguments(arguments: JSONObject) -> bytes:
     return sha256(json.dumps(recordable(arguments), sort_keys=True).encode()).digest()
 
 
-def _is_plain(arguments: JSONObject) -> bool:
+def are_plain_arguments(arguments: JSONObject) -> bool:
     """Whether arguments hold only single values that JSON in UTF-8 can express, as those of most calls do."""
     try:
         for name, value in arguments.items():

@@ -1,14 +1,11 @@
 """The interface of an episode store: one writer for each live episode, any number of readers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Protocol
-
-from pydantic import ConfigDict
+from typing import Protocol
 
 from ors_server.model.trajectory import (
-    RECORD_CONFIG,
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeSummary,
@@ -17,39 +14,10 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
+from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
 from ors_server.store.episode_filter import ALL, EpisodeFilter
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeTotals:
-    """Statistics over a set of episodes."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
-
-    episodes: int
-    steps: int
-    mean_return: float | None
-    """Over the graded episodes; `None` if there are none. So are the next two."""
-    least_return: float | None
-    greatest_return: float | None
-    by_environment: Mapping[str, int]
-    """Number of episodes by environment."""
-    by_phase: Mapping[str, int]
-    by_stop_reason: Mapping[str, int]
-    """Number of ended episodes by stop reason."""
-    graded: int = 0
-    """Episodes that ended by their own rules, and in which something was paid or charged. Each of the others
-    is in exactly one of the next five numbers."""
-    unjudged: int = 0
-    """Episodes with a step whose judgement failed."""
-    ungraded: int = 0
-    """Episodes that ended by their own rules without a reward or a penalty."""
-    live: int = 0
-    """Episodes that have not ended."""
-    abandoned: int = 0
-    """Episodes whose session was deleted, expired, or ended with the server, before they ended."""
-    failed: int = 0
-    """Episodes in which the environment failed."""
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
+from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +58,18 @@ class RecordReader(Protocol):
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without transitions and incidents.
+        """Return a page of episodes, without transitions and incidents.
 
         Args:
             after: Id of the last episode of the previous page; `None` for the first page.
+            before: Id of the first episode of the next page, for the page before it; `after` is then `None`.
 
         Raises:
-            EpisodeNotFoundError: If no episode has the id `after`.
+            EpisodeNotFoundError: If no episode has the id `after` or `before`.
         """
         ...
 
@@ -114,6 +84,39 @@ class RecordReader(Protocol):
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """Return statistics over the matching episodes."""
+        ...
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """Return the figures of each run of the matching episodes, the one with the newest episode first."""
+        ...
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """Return the figures of each task of the matching episodes, by environment, split and index.
+
+        Args:
+            limit: Most tasks.
+        """
+        ...
+
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """Return figures over time of the episodes that match, by span and series.
+
+        Args:
+            every: Length of a span, seconds; episodes belong to the span in which they were created.
+            by: What series are apart by: names of `series.ORIGINS`, or `label:KEY`.
+        """
+        ...
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """Return how the returns of the graded ones among the matching episodes are distributed."""
+        ...
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """Return the groups of a run: by the label `group`, or else by task, and by the label `step`."""
         ...
 
     async def aclose(self) -> None:

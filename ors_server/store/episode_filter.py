@@ -5,26 +5,33 @@ memory all follow from `CONDITIONS`. It names attributes and columns as text and
 command's start would have to wait for.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from ors_server.model.trajectory import EpisodeRecord
+    from ors_server.model.trajectory import EpisodeRecord, Step
 
 
 class FilterKind(StrEnum):
     """What the value of a condition is."""
 
     NAME = "name"
-    """A text of at least one character."""
+    """A text of at least one character, or several of which one has to fit."""
+    NAMES = "names"
+    """Texts that all have to fit."""
+    MARKS = "marks"
+    """Words of `MARKS`, which all have to fit."""
+    TEXT = "text"
+    """A text that is searched for."""
     POSITION = "position"
     """An integer from 0."""
     PHASE = "phase"
+    """One phase or several, as names are; so are stop reasons."""
     STOP_REASON = "stop_reason"
     LABELS = "labels"
     """Texts by key; written `KEY=VALUE`."""
@@ -45,6 +52,30 @@ class FilterComparison(StrEnum):
     """The episode has each of the condition's entries, and may have more."""
     IS_PRESENT = "is present"
     """Whether the episode has such a value: one that is neither missing nor zero."""
+    IS_MISSING = "is missing"
+    """Whether the episode has no such value."""
+    USES = "uses"
+    """A step of the episode names the tool."""
+    HAS_KEYS = "has keys"
+    """The episode has an entry of each key."""
+    IS_MARKED = "is marked"
+    """The episode has steps of every kind."""
+    CONTAINS = "contains"
+    """The text is in the task, the labels, the prompt or a step, in either case of letters."""
+
+
+MARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "failed": "failed_steps",
+        "refused": "refused_steps",
+        "penalty": "penalised_steps",
+        "ungraded": "ungraded_steps",
+    }
+)
+"""Kinds of steps that an episode may have, with the figures that count them."""
+
+SEARCHED_EPISODES = 2_000
+"""The newest episodes, in which a database searches for a text; the others do not match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,38 +102,85 @@ class Condition:
     changes: bool = False
     """Whether an episode may begin or cease to meet it."""
 
-    def holds(self, wanted: Any, record: "EpisodeRecord") -> bool:
+    def holds(self, wanted: Any, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
         """Return whether an episode meets it."""
-        value: Any = attrgetter(self.attribute)(record)
-        match self.comparison:
-            case FilterComparison.IS:
-                return bool(value == wanted)
-            case FilterComparison.AT_LEAST:
-                return bool(value >= wanted)
-            case FilterComparison.AT_MOST:
-                return bool(value <= wanted)
-            case FilterComparison.BEFORE:
-                return bool(value < wanted)
-            case FilterComparison.INCLUDES:
-                return all(value.get(key) == text for key, text in wanted.items())
-            case FilterComparison.IS_PRESENT:
-                return bool(value) is wanted
+        value: Any = record
+        for name in self.attribute.split("."):
+            value = None if value is None else getattr(value, name)
+        return _COMPARE[self.comparison](value, wanted, record, steps)
+
+
+def _is_one_of(value: Any, wanted: Any) -> bool:
+    return value in wanted if isinstance(wanted, tuple) else bool(value == wanted)
+
+
+def _contains(text: str, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
+    from ors_server.model.recording import BLOCKS, ORIGIN, STEP  # noqa: PLC0415  (slow to load)
+
+    bodies = [ORIGIN.write(record.origin)]
+    if record.prompt is not None:
+        bodies.append(BLOCKS.write(record.prompt))
+    bodies += map(STEP.write, steps)
+    needle = searched_text(text).encode()
+    return any(needle in body.lower() for body in bodies)
+
+
+def searched_text(text: str) -> str:
+    """Return a text as it is in the JSON of a record, in lower-case ASCII letters."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return "".join(letter.lower() if letter.isascii() else letter for letter in written)
+
+
+_COMPARE: "Mapping[FilterComparison, Callable[[Any, Any, EpisodeRecord, Sequence[Step]], bool]]" = {
+    FilterComparison.IS: lambda value, wanted, _record, _steps: _is_one_of(value, wanted),
+    FilterComparison.AT_LEAST: lambda value, wanted, _record, _steps: value >= wanted,
+    FilterComparison.AT_MOST: lambda value, wanted, _record, _steps: value <= wanted,
+    FilterComparison.BEFORE: lambda value, wanted, _record, _steps: value < wanted,
+    FilterComparison.INCLUDES: lambda value, wanted, _record, _steps: wanted.items() <= value.items(),
+    FilterComparison.IS_PRESENT: lambda value, wanted, _record, _steps: bool(value) is wanted,
+    FilterComparison.IS_MISSING: lambda value, wanted, _record, _steps: (value is None) is wanted,
+    FilterComparison.USES: lambda _value, wanted, _record, steps: any(
+        _is_one_of(step.tool, wanted) for step in steps
+    ),
+    FilterComparison.HAS_KEYS: lambda value, wanted, _record, _steps: {*wanted} <= value.keys(),
+    FilterComparison.IS_MARKED: lambda value, wanted, _record, _steps: all(
+        getattr(value, MARKS[mark]) for mark in wanted
+    ),
+    FilterComparison.CONTAINS: lambda _value, wanted, record, steps: _contains(wanted, record, steps),
+}
+
+
+Names: TypeAlias = "str | tuple[str, ...] | None"
+"""One name, several of which one has to fit, or no condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
     """Conditions that an episode must meet; a field that is `None` is no condition."""
 
-    environment: str | None = None
-    split: str | None = None
+    environment: Names = None
+    split: Names = None
     index: int | None = None
-    task_hash: str | None = None
-    session_id: str | None = None
-    credential_id: str | None = None
+    task_hash: Names = None
+    session_id: Names = None
+    credential_id: Names = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels that the episode must have; it may have others too."""
-    phase: str | None = None
-    stop_reason: str | None = None
+    has_label: tuple[str, ...] | None = None
+    """Keys of labels that the episode must have, with any value."""
+    environment_version: Names = None
+    server_version: Names = None
+    forked_from: Names = None
+    """Session of the episode that the episode began as."""
+    phase: Names = None
+    stop_reason: Names = None
+    live: bool | None = None
+    """Whether the episode has not ended."""
+    tool: Names = None
+    """Name of a tool that a step used."""
+    has: tuple[str, ...] | None = None
+    """Kinds of steps (`MARKS`) that the episode must have."""
+    text: str | None = None
     since: datetime | None = None
     """Created at this time or later."""
     until: datetime | None = None
@@ -120,9 +198,9 @@ class EpisodeFilter:
         values = ((condition, getattr(self, name)) for name, condition in CONDITIONS.items())
         return [(condition, value) for condition, value in values if value is not None and value != {}]
 
-    def matches(self, record: "EpisodeRecord") -> bool:
-        """Return whether an episode meets every condition."""
-        return all(condition.holds(value, record) for condition, value in self.conditions())
+    def matches(self, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
+        """Return whether an episode with these steps meets every condition."""
+        return all(condition.holds(value, record, steps) for condition, value in self.conditions())
 
 
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(
@@ -173,6 +251,37 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
             parameter="label",
             metavar="KEY=VALUE",
         ),
+        "has_label": Condition(
+            FilterKind.NAMES,
+            "origin.labels",
+            "labels.name",
+            "With a label of this key; repeatable.",
+            FilterComparison.HAS_KEYS,
+            note="Key of a label, whatever its value; given several times, the episode has all of them.",
+            metavar="KEY",
+        ),
+        "environment_version": Condition(
+            FilterKind.NAME,
+            "origin.environment_version",
+            "episodes.environment_version",
+            "Of this version of the environment.",
+            metavar="VERSION",
+        ),
+        "server_version": Condition(
+            FilterKind.NAME,
+            "origin.server_version",
+            "episodes.server_version",
+            "Played on a server of this version.",
+            metavar="VERSION",
+        ),
+        "forked_from": Condition(
+            FilterKind.NAME,
+            "origin.forked_from.session_id",
+            "episodes.forked_from",
+            "That began as a copy of this session.",
+            note="Id of the session that the episode began as a copy of.",
+            metavar="ID",
+        ),
         "phase": Condition(
             FilterKind.PHASE,
             "summary.phase",
@@ -187,6 +296,46 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
             "standings.stop_reason",
             "That ended for this reason, e.g. completed.",
             metavar="REASON",
+            changes=True,
+        ),
+        "live": Condition(
+            FilterKind.TRUTH,
+            "summary.stop_reason",
+            "standings.stop_reason",
+            "That have not ended, or have.",
+            FilterComparison.IS_MISSING,
+            note="Whether the episode has not ended; its session may be there longer (`closed`).",
+            flags="--live/--ended",
+            changes=True,
+        ),
+        "tool": Condition(
+            FilterKind.NAME,
+            "summary",
+            "tool_uses.tool",
+            "With a call of this tool.",
+            FilterComparison.USES,
+            note="Name of a tool that a step called.",
+            changes=True,
+        ),
+        "has": Condition(
+            FilterKind.MARKS,
+            "summary",
+            "standings.failed_steps",
+            "With such steps: failed, refused, penalty or ungraded; repeatable.",
+            FilterComparison.IS_MARKED,
+            note="Kind of steps that the episode has; given several times, it has all of them.",
+            metavar="KIND",
+            changes=True,
+        ),
+        "text": Condition(
+            FilterKind.TEXT,
+            "origin",
+            "episodes.body",
+            f"With this text in task, labels, prompt or steps, among the newest {SEARCHED_EPISODES:,}.",
+            FilterComparison.CONTAINS,
+            note=f"Text in the task, the labels, the prompt or a step, in either case; the newest "
+            f"{SEARCHED_EPISODES:,} episodes on record are searched, and long texts kept as blobs are not.",
+            metavar="TEXT",
             changes=True,
         ),
         "since": Condition(
@@ -254,6 +403,12 @@ PARAMETERS: Mapping[str, str] = MappingProxyType(
     {name: condition.parameter or name for name, condition in CONDITIONS.items()}
 )
 """The control API's parameter of each field of `EpisodeFilter`."""
+
+REPEATABLE = frozenset(
+    {FilterKind.NAME, FilterKind.NAMES, FilterKind.MARKS, FilterKind.PHASE, FilterKind.STOP_REASON}
+    | {FilterKind.LABELS}
+)
+"""Kinds of conditions whose parameters and options may be given several times."""
 
 ALL = EpisodeFilter()
 """No condition."""

@@ -1,9 +1,11 @@
 """An episode store in memory, which ends with the process."""
 
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import gt, lt
 from secrets import token_bytes
+from typing import Any
 
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
@@ -15,11 +17,32 @@ from ors_server.model.trajectory import (
     Step,
     Transition,
     first_summary,
-    result_of,
+    seconds_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import Backlog, EpisodeTotals, OpenEpisode
+from ors_server.store.aggregates import (
+    EpisodeTotals,
+    RunFigures,
+    TaskFigures,
+    fold_runs,
+    fold_totals,
+    group_records,
+    tasks_in_memory,
+)
+from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.series import (
+    GROUP_NAMES,
+    EpisodeSample,
+    GroupFigures,
+    ReturnHistogram,
+    SeriesPoint,
+    make_groups,
+    make_histogram,
+    make_series,
+    sample_of,
+)
 
 
 @dataclass(slots=True)
@@ -137,23 +160,21 @@ class MemoryStore:
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
-        found = self._matching(episode_filter)
-        if newest_first:
-            found.reverse()
-        if after is not None:
-            if after not in self._episodes:
-                raise EpisodeNotFoundError(f"the store has no episode {after!r}, which `after` names")
-            boundary = _rank(self._episodes[after].origin)
-            found = [
-                record
-                for record in found
-                if record.origin.episode_id != after and (_rank(record.origin) < boundary) == newest_first
-            ]
-        return [replace(record, transitions=(), incidents=()) for record in found[:limit]]
+        rank = partial(_rank_in, order)
+        found = sorted(self._matching(episode_filter), key=rank, reverse=order.descending)
+        for name in filter(None, (after, before)):
+            if name not in self._episodes:
+                raise EpisodeNotFoundError(f"the store has no episode {name!r}, which the cursor names")
+            boundary = rank(self._episodes[name].as_record())
+            is_wanted = gt if (name == after) is not order.descending else lt
+            found = [record for record in found if is_wanted(rank(record), boundary)]
+        chosen = found[-limit:] if before is not None else found[:limit]
+        return [replace(record, transitions=(), incidents=()) for record in chosen]
 
     async def stream(
         self, episode_filter: EpisodeFilter = ALL
@@ -164,44 +185,66 @@ class MemoryStore:
             if episode is None:
                 continue
             record = episode.as_record()  # together with the steps, for the episode may continue meanwhile
-            if episode_filter.matches(record):
+            if episode_filter.matches(record, episode.steps):
                 yield record, tuple(episode.steps)
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
-        found = self._matching(episode_filter)
-        results = [result_of(record.summary) for record in found]
-        returns = [
-            record.summary.episode_return
-            for record, result in zip(found, results, strict=True)
-            if result is EpisodeResult.GRADED
-        ]
-        return EpisodeTotals(
-            episodes=len(found),
-            steps=sum(record.summary.steps for record in found),
-            mean_return=sum(returns) / len(returns) if returns else None,
-            least_return=min(returns, default=None),
-            greatest_return=max(returns, default=None),
-            by_environment=_count(record.origin.environment for record in found),
-            by_phase=_count(record.summary.phase for record in found),
-            by_stop_reason=_count(record.summary.stop_reason for record in found),
-            **{result.value: results.count(result) for result in EpisodeResult},
-        )
+        return fold_totals(group_records(self._matching(episode_filter)))
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """See `RecordReader.runs`."""
+        return fold_runs(group_records(self._matching(episode_filter)))
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """See `RecordReader.by_task`."""
+        return tasks_in_memory(self._matching(episode_filter))[:limit]
+
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """See `RecordReader.series`."""
+        return make_series(self._samples(episode_filter, by), every, by)
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """See `RecordReader.histogram`."""
+        graded = (sample for sample in self._samples(episode_filter) if sample.result == EpisodeResult.GRADED)
+        return make_histogram([sample.episode_return for sample in graded], bins)
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """See `RecordReader.groups`."""
+        return make_groups(self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""
 
+    def _samples(self, episode_filter: EpisodeFilter, by: Sequence[str] = ()) -> list[EpisodeSample]:
+        return [sample_of(record, by) for record in self._matching(episode_filter)]
+
     def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
-        records = (episode.as_record() for episode in self._episodes.values())
+        pairs = ((episode.as_record(), episode.steps) for episode in self._episodes.values())
         return sorted(
-            (record for record in records if episode_filter.matches(record)),
+            (record for record, steps in pairs if episode_filter.matches(record, steps)),
             key=lambda record: _rank(record.origin),
         )
 
 
+def _rank_in(order: EpisodeOrder, record: EpisodeRecord) -> tuple[Any, ...]:
+    summary = record.summary
+    value: float | None = 0.0
+    match order.key:
+        case OrderKey.CREATED:
+            pass
+        case OrderKey.RETURN:
+            value = summary.episode_return
+        case OrderKey.STEPS:
+            value = summary.steps
+        case OrderKey.DURATION:
+            value = seconds_of(summary)
+    return (order.missing if value is None else value, *_rank(record.origin))
+
+
 def _rank(origin: EpisodeOrigin) -> tuple[object, str]:
     return origin.created_at, origin.episode_id
-
-
-def _count(values: Iterable[str | None]) -> dict[str, int]:
-    return dict(sorted(Counter(value for value in values if value is not None).items()))

@@ -25,6 +25,7 @@ from ors_server.model.trajectory import (
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import CONDITIONS, EpisodeFilter
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, SORTS, parse_order
 from ors_server.testing.promises import BrokenPromiseError, raises
 
 StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
@@ -89,6 +90,7 @@ def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
     )
     summary = replace(summary, reward_sum=sum([0.3] * steps), last_reward=last, best_reward=last)
     summary = replace(summary, penalty_sum=charged, penalties={"slow": charged} if steps else {})
+    summary = replace(summary, penalised_steps=steps)
     return replace(summary, **changes)
 
 
@@ -250,10 +252,10 @@ async def _page(store: EpisodeStore) -> None:
         for origin in sorted(origins, key=lambda origin: (origin.created_at, origin.episode_id))
     ]
     # Pages of three over eight episodes of which two have the same time: the id decides their order.
-    for newest_first, wanted in ((False, ids), (True, ids[::-1])):
+    for order, wanted in ((OLDEST_FIRST, ids), (NEWEST_FIRST, ids[::-1])):
         listed: list[str] = []
         last: str | None = None
-        while page := await store.page(EpisodeFilter(), after=last, limit=3, newest_first=newest_first):
+        while page := await store.page(EpisodeFilter(), after=last, limit=3, order=order):
             require_equal([()] * len(page), [record.transitions for record in page], "a page's transitions")
             listed += (record.origin.episode_id for record in page)
             last = listed[-1]
@@ -262,12 +264,42 @@ async def _page(store: EpisodeStore) -> None:
     await raises(EpisodeNotFoundError, page_after, "a page after nothing")
 
 
+async def _order(store: EpisodeStore) -> None:
+    values = ((0.5, 3, 20), (-1.0, 1, None), (0.5, 2, 10), (2.0, 0, 30), (0.0, 4, None))
+    for number, (value, steps, seconds) in enumerate(values):
+        origin, ends = make_origin(number), MORNING + timedelta(seconds=seconds or 0)
+        times = {} if seconds is None else {"started_at": MORNING, "finished_at": ends}
+        await play(store, origin, steps, episode_return=value, **times)
+    wanted = {
+        "created": [0, 1, 2, 3, 4],
+        "-created": [4, 3, 2, 1, 0],
+        "return": [1, 4, 0, 2, 3],
+        "-return": [3, 2, 0, 4, 1],
+        "steps": [3, 1, 2, 0, 4],
+        "-steps": [4, 0, 2, 1, 3],
+        "duration": [2, 0, 3, 1, 4],
+        "-duration": [3, 0, 2, 4, 1],
+    }
+    require_equal({*SORTS}, {*wanted}, "the orders with a case")
+    for text, numbers in wanted.items():
+        order, forward, backward = parse_order(text), list[str](), list[str]()
+        after: str | None = None
+        while page := await store.page(EpisodeFilter(), after=after, limit=2, order=order):
+            forward += (record.origin.session_id for record in page)
+            after = page[-1].origin.episode_id
+        require_equal([f"session-{number}" for number in numbers], forward, f"all pages by {text}")
+        while page := await store.page(EpisodeFilter(), before=after, limit=2, order=order):
+            backward[:0] = (record.origin.session_id for record in page)
+            after = page[0].origin.episode_id
+        require_equal(forward[:-1], backward, f"the pages before the last episode by {text}")
+
+
 async def _filter(store: EpisodeStore) -> None:
-    first = make_origin(1, labels={"run": "a", "try": "1"}, credential_id="me")
+    first = make_origin(1, labels={"run": "a", "try": "1", "more": ""}, credential_id="me")
     second = make_origin(2, environment="chess", split="test", labels={"run": "a", "try": "2"})
-    await play(store, first, 2)
-    await play(store, second, 4, phase="failed", stop_reason="failed", unjudged_steps=1)
-    await store.open(make_origin(3, split=None, index=None))
+    await play(store, first, 2, ungraded_steps=1)
+    await play(store, second, 4, phase="failed", stop_reason="failed", unjudged_steps=1, failed_steps=1)
+    await store.open(make_origin(3, split=None, index=None, forked_from=Fork("parent", 1)))
     cases: Sequence[tuple[dict[str, Any], list[int]]] = (
         ({}, [1, 2, 3]),
         ({"environment": "maze"}, [1, 3]),
@@ -282,6 +314,29 @@ async def _filter(store: EpisodeStore) -> None:
         ({"labels": {"run": "a"}}, [1, 2]),
         ({"labels": {"run": "a", "try": "2"}}, [2]),
         ({"labels": {"run": "2"}}, []),
+        ({"environment": ("maze", "chess")}, [1, 2, 3]),
+        ({"environment": ("go", "chess")}, [2]),
+        ({"split": ("test",)}, [2]),
+        ({"has_label": ("run",)}, [1, 2]),
+        ({"has_label": ("run", "more")}, [1]),
+        ({"environment_version": "1.0"}, [1, 2, 3]),
+        ({"server_version": ("1.0", "9")}, []),
+        ({"forked_from": "parent"}, [3]),
+        ({"live": True}, [3]),
+        ({"live": False}, [1, 2]),
+        ({"tool": "walk"}, [1, 2]),
+        ({"tool": ("fly", "walk"), "environment": "chess"}, [2]),
+        ({"tool": "fly"}, []),
+        ({"has": ("penalty",)}, [1, 2]),
+        ({"has": ("failed",)}, [2]),
+        ({"has": ("failed", "penalty")}, [2]),
+        ({"has": ("refused",)}, []),
+        ({"has": ("ungraded",)}, [1]),
+        ({"text": "STEP 4"}, [2]),
+        ({"text": "step 2"}, [1, 2]),
+        ({"text": "\N{SNOWMAN}"}, [1, 2, 3]),
+        ({"text": '"a_b'}, []),
+        ({"text": "100%"}, []),
         ({"since": second.created_at}, [2, 3]),
         ({"until": second.created_at}, [1]),
         ({"min_return": sum([0.1] * 4)}, [2]),
@@ -295,7 +350,7 @@ async def _filter(store: EpisodeStore) -> None:
     require_equal({*CONDITIONS}, tried, "the conditions with a case")
     for fields, numbers in cases:
         ids = [f"session-{number}" for number in numbers]
-        page = await store.page(EpisodeFilter(**fields), newest_first=False)
+        page = await store.page(EpisodeFilter(**fields), order=OLDEST_FIRST)
         require_equal(ids, [record.origin.session_id for record in page], f"the page of {fields}")
         streamed = [record.origin.session_id async for record, _ in store.stream(EpisodeFilter(**fields))]
         require_equal(ids, streamed, f"the stream of {fields}")
@@ -330,6 +385,89 @@ async def _totals(store: EpisodeStore) -> None:
     phases = {"created": 1, "deleted": 1, "expired": 1, "failed": 1, "finished": 4, "playing": 1}
     reasons = {"completed": 3, "deleted": 1, "expired": 1, "failed": 1, "step_limit": 1}
     require_equal(({"chess": 1, "maze": 8}, phases, reasons), kinds, "figures by kind")
+
+
+async def _runs(store: EpisodeStore) -> None:
+    require_equal(
+        ([], []), (list(await store.runs()), list(await store.by_task())), "runs and tasks of nothing"
+    )
+    for number, (run, value) in enumerate((("a", 1.0), ("a", 0.0), ("b", 0.5), ("a", 1.0), ("", 1.0))):
+        labels = {"run": run, "agent": f"agent-{run}"} if run else {}
+        origin = make_origin(number, labels=labels, task_hash="ab"[number % 2] * 64, index=number % 2)
+        await play(store, origin, 1, episode_return=value)
+    live = make_origin(9, labels={"run": "b"}, environment="chess", index=0)
+    await store.open(live)
+    runs = await store.runs()
+    require_equal(["b", "a"], [run.run for run in runs], "runs, the one with the newest episode first")
+    newer, older = runs
+    require_equal(
+        (2, 1, 1, 0.5, None, 0.0, ("chess", "maze"), ("agent-b",), live.created_at),
+        (
+            *(newer.episodes, newer.graded, newer.live, newer.returns.mean, newer.returns.low),
+            *(newer.success, newer.environments, newer.agents, newer.last_created_at),
+        ),
+        "the figures of a run",
+    )
+    require_equal((3, 3, 2 / 3), (older.episodes, older.steps, older.success), "the figures of another run")
+    require_equal(0.577, round(older.returns.std or 0, 3), "the deviation of its returns")
+    only = await store.runs(EpisodeFilter(environment="chess"))
+    require_equal([("b", 1)], [(run.run, run.episodes) for run in only], "runs in one environment")
+    tasks = await store.by_task()
+    require_equal(
+        [("chess", 0, 1, 0, None), ("maze", 0, 3, 3, 2.5 / 3), ("maze", 1, 2, 2, 0.5)],
+        [(task.environment, task.index, task.episodes, task.graded, task.returns.mean) for task in tasks],
+        "the figures of each task",
+    )
+    require_equal(tasks[:1], list(await store.by_task(limit=1)), "the first task")
+    some = await store.by_task(EpisodeFilter(labels={"run": "b"}, index=0))
+    require_equal([1, 1], [task.episodes for task in some], "the tasks of a run")
+
+
+async def _series(store: EpisodeStore) -> None:
+    every = 600.0
+    require_equal([], list(await store.series(EpisodeFilter(), every)), "a series of nothing")
+    require_equal((0, (), ()), _bins(await store.histogram()), "a histogram of nothing")
+    require_equal([], list(await store.groups("a")), "groups of nothing")
+    for number in range(9):
+        labels = {"run": "a", "group": f"g{number // 5}", "step": "1", "kind": "xy"[number % 2]}
+        ending = {"episode_return": number % 2 / 2 if number // 5 else 1.0}
+        await play(store, make_origin(number * 3, labels=labels, task_hash="a" * 64), 1, **ending)
+    await store.open(make_origin(30, environment="chess", labels={"run": "a"}))
+    points = await store.series(EpisodeFilter(), every, ("environment", "label:kind"))
+    shown = [
+        (point.start.minute, *point.group.values(), point.episodes, point.returns.mean, point.quantiles)
+        for point in points
+    ]
+    wanted: list[tuple[Any, ...]] = [
+        (0, "maze", "x", 2, 1.0, (1.0, 1.0, 1.0)),
+        (0, "maze", "y", 2, 1.0, (1.0, 1.0, 1.0)),
+        (10, "maze", "x", 2, 0.5, (0.1, 0.5, 0.9)),
+        (10, "maze", "y", 1, 0.5, (0.5, 0.5, 0.5)),
+        (20, "maze", "x", 1, 0.0, (0.0, 0.0, 0.0)),
+        (20, "maze", "y", 1, 0.5, (0.5, 0.5, 0.5)),
+        (30, "chess", "", 1, None, None),
+    ]
+    require_equal(wanted, shown, "a series by environment and label")
+    whole = await store.series(EpisodeFilter(labels={"kind": "x"}), 3600.0, ("label:run",))
+    require_equal([("a", 5, 0.6)], [(p.group["label:run"], p.episodes, p.success) for p in whole], "one span")
+    counted = await store.histogram(bins=4)
+    require_equal((9, (0.0, 0.25, 0.5, 0.75, 1.0), (2, 0, 2, 5)), _bins(counted), "a histogram")
+    one_value = await store.histogram(EpisodeFilter(min_return=1.0))
+    require_equal((5, (1.0, 1.0), (5,)), _bins(one_value), "a histogram of one value")
+    groups = [
+        (group.group, group.step, group.graded, group.kind, group.is_dead)
+        for group in await store.groups("a")
+    ]
+    task = make_origin(30).task_hash
+    require_equal(
+        [("g0", "1", 5, "pass", True), ("g1", "1", 4, "fail", False), (task, "", 0, "small", None)],
+        groups,
+        "the groups of a run",
+    )
+
+
+def _bins(histogram: Any) -> tuple[Any, ...]:
+    return histogram.episodes, histogram.edges, histogram.counts
 
 
 def _figures(totals: Any) -> tuple[Any, ...]:
@@ -385,8 +523,11 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "incidents are kept in their order": _incidents,
     "a closed episode keeps its final figures": _close,
     "pages follow one another in the order of creation": _page,
+    "pages have every order, forward and backward": _order,
     "a filter means the same everywhere": _filter,
     "figures are those of the episodes": _totals,
+    "runs and tasks add up their episodes": _runs,
+    "series, histograms and groups are those of the episodes": _series,
     "a stream goes through everything, oldest first": _stream,
     "a beginning leads to ids": _resolve,
     "many episodes at once do not mix": _crowd,

@@ -180,26 +180,19 @@ class CallClock:
 
         The clock was just started. The scope's deadline is kept up to date, for code that plans by it.
         """
-        if self.limit == math.inf or self._pauses:
-            self._scope = make_scope(shield=shield)
-        else:
-            self._due = time.monotonic() + self.limit
-            self._scope = make_scope(deadline=self._due + _MARGIN, shield=shield)
+        deadline = math.inf
         if self.limit != math.inf:
             self._loop = asyncio.get_running_loop()
-        return self._scope
+            if not self._pauses:
+                self._due = time.monotonic() + self.limit
+                deadline = self._due + _MARGIN
+        self._scope = scope = _scope_class()(deadline=deadline, shield=shield)
+        return scope
 
     def arm(self) -> None:
         """Set the timer, before the code waits for the first time; a second call does nothing."""
         if self._timer is None and self._loop is not None and not self._pauses:
             self._timer = self._loop.call_at(self._due, self._ring)
-
-    @property
-    def cancel_scope(self) -> anyio.CancelScope:
-        """The scope of the code that is counted now."""
-        if self._scope is None:
-            raise AssertionError("the clock counts no code now")
-        return self._scope
 
     def stop(self) -> None:
         """Never ring."""
@@ -291,7 +284,7 @@ class counting:  # noqa: N801  (used as a function, as `contextlib.suppress` is)
     generator would cost several times as much.
     """
 
-    __slots__ = ("_before", "_clock", "_is_armed", "_scope")
+    __slots__ = ("_before", "_clock", "_is_armed", "scope")
 
     def __init__(self, clock: CallClock, *, shield: bool = False, is_armed: bool = True) -> None:
         """Count for a clock.
@@ -301,10 +294,11 @@ class counting:  # noqa: N801  (used as a function, as `contextlib.suppress` is)
         """
         self._clock = clock
         self._is_armed = is_armed
-        self._scope = clock.scope(shield=shield)
+        self.scope = clock.scope(shield=shield)
+        """Is cancelled when the time is up."""
 
     def __enter__(self) -> CallClock:
-        self._scope.__enter__()
+        self.scope.__enter__()
         if self._is_armed:
             self._clock.arm()
         self._before = call_clock.set(self._clock)
@@ -318,7 +312,7 @@ class counting:  # noqa: N801  (used as a function, as `contextlib.suppress` is)
     ) -> bool:
         call_clock.reset(self._before)
         self._clock.stop()
-        return self._scope.__exit__(kind, error, traceback)
+        return self.scope.__exit__(kind, error, traceback)
 
 
 @contextmanager

@@ -193,12 +193,24 @@ class LoopWatch:
         steps: Any = awaitable.__await__()
         step: Callable[[Any], Any] = getattr(steps, "send", None) or _plain_step(steps)
         resume, argument = step, None
+        now = self.now
         while True:
+            outer, self._running = self._running, name
+            claimed, alarm = self._claimed, self._alarm
+            lost = 0.0 if alarm is None else alarm.lost_s
+            began = now()
             try:
-                passed = self._step(resume, argument, name, on_hold)
+                passed = resume(argument)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            finally:
+                self._running = outer
+                ended = now()
+                if ended - began > TOLERANCE:
+                    if on_hold is not None:
+                        on_hold(max(0.0, ended - max(began, self._due)))
+                    self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
             if on_wait is not None:
                 on_wait()
                 on_wait = None
@@ -208,27 +220,6 @@ class LoopWatch:
                 if not hasattr(steps, "throw"):
                     raise
                 argument, resume = error, steps.throw
-
-    def _step(
-        self,
-        step: Callable[[Any], Any],
-        argument: Any,
-        name: AuthorCode | str,
-        on_hold: Callable[[float], None] | None,
-    ) -> Any:
-        outer, self._running = self._running, name
-        now, claimed, alarm = self.now, self._claimed, self._alarm
-        lost = 0.0 if alarm is None else alarm.lost_s
-        began = now()
-        try:
-            return step(argument)
-        finally:
-            self._running = outer
-            ended = now()
-            if ended - began > TOLERANCE:
-                if on_hold is not None:
-                    on_hold(max(0.0, ended - max(began, self._due)))
-                self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
 
     def _note_step(self, name: str, held: float, lost: float) -> None:
         if self._alarm is not None:

@@ -87,15 +87,16 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
 
 
 @contextmanager
-def request_span(scope: Any, door: str, headers: Mapping[str, str]) -> "Generator[Span]":
+def request_span(scope: Any, door: str, headers: Mapping[str, str], answer: Any) -> Generator[None]:
     """Make the span of an HTTP request the current one, below the caller's span if a header names it.
 
     Args:
         scope: The ASGI scope, under whose key `SCOPE_KEY` later tasks find the context.
         door: Which door serves it.
+        answer: Has the `status` of the answer at the end, 0 if there was none.
     """
     from opentelemetry import context, propagate  # noqa: PLC0415  (imported, since an SDK is configured)
-    from opentelemetry.trace import SpanKind, set_span_in_context  # noqa: PLC0415  (as above)
+    from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context  # noqa: PLC0415  (as above)
 
     carrier = {name: headers[name] for name in _CARRIED if name in headers}
     path = logs.mask_credentials(scope["path"])
@@ -113,20 +114,14 @@ def request_span(scope: Any, door: str, headers: Mapping[str, str]) -> "Generato
     scope[SCOPE_KEY] = set_span_in_context(span)
     token = context.attach(scope[SCOPE_KEY])
     try:
-        yield span
+        yield
     finally:
         context.detach(token)
+        span.set_attribute("http.response.status_code", answer.status)
+        if answer.status >= _SERVER_ERROR:
+            span.set_attribute("error.type", str(answer.status))
+            span.set_status(StatusCode.ERROR)
         span.end()
-
-
-def note_status(span: "Span", status: int) -> None:
-    """Note the status of an HTTP answer."""
-    from opentelemetry.trace import StatusCode  # noqa: PLC0415  (as above)
-
-    span.set_attribute("http.response.status_code", status)
-    if status >= _SERVER_ERROR:
-        span.set_attribute("error.type", str(status))
-        span.set_status(StatusCode.ERROR)
 
 
 @contextmanager

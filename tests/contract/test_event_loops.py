@@ -77,12 +77,12 @@ async def test_the_running_task_is_current():
 async def test_a_cancellation_from_outside_every_scope_is_taken_back():
     task = asyncio.current_task()
     assert task is not None
-    before = event_loops.pending_cancellations(task)
+    before = task.cancelling()
     task.cancel()
     task.cancel()
-    assert event_loops.pending_cancellations(task) == before + 2
+    assert task.cancelling() == before + 2
     await event_loops.take_back_cancellations(task, before)
-    assert event_loops.pending_cancellations(task) == before
+    assert task.cancelling() == before
     await anyio.lowlevel.checkpoint()
 
 
@@ -92,11 +92,7 @@ async def test_a_cancellation_of_a_scope_is_not_taken_back():
         scope.cancel()
         with pytest.raises(asyncio.CancelledError):
             await anyio.lowlevel.checkpoint()
-        pending = event_loops.pending_cancellations(task)
+        pending = task.cancelling()
         await event_loops.take_back_cancellations(task, pending - 1)
-        assert event_loops.pending_cancellations(task) == pending
+        assert task.cancelling() == pending
         await anyio.lowlevel.checkpoint()
-
-
-def test_without_a_task_nothing_is_pending():
-    assert event_loops.pending_cancellations(None) == 0

@@ -21,17 +21,31 @@ from ors_server.doors.http.bounded_protocol import (
     Server,
     ServerState,
 )
+from ors_server.doors.http.connection_limits import ConnectionLimits, Connections
 
 PROTOCOL = {
-    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline", "scope",
-    "server_state", "stop_idle_timer", "transport", "url",
+    "access_logger", "app", "app_state", "asgi_version", "client", "cycle", "expect_100_continue", "flow",
+    "headers", "logger", "loop", "parser", "pipeline", "scheme", "server", "server_state",
+    "timeout_keep_alive", "transport", "url",
 }  # fmt: skip
 """Attributes of uvicorn's protocol that `BoundedProtocol` uses."""
-CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
-FLOW = {"read_paused", "resume_reading"}
-PARSER = {"feed_data", "get_http_version", "get_method", "set_dangerous_leniencies", "should_upgrade"}
+CYCLE = {
+    "body", "disconnected", "message_event", "more_body", "response_complete", "response_started",
+    "run_asgi",
+}  # fmt: skip
+OWN_CYCLE = {
+    "chunked_encoding", "default_headers", "disconnected", "expected_content_length", "flow", "keep_alive",
+    "message_event", "on_response", "response_complete", "response_started", "scope", "transport",
+    "waiting_for_100_continue",
+}  # fmt: skip
+"""Attributes of uvicorn's cycle that `BoundedCycle` uses."""
+FLOW = {"pause_reading", "read_paused", "resume_reading"}
+PARSER = {
+    "feed_data", "get_http_version", "get_method", "set_dangerous_leniencies", "should_keep_alive",
+    "should_upgrade",
+}  # fmt: skip
 SERVER = {"config", "force_exit", "lifespan", "server_state", "servers"}
-STATE = {"connections", "default_headers", "tasks"}
+STATE = {"connections", "default_headers", "tasks", "total_requests"}
 OVERRIDDEN_PROTOCOL = {
     "connection_made": ["transport"],
     "connection_lost": ["exc"],
@@ -78,6 +92,9 @@ def test_the_tables_name_everything_that_is_inherited():
     protocol = class_of(bounded_protocol, "BoundedProtocol")
     assert uses(protocol, "self") - own_names(protocol) == PROTOCOL
     assert uses(protocol, "cycle", "self.cycle") == CYCLE
+    cycle = class_of(bounded_protocol, "BoundedCycle")
+    assert uses(cycle, "self") - own_names(cycle) == OWN_CYCLE
+    assert overridden(cycle) == {"send"}
     assert uses(protocol, "self.flow") == FLOW
     assert uses(protocol, "self.parser") == PARSER
     assert overridden(protocol) == OVERRIDDEN_PROTOCOL.keys()
@@ -219,18 +236,6 @@ async def test_a_request_has_a_cycle_and_a_task(connection):
     assert transport.written.startswith(bounded_protocol.STATUS_LINE[204])
 
 
-async def test_an_idle_connection_has_a_timer_that_can_be_stopped(connection):
-    protocol, _, app = connection
-    app.let_through.set()
-    protocol.data_received(REQUEST)
-    await until(lambda: protocol.cycle.response_complete)
-    timer = protocol.timeout_keep_alive_task
-    assert timer is not None
-    protocol.stop_idle_timer()
-    assert timer.cancelled()
-    protocol.stop_idle_timer()
-
-
 async def test_a_pipelined_request_waits_with_the_newest_first(connection):
     protocol, _, app = connection
     protocol.data_received(REQUEST * 3)
@@ -304,3 +309,60 @@ async def test_a_server_starts_ticks_and_shuts_down_through_the_methods_that_are
     assert not server.force_exit
     assert state.default_headers[0][0] == b"date"
     assert (state.connections, state.tasks) == (set(), set())
+
+
+class CountingTransport(FakeTransport):
+    """Also keeps each write by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    @override
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+        super().write(data)
+
+
+class Answers:
+    """Answers each request with a head and a body of one piece; without a length, as a stream."""
+
+    def __init__(self, *, has_length: bool) -> None:
+        self.headers = [(b"content-length", b"2")] if has_length else []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.headers})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def bounded(app: Any) -> tuple[bounded_protocol.BoundedProtocol, CountingTransport]:
+    limits = ConnectionLimits()
+    config = Config(app, ws="none", interface="asgi3", timeout_keep_alive=5)
+    state = bounded_protocol.BoundedServerState(limits, Connections(limits))
+    protocol, transport = bounded_protocol.BoundedProtocol(config, state, {}), CountingTransport()
+    protocol.connection_made(transport)
+    protocol.data_received(REQUEST)
+    await until(lambda: protocol.cycle.response_complete and not state.tasks)
+    return protocol, transport
+
+
+async def test_the_head_of_an_answer_leaves_with_its_body_and_that_of_a_stream_at_once():
+    _, whole = await bounded(Answers(has_length=True))
+    assert whole.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+    _, stream = await bounded(Answers(has_length=False))
+    assert stream.writes == [
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"2\r\nok\r\n0\r\n\r\n",
+    ]
+
+
+async def test_a_connection_that_is_idle_for_too_long_is_closed():
+    protocol, transport = await bounded(Answers(has_length=True))
+    protocol.check_progress(4.9)
+    assert not transport.is_closed
+    protocol.data_received(REQUEST)
+    await until(lambda: protocol.cycle.response_complete)
+    protocol.check_progress(4.9)
+    assert not transport.is_closed
+    protocol.check_progress(0.2)
+    assert transport.is_closed

@@ -141,6 +141,12 @@ def test_every_third_party_import_is_a_declared_dependency():
                     assert DISTRIBUTIONS.get(top, top) in declared, f"{path.relative_to(ROOT)} imports {name}"
 
 
+def test_the_extra_demands_the_version_of_datasets_that_reads_exports_without_loss():
+    page = (ROOT / "docs" / "export.md").read_text()
+    (version,) = re.findall(r"`datasets` loads the files.* It must be ([0-9.]+) or later", page)
+    assert PROJECT["optional-dependencies"]["huggingface"] == [f"datasets>={version}"]
+
+
 def test_no_module_of_the_package_imports_the_facade():
     for path in ROOT.glob("ors_server/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

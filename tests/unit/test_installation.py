@@ -74,6 +74,14 @@ def test_from_a_checkout_the_folder_is_named(add, monkeypatch, tmp_path):
             {"url": "https://example.org/ors.whl", "archive_info": {}},
             "'ors-mcp-server[text] @ https://example.org/ors.whl'",
         ),
+        (
+            {"url": ROOT.as_uri(), "vcs_info": {"vcs": "git", "commit_id": "abc1"}},
+            f"'ors-mcp-server[text] @ git+file://localhost{ROOT}@abc1'",
+        ),
+        (
+            {"url": "file:///no/such/ors.git", "vcs_info": {"vcs": "git", "commit_id": "abc1"}},
+            "'ors-mcp-server[text]'",
+        ),
         ({"url": "file:///no/such/ors.whl", "archive_info": {}}, "'ors-mcp-server[text]'"),
         ({"url": "file:///no/such/folder", "dir_info": {}}, "'ors-mcp-server[text]'"),
         ({"url": ROOT.as_uri(), "dir_info": {}}, f"'{ROOT}[text]'"),

@@ -142,8 +142,10 @@ def test_every_file_that_is_listed_for_how_it_is_run_is_there(name):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
     ]
     files = [str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("test_*.py")]
-    begins = [place.partition("::")[0] for place in listed]
-    assert [begin for begin in begins if not any(file.startswith(begin) for file in files)] == []
+    places = [place.partition("::") for place in listed]
+    assert [begin for begin, _, _ in places if not any(file.startswith(begin) for file in files)] == []
+    tests = [(TESTS.parent / begin, name) for begin, _, name in places if name]
+    assert [name for file, name in tests if f"def {name}(" not in file.read_text()] == []
 
 
 def test_a_test_without_an_assertion_is_found(tmp_path):

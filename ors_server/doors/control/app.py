@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
-from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
+from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.hosts import HostControl, HostHandlers
@@ -101,6 +101,12 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=rebuilt),
         Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
         Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
+        Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
+        Operation("GET", "/episodes/series", e.list_series, failures=(400, 503)),
+        Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
+        Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
+        Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
+        Operation("GET", "/runs", e.list_runs, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
@@ -167,7 +173,7 @@ class ControlApp:
         headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
-            caller = self._keyring.identify(credential_from(headers))
+            caller = self._keyring.caller_of(headers)
             self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]

@@ -21,9 +21,11 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
     create_model,
+    field_validator,
     model_validator,
 )
 
+from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.control.models import MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -37,7 +39,7 @@ from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRe
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
-from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
+from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, ShuttingDownError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
     EpisodeOrigin,
@@ -49,15 +51,40 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import Block, JSONObject
-from ors_server.store.base import EpisodeTotals, RecordReader
-from ors_server.store.episode_filter import CONDITIONS, PARAMETERS, EpisodeFilter, FilterKind
+from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import (
+    CONDITIONS,
+    PARAMETERS,
+    REPEATABLE,
+    Condition,
+    EpisodeFilter,
+    FilterKind,
+)
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, parse_order
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
+from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint, check_by
 
 log = get_logger("ors_server.control")
 
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
+
+MAX_TEXT = 500
+"""Most characters of a text that is searched for."""
+
+MAX_POINTS = 10_000
+"""Most points of one answer."""
+
+RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
+
+MAX_TASKS = 10_000
+"""Most tasks of one answer."""
+
+Sort: TypeAlias = Literal[
+    "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
+]
 
 MAX_FOLLOWERS = 256
 """Streams of steps that are sent at once."""
@@ -150,6 +177,65 @@ class EpisodePage(ResponseModel):
     episodes: list[EpisodeEntry]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
+    previous_cursor: str | None = None
+    """Leads to the page before, as `before`; `None` on the first one."""
+    total: int | None = None
+    """How many episodes match, where `total` requested it."""
+
+
+class RunList(ResponseModel):
+    """Runs on record."""
+
+    runs: list[RunFigures]
+
+
+class TaskFiguresList(ResponseModel):
+    """Tasks that were played."""
+
+    tasks: list[TaskFigures]
+
+
+class EpisodeSeries(ResponseModel):
+    """Figures over time, in the order of time."""
+
+    points: list[SeriesPoint]
+
+
+class GroupList(ResponseModel):
+    """The groups of a run, the one with the oldest episode first."""
+
+    groups: list[GroupFigures]
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -199,10 +285,13 @@ AnyReason: TypeAlias = Annotated[
 
 _LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
-    FilterKind.NAME: Name,
+    FilterKind.NAME: list[Name],
+    FilterKind.NAMES: list[Name],
+    FilterKind.MARKS: list[Literal["failed", "refused", "penalty", "ungraded"]],
+    FilterKind.TEXT: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)],
     FilterKind.POSITION: Position,
-    FilterKind.PHASE: AnyPhase,
-    FilterKind.STOP_REASON: AnyReason,
+    FilterKind.PHASE: list[AnyPhase],
+    FilterKind.STOP_REASON: list[AnyReason],
     FilterKind.LABELS: list[_LabelText],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
@@ -211,7 +300,14 @@ _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
 
 
 class _Selection(RequestQuery):
-    repeatable: ClassVar[frozenset[str]] = frozenset({PARAMETERS["labels"]})
+    repeatable: ClassVar[frozenset[str]] = frozenset(
+        PARAMETERS[name] for name, condition in CONDITIONS.items() if condition.kind in REPEATABLE
+    )
+
+    @field_validator(*repeatable, mode="before", check_fields=False)
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
@@ -227,10 +323,20 @@ class _Selection(RequestQuery):
             value = getattr(self, PARAMETERS[name])
             if value is None:
                 continue
-            values[name] = _by_key(value) if condition.kind is FilterKind.LABELS else value
-            if isinstance(value, StrEnum):
-                values[name] = value.value
+            if condition.kind is FilterKind.LABELS:
+                value = _by_key(value)
+            elif condition.kind in REPEATABLE:
+                value = tuple(item.value if isinstance(item, StrEnum) else item for item in value)
+                if value[1:] == () and condition.kind not in {FilterKind.NAMES, FilterKind.MARKS}:
+                    (value,) = value
+            values[name] = value
         return EpisodeFilter(**values)
+
+
+def _described(condition: Condition) -> str | None:
+    several = "Given several times, one of them fits."
+    is_either = condition.kind in {FilterKind.NAME, FilterKind.PHASE, FilterKind.STOP_REASON}
+    return " ".join(filter(None, (condition.note, several if is_either else ""))) or None
 
 
 def _by_key(texts: Iterable[str]) -> dict[str, str]:
@@ -249,7 +355,7 @@ else:  # the parameters are the conditions of the store's filter
         **{
             PARAMETERS[name]: (
                 _PARAMETER_TYPES[condition.kind] | None,
-                Field(default=None, description=condition.note or None),
+                Field(default=None, description=_described(condition)),
             )
             for name, condition in CONDITIONS.items()
         },
@@ -260,10 +366,68 @@ class EpisodesQuery(EpisodeSelection):
     """A page of episodes."""
 
     order: Literal["newest", "oldest"] = "newest"
-    """Which ones come first."""
+    """Which ones come first, without `sort`."""
+    sort: Sort | None = None
+    """What they are ordered by; after a minus the greatest first. Episodes without a duration come last."""
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
     cursor: Cursor | None = None
     """`next_cursor` of the page before."""
+    before: Cursor | None = None
+    """`previous_cursor` of the page after, instead of `cursor`."""
+    total: Annotated[bool, BeforeValidator(_read_truth)] = False
+    """Whether to count all episodes that match."""
+
+    @model_validator(mode="after")
+    def _check_direction(self) -> Self:
+        if self.cursor is not None and self.before is not None:
+            raise ValueError("give cursor or before, not both")
+        return self
+
+    @property
+    def wanted_order(self) -> EpisodeOrder:
+        """The order of the pages."""
+        if self.sort is not None:
+            return parse_order(self.sort)
+        return NEWEST_FIRST if self.order == "newest" else OLDEST_FIRST
+
+
+class TasksQuery(EpisodeSelection):
+    """Tasks of the matching episodes."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
+
+
+class SeriesQuery(EpisodeSelection):
+    """Figures over time of the matching episodes."""
+
+    repeatable: ClassVar[frozenset[str]] = EpisodeSelection.repeatable | {"by"}
+
+    every: Annotated[str, Field(pattern=r"^[1-9]\d{0,5}[smhd]$")] = "1h"
+    """Length of a span of time: a number and s, m, h or d."""
+    by: Annotated[list[Name], Field(max_length=4)] | None = None
+    """What series are apart by: `environment`, `split`, `environment_version`, `server_version`, or
+    `label:KEY`."""
+
+    @field_validator("by")
+    @classmethod
+    def _check_by(cls, value: list[str] | None) -> list[str] | None:
+        problem = check_by(value or ())
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
+    @property
+    def seconds(self) -> float:
+        """The length of a span."""
+        return int(self.every[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[self.every[-1]]
+
+
+class HistogramQuery(EpisodeSelection):
+    """Returns of the matching episodes."""
+
+    bins: Annotated[int, Field(ge=1, le=200)] = 20
+    """Number of bins of equal width."""
 
 
 class TailQuery(RequestQuery):
@@ -281,6 +445,8 @@ class EpisodeHandlers:
 
     def __init__(self, store: RecordReader, *, clock: Clock, ping_seconds: float) -> None:
         self._store = store
+        self.alarms = AlarmBook(store)
+        """The alarms of runs that somebody asked about."""
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
@@ -292,21 +458,61 @@ class EpisodeHandlers:
 
     async def list_episodes(self, query: EpisodesQuery) -> EpisodePage:
         """List the episodes on record, live and ended."""
+        episode_filter, is_backward = query.as_filter(), query.before is not None
         records = await self._store.page(
-            query.as_filter(),
+            episode_filter,
             after=query.cursor,
+            before=query.before,
             limit=query.limit + 1,
-            newest_first=query.order == "newest",
+            order=query.wanted_order,
         )
-        page = records[: query.limit]
+        has_more = len(records) > query.limit
+        page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
+        has_next = bool(page) if is_backward else has_more
+        has_previous = has_more if is_backward else query.cursor is not None and bool(page)
         return EpisodePage(
             episodes=[EpisodeEntry.of(record) for record in page],
-            next_cursor=page[-1].origin.episode_id if len(records) > len(page) else None,
+            next_cursor=page[-1].origin.episode_id if has_next else None,
+            previous_cursor=page[0].origin.episode_id if has_previous else None,
+            total=(await self._store.totals(episode_filter)).episodes if query.total else None,
         )
+
+    async def list_runs(self, query: EpisodeSelection) -> RunList:
+        """List the runs (episodes with the same label `run`), the one with the newest episode first."""
+        return RunList(runs=list(await self._store.runs(query.as_filter())))
+
+    async def list_tasks_played(self, query: TasksQuery) -> TaskFiguresList:
+        """Return figures of each task over its episodes, by environment, split and index."""
+        return TaskFiguresList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""
         return await self._store.totals(query.as_filter())
+
+    async def list_series(self, query: SeriesQuery) -> EpisodeSeries:
+        """Return figures of the episodes over time, by series."""
+        points = await self._store.series(query.as_filter(), query.seconds, query.by or ())
+        if len(points) > MAX_POINTS:
+            raise InvalidRequestError(
+                f"the answer has {len(points):,} points, expected at most {MAX_POINTS:,}: give a longer "
+                "`every`, fewer `by`, or a narrower filter"
+            )
+        return EpisodeSeries(points=list(points))
+
+    async def count_returns(self, query: HistogramQuery) -> ReturnHistogram:
+        """Return how the returns of the graded episodes are distributed."""
+        return await self._store.histogram(query.as_filter(), bins=query.bins)
+
+    async def list_groups(self, run: RunName) -> GroupList:
+        """List the groups of a run: attempts at one task that belong together."""
+        return GroupList(groups=list(await self._store.groups(run)))
+
+    async def list_alarms(self, run: RunName) -> AlarmList:
+        """List the open alarms of a run; the first request reads all of its episodes, later ones new ones."""
+        watched = self.alarms.of(run)
+        await watched.update()
+        views = [AlarmView.model_validate(alarm.as_json()) for alarm in watched.alarms.open]
+        return AlarmList(episodes=watched.alarms.episodes, alarms=views)
 
     async def get_episode(self, episode: EpisodeName) -> EpisodeRecordView:
         """Return an episode's record without its steps."""

@@ -23,7 +23,6 @@ from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     AuthorError,
     Blame,
@@ -33,9 +32,9 @@ from ors_server.model.errors import (
 )
 from ors_server.model.settings import Settings
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import JSONObject, ToolListing, ToolOutput
+from ors_server.model.wire import JSONObject, ToolListing, ToolOutput, compact_json
 from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored, Sending
+from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 
@@ -289,8 +288,11 @@ class ControlHandlers:
         """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
-        with Sending(call):
+        call.begin_sending()
+        try:
             await call.wait()
+        finally:
+            call.senders -= 1
         return CallAnswer(show_call(call, request.caller, session.visibility))
 
     async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:

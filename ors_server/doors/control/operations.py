@@ -24,8 +24,8 @@ from ors_server.doors.http.request_errors import (
     WrongRequestError,
 )
 from ors_server.doors.http.sse import json_parts
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import EnvironmentFailedError
+from ors_server.model.wire import compact_json
 
 PREFIX = "/_ors"
 """Path of the control API; no environment's name begins with an underscore."""

@@ -2,25 +2,27 @@
 
 import asyncio
 import re
+import zlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from anyio import Event
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.http.codings import decode
 from ors_server.doors.http.faults import extra_headers, look_up, pending_fields
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     ForbiddenError,
     MalformedRequestError,
     OrsServerError,
     PayloadTooLargeError,
+    UnsupportedCodingError,
 )
 from ors_server.model.json_bounds import NEVER_TOO_MUCH, check_json
 from ors_server.model.logs import get_logger
+from ors_server.model.wire import compact_json
 
 log = get_logger("ors_server.http")
 
@@ -32,6 +34,9 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STEPS_TO_NOTICE = 8
 """Turns of the event loop until a disconnect is noticed here, through middleware around this application."""
+STEPS_TO_CLOSE = 6
+"""Turns of the event loop until this package's HTTP server knows that a client has closed: 3 by TCP, up to 6
+under TLS."""
 
 
 EXCHANGE = "ors_server.exchange"
@@ -43,6 +48,16 @@ class Exchange(Protocol):
 
     disconnected: bool
     """Whether the client left before the answer was written."""
+    response_started: bool
+    """Whether the answer has begun."""
+    status: int
+    """Its status, once it has begun."""
+    started_at: float
+    """When it began, by `time.perf_counter`."""
+
+
+HEADERS = "ors_server.headers"
+"""Name under which a request's scope keeps its headers, once they were read."""
 
 
 class ClientGoneError(ConnectionError):
@@ -50,10 +65,14 @@ class ClientGoneError(ConnectionError):
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
-    """Return a request's headers by lower-case name; the last of a repeated one counts."""
+    """Return a request's headers by lower-case name; the last of a repeated one counts.
+
+    The scope keeps them, for each part that a request passes needs some.
+    """
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         headers[name.decode("latin-1")] = value.decode("latin-1")
+    scope[HEADERS] = headers
     return headers
 
 
@@ -70,22 +89,18 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
         ClientGoneError: If the client disconnected meanwhile.
     """
     message = await receive()
-    body: bytes = message.get("body", b"")
-    parts = [body]
-    size = len(body)
-    while message.get("more_body", False):
-        if size > limit:
-            break
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
+    whole: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        parts, size = [whole], len(whole)
+        while message.get("more_body", False) and size <= limit:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        whole = b"".join(parts)
     if message["type"] == "http.disconnect":
         raise ClientGoneError
-    if size > limit:
+    if len(whole) > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
-    whole = b"".join(parts)
     if coding is not None and whole:
         whole = await decode(whole, coding, limit)
     if len(whole) > NEVER_TOO_MUCH:
@@ -93,15 +108,107 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
     return whole
 
 
+GZIP = frozenset({"gzip", "x-gzip"})
+DECODED_STEP = 1 << 18
+"""Bytes that are decoded before other tasks run."""
+MEMBERS = 64
+"""Most parts of one gzip body."""
+
+
+class _Member(Protocol):
+    """One compressed part of a body, while it is decoded; zlib does not name the type."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+async def decode(body: bytes, coding: str, limit: int) -> bytes:
+    """Decode a body of at most `limit` decoded bytes.
+
+    Raises:
+        UnsupportedCodingError: If the server does not know the coding.
+        MalformedRequestError: If the body does not have that coding.
+        PayloadTooLargeError: If the decoded body is longer.
+    """
+    names = [name.strip().lower() for name in coding.split(",")]
+    codings = [name for name in names if name not in ("", "identity")]
+    if not codings:
+        return body
+    if len(codings) > 1 or codings[0] not in GZIP:
+        raise UnsupportedCodingError(
+            f"the body has the Content-Encoding {coding[:100]!r}; send it as it is, or with gzip"
+        )
+    return await _gunzip(body, limit)
+
+
+async def _gunzip(body: bytes, limit: int) -> bytes:
+    out: list[bytes] = []
+    size, members, start = 0, 0, 0
+    member: _Member | None = None
+    data, is_full = b"", False
+    while data or is_full or start < len(body):
+        if not (data or is_full):
+            data, start = body[start : start + DECODED_STEP], start + DECODED_STEP
+        if member is None:
+            member, members = _next_member(members)
+        piece = _inflate(member, data)
+        out.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise PayloadTooLargeError(
+                f"the body, decoded, has more than {limit} bytes (setting max_body_bytes)"
+            )
+        is_full = len(piece) == DECODED_STEP and not member.eof
+        data = member.unused_data if member.eof else member.unconsumed_tail
+        if member.eof:
+            member = None
+        await checkpoint()
+    if member is not None:
+        raise MalformedRequestError("the gzip body is incomplete; send all of it")
+    return b"".join(out)
+
+
+def _next_member(members: int) -> tuple[_Member, int]:
+    if members == MEMBERS:
+        raise MalformedRequestError(f"the gzip body has more than {MEMBERS} parts; compress it as a whole")
+    return zlib.decompressobj(wbits=31), members + 1
+
+
+def _inflate(member: _Member, data: bytes) -> bytes:
+    try:
+        return member.decompress(data, DECODED_STEP)
+    except zlib.error as error:
+        raise MalformedRequestError(f"the body is not gzip, as its Content-Encoding says: {error}") from error
+
+
 @contextmanager
-def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
+def watching_for_disconnect(
+    receive: Receive, exchange: Exchange | None = None
+) -> Generator[Callable[[], Awaitable[bool]]]:
     """Watch for the client of a request, whose body was read, to disconnect.
 
-    The channel is read in its own task, as middleware around this application expects.
+    Without an exchange, the channel is read in its own task, as middleware around this application expects.
 
     Yields:
         Returns whether the client has disconnected, at once.
     """
+    if exchange is not None:
+
+        async def is_gone() -> bool:
+            for _ in range(STEPS_TO_CLOSE):
+                await asyncio.sleep(0)  # noqa: TID251  (as below)
+            return exchange.disconnected
+
+        yield is_gone
+        return
     watcher = asyncio.ensure_future(_until_gone(receive))
 
     async def has_left() -> bool:
@@ -118,6 +225,23 @@ def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitabl
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         await checkpoint()
+
+
+class WatchedAnswer:
+    """An answer over an HTTP server that does not say whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.disconnected = False
+        self.response_started = False
+        self.status = 0
+        self.started_at = 0.0
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the answer."""
+        if not self.response_started:
+            self.response_started, self.status, self.started_at = True, message["status"], perf_counter()
+        await self._send(message)
 
 
 async def send_pieces(
@@ -202,30 +326,19 @@ class HostGuard:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._accepted: set[bytes | None] = set()
-
-    def admits(self, scope: Scope) -> bool:
-        """Whether the application may serve a request as it is, which holds for those of no web page."""
-        host = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                if host is not None:
-                    return False
-                host = value
-            elif name == b"origin":
-                return False
-        return host in self._accepted
+        self.accepted: set[str | None] = set()
+        """Host headers that were accepted."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed; answer 400, 421 or 403 to others."""
         hosts, origins = 0, 0
-        host, origin = b"", b""
+        host, origin = "", b""
         for name, value in scope["headers"]:
             if name == b"host":
-                host, hosts = value, hosts + 1
+                host, hosts = value.decode("latin-1"), hosts + 1
             elif name == b"origin":
                 origin, origins = value, origins + 1
-        if hosts != 1 or not (host in self._accepted or self._is_known_host(host)):
+        if hosts != 1 or not (host in self.accepted or self._is_known_host(host)):
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
@@ -263,13 +376,13 @@ class HostGuard:
 
         await self._app(scope, receive, send_readable)
 
-    def _is_known_host(self, value: bytes) -> bool:
-        host = value.decode("latin-1").strip().lower()
+    def _is_known_host(self, value: str) -> bool:
+        host = value.strip().lower()
         form = _HOST.fullmatch(host)
         name = host if form is None else form[1]
         is_known = not self._hosts.isdisjoint(("*", host, name)) or name in LOOPBACK_NAMES
-        if is_known and len(self._accepted) < MAX_CACHED_HOSTS:
-            self._accepted.add(value)
+        if is_known and len(self.accepted) < MAX_CACHED_HOSTS:
+            self.accepted.add(value)
         return is_known
 
     def _is_known_origin(self, origin: str) -> bool:
@@ -294,12 +407,12 @@ def _preflight_headers(requested: dict[bytes, bytes]) -> list[_Header]:
     return headers
 
 
-async def _send_misdirected(send: Send, scope: Scope, host: bytes, count: int) -> None:
+async def _send_misdirected(send: Send, scope: Scope, host: str, count: int) -> None:
     if count > 1:
         await send_fault(send, MalformedRequestError("the request has several Host headers; send one"))
     elif not count and scope.get("http_version") == "1.1":
         await send_fault(send, MalformedRequestError("the request has no Host header; send one"))
     else:
-        named = host.decode("latin-1").strip().lower()
+        named = host.strip().lower()
         detail = f"the Host {named!r} is not accepted; add it to the setting allowed_hosts"
         await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)

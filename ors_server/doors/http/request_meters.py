@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ors_server.doors.http.messages import Exchange
 from ors_server.sessions.call_meters import SECONDS, Histogram
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
@@ -30,11 +31,18 @@ class HttpMeters:
     open_requests: int = 0
     """Requests that are being served, streams included."""
 
-    def count(self, door: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer that begins."""
-        counter = self.answers.get((door, method, status))
+    def count(self, door: str, method: str, answer: Exchange, began: float) -> None:
+        """Count a request that has ended, if it was answered.
+
+        Args:
+            began: When it came, by `time.perf_counter`.
+        """
+        self.open_requests -= 1
+        if not answer.response_started:
+            return
+        counter = self.answers.get((door, method, answer.status))
         if counter is None:
             method = method if method in _METHODS else "other"
-            counter = self.answers.setdefault((door, method, status), RequestCounter())
+            counter = self.answers.setdefault((door, method, answer.status), RequestCounter())
         counter.answers += 1
-        counter.seconds.add(seconds)
+        counter.seconds.add(answer.started_at - began)

@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from ors_server.model.compact_json import compact_json
+from ors_server.model.wire import compact_json
 
 PIECE = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client reads as one line."""

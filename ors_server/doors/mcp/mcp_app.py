@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ors_server._version import __version__
-from ors_server.doors.access import Keyring, credential_from
+from ors_server.doors.access import Keyring
 from ors_server.doors.http.messages import (
+    HEADERS,
     ClientGoneError,
     Message,
     Receive,
@@ -26,7 +27,6 @@ from ors_server.doors.mcp.envelopes import (
     check_body,
     refuse_batch,
 )
-from ors_server.doors.mcp.host_connections import mark_connections
 from ors_server.doors.mcp.long_results import LongResults
 from ors_server.doors.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
 from ors_server.doors.mcp.sdk import (
@@ -36,6 +36,7 @@ from ors_server.doors.mcp.sdk import (
 )
 from ors_server.doors.mcp.session_access import REQUESTER_KEY, REWARDS_HEADER, Requester, SessionAccess
 from ors_server.model.errors import OrsServerError, PayloadTooLargeError, SessionNotFoundError
+from ors_server.model.host_slot import HostSlot
 from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
 
@@ -83,7 +84,7 @@ class McpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         if not self._slot.is_alone:
-            scope, send = mark_connections(self._slot, scope, send)
+            scope, send = _mark_connections(self._slot, scope, send)
         if scope["method"] not in _METHODS:
             await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(_METHODS)})
             return
@@ -105,7 +106,7 @@ class McpApp:
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
-        headers = read_headers(scope)
+        headers = scope.get(HEADERS) or read_headers(scope)
         body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
         version = headers.get(_VERSION_HEADER)
         if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
@@ -159,7 +160,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = read_headers(scope)
+        headers = scope.get(HEADERS) or read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
@@ -173,7 +174,7 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks, headers)
+        return Requester(self._keyring.caller_of(headers), session_id, asks, headers)
 
 
 def _body_then(body: bytes, receive: Receive) -> Receive:
@@ -184,3 +185,29 @@ def _body_then(body: bytes, receive: Receive) -> Receive:
         return pending.pop() if pending else await receive()
 
     return receive_on
+
+
+_SESSION_ID = b"mcp-session-id"
+
+
+def _mark_connections(slot: HostSlot, scope: Scope, send: Send) -> tuple[Scope, Send]:
+    """Return a request and its channel, between which and the client the ids carry the host's name.
+
+    The SDK draws the ids of connections, which say nothing about a session. The front routes a connection by
+    the name of its host in front of its id, which is added to answers and taken off requests here.
+    """
+    mark = f"{slot.name}-".encode()
+
+    async def send_marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [
+                (key, mark + value if key.lower() == _SESSION_ID else value)
+                for key, value in message["headers"]
+            ]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    headers = [
+        (key, value.removeprefix(mark) if key == _SESSION_ID else value) for key, value in scope["headers"]
+    ]
+    return {**scope, "headers": headers, HEADERS: None}, send_marked

@@ -14,7 +14,7 @@ from ors_server.doors.mcp.log_levels import LogLevels
 from ors_server.doors.mcp.mcp_results import CALL_ID_KEY, MAX_CALL_ID, ResultFields, tool_result
 from ors_server.doors.mcp.sdk import Context, MCPError, Result, is_modern
 from ors_server.doors.mcp.session_access import SessionAccess
-from ors_server.sessions.session_call import Call, Sending
+from ors_server.sessions.session_call import Call
 
 HEARTBEAT = 10.0
 """Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30."""
@@ -130,18 +130,24 @@ class McpCalls:
         fields = ResultFields.of(session.visibility, asked=asked)
         if not _wants_progress(client.context):
             call = await session.call(tool, arguments, call_id=call_id, client=client)
-            with Sending(call):
-                if not call.is_done:
+            call.begin_sending()
+            try:
+                if call.result is None:
                     await _wait_or_withdraw(call, call_id)
                 return tool_result(call, fields)
+            finally:
+                call.senders -= 1
         reporter = ProgressReporter(client)
         call = await session.call(tool, arguments, call_id=call_id, listener=reporter, client=client)
         try:
-            with Sending(call):
+            call.begin_sending()
+            try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(reporter.keep_alive)
                     await _wait_or_withdraw(call, call_id)
                     tasks.cancel_scope.cancel()
+            finally:
+                call.senders -= 1
         finally:
             if reporter in call.listeners:
                 call.listeners.remove(reporter)

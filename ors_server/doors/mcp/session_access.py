@@ -16,6 +16,7 @@ from ors_server.model.errors import ForbiddenError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 
 REWARDS_HEADER = "x-ors-rewards"
 """A request with this header and the value `meta` asks for each call's reward, in the result's `_meta`."""
@@ -94,7 +95,7 @@ class AttemptLimits:
         The lock above is this host's alone, so both may have counted before either was on record. The record
         has one order for all hosts: the first ones in it stay.
         """
-        first = await self._sessions.services.store.page(attempts, limit=limit, newest_first=False)
+        first = await self._sessions.services.store.page(attempts, limit=limit, order=OLDEST_FIRST)
         if session_id not in {record.origin.session_id for record in first}:
             await self._sessions.delete(session_id)
             raise ForbiddenError(

@@ -5,11 +5,12 @@ implementations disagree, the stricter reading that satisfies every known client
 manifest names each point.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
@@ -17,21 +18,19 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from ors_server._version import __version__
-from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
+from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import END_OF_LIFE, event
 from ors_server.doors.labels import LABELS_HEADER, labels_for
-from ors_server.doors.ors.bodies import describe_validation, read_secrets
-from ors_server.doors.ors.calls import CallStreams, ResultReader
+from ors_server.doors.ors.calls import CallRetries, CallStreams, ResultReader
 from ors_server.doors.ors.creates import (
     CLIENT,
-    CallRetries,
     CreateRetries,
     DeferredCreates,
     fingerprint_of,
+    read_secrets,
 )
 from ors_server.environments.definition import EnvironmentDefinition
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import (
     CallIdReusedError,
     EnvironmentFailedError,
@@ -46,6 +45,7 @@ from ors_server.model.wire import (
     SplitRequest,
     TaskRangeRequest,
     TaskRequest,
+    compact_json,
 )
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session import Session
@@ -60,6 +60,12 @@ OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 
 MAX_CACHED_PATHS = 256
 """Most paths whose endpoints are cached; a path is limited as all headers are."""
+
+MAX_PROBLEMS = 20
+"""Most problems of a body that are listed; more are only counted."""
+
+MAX_SHOWN_INPUT = 256
+"""Characters of the longest wrong value that is repeated."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -166,11 +172,12 @@ class OrsApp:
                 problem, allow = {"detail": "Method Not Allowed"}, {"allow": endpoint.method}
                 await http.send_json(send, problem, HTTPStatus.METHOD_NOT_ALLOWED, allow)
                 return
-            headers = http.read_headers(scope)
-            known = OPEN_CALLER if endpoint.role is None else self._keyring.identify(credential_from(headers))
+            headers = scope.get(http.HEADERS) or http.read_headers(scope)
+            known = OPEN_CALLER if endpoint.role is None else self._keyring.caller_of(headers)
             body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
             caller = known  # from here on, errors may hold what an agent is not to read
-            caller.require(endpoint.role or Role.AGENT)
+            if endpoint.role is not None and caller.role < endpoint.role:
+                caller.require(endpoint.role)
             exchange = scope.get("extensions", {}).get(http.EXCHANGE)
             await endpoint.handler(OrsRequest(caller, headers, body, environment, receive, exchange), send)
         except http.ClientGoneError:
@@ -303,7 +310,7 @@ class OrsApp:
                 request.headers.get(LABELS_HEADER),
                 request.body,
             )
-            await self._create_retries.create(session_id, new, fingerprint, request.receive)
+            await self._create_retries.create(session_id, new, fingerprint, request.receive, request.exchange)
         await http.send_json(send, {"sid": session_id})
 
     def _defers_environment(self, request: OrsRequest, new: SessionRequest) -> bool:
@@ -324,7 +331,9 @@ class OrsApp:
 
     async def _resolve_session(self, request: OrsRequest) -> str:
         """Return the session of a request; one whose creation waited for this path is created now."""
-        session_id = self._authorize_session(request)
+        session_id: str = request.headers.get("x-session-id", "").strip()
+        if not session_id or request.caller.role <= Role.AGENT:
+            session_id = self._authorize_session(request)
         if session_id in self._deferred.waiting:
             await self._deferred.carry_out(session_id, request.environment)
         return session_id
@@ -360,11 +369,12 @@ class OrsApp:
 
     async def _call(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)
-        body = request.parse(CallRequest)
+        body = CallRequest.model_validate_json(request.body or b"null")
         session = await self._sessions.obtain(session_id)
         reader = ResultReader(request.caller, session.visibility)
         call_id = body.task_id or None
-        lost = self._call_retries.take(session_id)
+        retries, exchange = self._call_retries, request.exchange
+        lost = retries.take(session_id) if session_id in retries.unanswered else ()
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
                 await session.resume(call_id)
@@ -379,13 +389,15 @@ class OrsApp:
                 break
         if call is None:
             call = await session.call(body.name, body.input, call_id=call_id)
-        if call_id is None and request.exchange is not None:
-            send = self._call_retries.watch(session_id, call.id, request.exchange, send)
+        on_sent = None
+        if call_id is None and exchange is not None:
+            retries.note(session_id, call.id, exchange)
+            on_sent = partial(retries.forget_answered, session_id, call.id, exchange)
 
         async def again() -> Call:
             return await self._sessions.find(session_id).call(body.name, body.input, call_id=call.id)
 
-        await self._streams.follow(call, reader, send, again)
+        await self._streams.follow(call, reader, send, again, on_sent)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)
@@ -398,3 +410,29 @@ class OrsApp:
 
 def _segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
+
+
+def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
+    """Describe a body's validation errors as the reference implementation does."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:
+        return [
+            {
+                "type": "too_many_problems",
+                "loc": ["body"],
+                "msg": f"{count} problems; send the documented form",
+            }
+        ]
+    described: list[dict[str, Any]] = []
+    for problem in error.errors(include_url=False, include_context=False):
+        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
+        value = problem["input"]
+        if isinstance(value, float):
+            is_short = math.isfinite(value)
+        else:
+            is_text = isinstance(value, str) and len(value) <= MAX_SHOWN_INPUT
+            is_short = value is None or isinstance(value, int) or is_text
+        if problem["type"] != "json_invalid" and is_short:
+            row["input"] = value
+        described.append(row)
+    return described

@@ -1,5 +1,10 @@
-"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
+"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end.
 
+A client that repeats a call because the answer was lost gets the answer of the call that it began before.
+"""
+
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -7,24 +12,24 @@ from typing import Any, NamedTuple
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.access import Caller, may_see_rewards, withhold
+from ors_server.doors.access import Caller, Role, may_see_rewards, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
     EVENT_HEADERS,
     LONG,
+    PIECE,
     comment,
     event,
     result_events,
     result_parts,
     text_parts,
 )
-from ors_server.model.compact_json import compact_json
 from ors_server.model.errors import OrsServerError, ToolFailedError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import TextBlock
-from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, Sending
+from ors_server.model.wire import TextBlock, compact_json
+from ors_server.sessions.session_call import MAX_READERS, Call, CallResult, Completed, Failure, Refusal, wake
 
 log = get_logger("ors_server.ors")
 
@@ -41,6 +46,51 @@ WRITE_PAUSE = 1.0
 """Seconds between two attempts to store a step, once its stream has begun."""
 WRITE_ATTEMPTS = 60
 """Attempts to store a step; then the stream ends with the error that the step is pending."""
+
+
+MAX_UNANSWERED = 16
+"""Most unanswered calls of one session that are remembered."""
+MAX_SESSIONS_UNANSWERED = 1_024
+"""Most sessions of which they are remembered; the oldest are forgotten first."""
+
+
+class CallRetries:
+    """Finds the call that a client without call ids sends again because its connection broke.
+
+    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
+    call's id was written is found: an id that was lost in the network looks like one that arrived.
+    """
+
+    def __init__(self) -> None:
+        self.unanswered: dict[str, dict[str, http.Exchange]] = {}
+        """Calls whose clients have not received the id yet, by session and call id."""
+
+    def take(self, session_id: str) -> list[str]:
+        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
+        calls = self.unanswered.pop(session_id, {})
+        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
+        rest = {call_id: exchange for call_id, exchange in calls.items() if call_id not in lost}
+        if rest:
+            self.unanswered[session_id] = rest
+        return lost
+
+    def note(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        """Note a call that is about to be answered."""
+        calls = self.unanswered.setdefault(session_id, {})
+        calls[call_id] = exchange
+        if len(calls) > MAX_UNANSWERED:
+            del calls[next(iter(calls))]
+        while len(self.unanswered) > MAX_SESSIONS_UNANSWERED:
+            del self.unanswered[next(iter(self.unanswered))]
+
+    def forget_answered(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        """Forget a call whose id was written, unless its client had left before."""
+        calls = self.unanswered.get(session_id)
+        if calls is None or exchange.disconnected:
+            return
+        calls.pop(call_id, None)
+        if not calls:
+            del self.unanswered[session_id]
 
 
 class ResultReader(NamedTuple):
@@ -61,6 +111,12 @@ class CallStreams:
         """
         self._ping_seconds = ping_seconds
         self._fails_unjudged = fails_unjudged
+        self._first_waits: deque[tuple[float, asyncio.Future[None]]] = deque()
+        """When the id of a call is written without its result, and what wakes its stream; the oldest first.
+
+        One timer serves all of them, because one for each call costs as much as its tool.
+        """
+        self._timer: asyncio.TimerHandle | None = None
 
     async def send_whole(self, send: http.Send, body: bytes) -> None:
         """Send a stream whose events are complete."""
@@ -77,6 +133,7 @@ class CallStreams:
         reader: ResultReader,
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
         """Send a call's id and, once it is there, its result.
 
@@ -85,32 +142,66 @@ class CallStreams:
 
         Args:
             repeat: Makes the same call again if its step could not be stored.
+            on_sent: Is called once the call's id was written.
 
         Raises:
             CapacityError: If too many others read the same call's answer.
             StoreError: If the step could not be stored, before anything was sent.
         """
-        with Sending(call):
-            opening = event("task_id", call.id)
-            await call.wait_for(FIRST_WRITE_DELAY)
-            result = self._shown(call)
+        if call.senders >= MAX_READERS:
+            call.refuse_sender()
+        call.senders += 1
+        try:
+            if call.result is None:
+                ended = call.add_reader()
+                loop = ended.get_loop()
+                self._first_waits.append((loop.time() + FIRST_WRITE_DELAY, ended))
+                if self._timer is None:
+                    self._timer = loop.call_later(FIRST_WRITE_DELAY, self._end_first_waits)
+                try:
+                    await ended
+                finally:
+                    if call.result is None:
+                        call.remove_reader(ended)
+            result = self._shown(call) if self._fails_unjudged else call.result
+            opening = b"event: task_id\ndata: %b\n\n" % call.id.encode()
+            if call.is_named:  # else the server made it, and it is one line
+                opening = event("task_id", call.id)
             if result is None or (isinstance(result, Completed) and _is_long(result)):
-                await self._send_parts(opening, call, reader, send, repeat)
+                await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
+                await send({"type": "http.response.body", "body": opening, "more_body": True})
+                if on_sent is not None:
+                    on_sent()
+                await self._send_parts(call, reader, send, repeat)
                 return
             if isinstance(result, Failure) and call.is_unwritten:
                 raise result.error
             await self.send_whole(send, opening + _encode(result, call, reader))
+            if on_sent is not None:
+                on_sent()
+        finally:
+            call.senders -= 1
+
+    def _end_first_waits(self) -> None:
+        """Wake the streams that have waited for `FIRST_WRITE_DELAY`."""
+        self._timer = None
+        loop, waits = asyncio.get_running_loop(), self._first_waits
+        while waits:
+            due, ended = waits[0]
+            if not ended.done():
+                if due > loop.time():
+                    self._timer = loop.call_at(due, self._end_first_waits)
+                    return
+                wake(ended)
+            waits.popleft()
 
     async def _send_parts(
         self,
-        opening: bytes,
         call: Call,
         reader: ResultReader,
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None,
     ) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
-        await send({"type": "http.response.body", "body": opening, "more_body": True})
         await self._wait(call, send)
         if repeat is not None and call.is_unwritten:
             call = await self._retry_write(call, repeat, send)
@@ -195,8 +286,11 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    shows_rewards = may_see_rewards(caller, visibility)
-    return result_events(compact_json(_describe(result.recorded, shows_rewards=shows_rewards)))
+    shows_rewards = caller.role >= Role.TRAINER or may_see_rewards(caller, visibility)
+    payload = compact_json(_describe(result.recorded, shows_rewards=shows_rewards))
+    if len(payload) > PIECE:
+        return result_events(payload)
+    return b"event: end\ndata: %b\n\n" % payload.encode("ascii")
 
 
 def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:

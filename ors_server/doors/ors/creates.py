@@ -1,23 +1,24 @@
-"""Requests that clients of ORS repeat because an answer was lost, or complete by a later request's path.
+"""Creations of sessions over ORS: their secrets, and what clients repeat, or complete by a later path.
 
 Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
 answers that it exists. The `ors-sdk` client names an environment only in the paths of later requests.
 """
 
 import asyncio
+import base64
+import binascii
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from ors_server.doors.http import messages as http
-from ors_server.model.errors import SessionExistsError, SessionNotFoundError
+from ors_server.model.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from ors_server.model.wire import Secret
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
-
-MAX_UNANSWERED = 16
-"""Most unanswered calls of one session that are remembered."""
 
 MAX_LOST = 1_024
 """Most lost answers that are remembered; the oldest are forgotten first."""
@@ -29,6 +30,23 @@ MAX_DEFERRED = 10_000
 """Most creations that wait for a path; the oldest are forgotten first."""
 
 Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
+
+
+def read_secrets(header: str | None) -> dict[str, str]:
+    """Read the `X-Secrets` header: base64 of a JSON object `{name: {"value": …, "allowed_domains": […]}}`.
+
+    Raises:
+        InvalidRequestError: If it has another form; the message never repeats the header.
+    """
+    if header is None:
+        return {}
+    try:
+        decoded = json.loads(base64.b64decode(header, validate=True))
+        return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
+    except (binascii.Error, ValueError, AttributeError, RecursionError):
+        raise InvalidRequestError(
+            'expected X-Secrets as base64 of a JSON object {"NAME": {"value": "..."}}'
+        ) from None
 
 
 class CreateRetries:
@@ -44,11 +62,16 @@ class CreateRetries:
         self._lost: dict[str, bytes] = {}
 
     async def create(
-        self, session_id: str, request: SessionRequest, fingerprint: bytes, receive: http.Receive
+        self,
+        session_id: str,
+        request: SessionRequest,
+        fingerprint: bytes,
+        receive: http.Receive,
+        exchange: http.Exchange | None = None,
     ) -> None:
         """Create a session, unless this very creation was carried out and its answer lost."""
         async with self._locks.setdefault(session_id, asyncio.Lock()):
-            with http.watching_for_disconnect(receive) as has_left:
+            with http.watching_for_disconnect(receive, exchange) as has_left:
                 if not self._was_lost(session_id, fingerprint):
                     await self._sessions.create(request)
                 if await has_left():
@@ -76,54 +99,6 @@ def fingerprint_of(*parts: str | bytes | None) -> bytes:
         data = b"" if part is None else part.encode() if isinstance(part, str) else part
         digest.update(b"%d:" % len(data) + data if part is not None else b"-")
     return digest.digest()
-
-
-class CallRetries:
-    """Finds the call that a client without call ids sends again because its connection broke.
-
-    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
-    call's id was written is found: an id that was lost in the network looks like one that arrived.
-    """
-
-    def __init__(self) -> None:
-        self._unanswered: dict[str, dict[str, http.Exchange]] = {}
-        """Calls whose clients have not received the id yet, by session and call id."""
-
-    def take(self, session_id: str) -> list[str]:
-        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
-        calls = self._unanswered.get(session_id)
-        if calls is None:
-            return []
-        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
-        for call_id in lost:
-            self._forget(session_id, call_id)
-        return lost
-
-    def watch(self, session_id: str, call_id: str, exchange: http.Exchange, send: http.Send) -> http.Send:
-        """Note a call that is about to be answered, and return how to send its answer."""
-        self._remember(session_id, call_id, exchange)
-
-        async def send_and_note(message: http.Message) -> None:
-            await send(message)
-            if message["type"] == "http.response.body" and not exchange.disconnected:
-                self._forget(session_id, call_id)
-
-        return send_and_note
-
-    def _remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
-        calls = self._unanswered.setdefault(session_id, {})
-        calls[call_id] = exchange
-        if len(calls) > MAX_UNANSWERED:
-            del calls[next(iter(calls))]
-        while len(self._unanswered) > MAX_LOST:
-            del self._unanswered[next(iter(self._unanswered))]
-
-    def _forget(self, session_id: str, call_id: str) -> None:
-        calls = self._unanswered.get(session_id)
-        if calls is not None:
-            calls.pop(call_id, None)
-            if not calls:
-                del self._unanswered[session_id]
 
 
 class DeferredCreates:

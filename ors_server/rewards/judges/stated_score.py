@@ -27,8 +27,8 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _GIVEN = re.compile(
-    r"\b(?:I|we)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
-    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:with|at))"
+    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:with|at))"
     r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay|work|submission|solution|reply|text"
     r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
     re.IGNORECASE,
@@ -85,6 +85,7 @@ _QUALIFIERS = frozenset({""}) | _words(
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(
+    "max min top target required typical expected "
     "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
     "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
     "author's provisional pending weight confidence temperature version probability baseline limit"

@@ -6,7 +6,7 @@ found, and the response is cut down to what the search for the answer may read.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -132,6 +132,11 @@ _RELATIONS: Final = frozenset(
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
 _ROW: Final = re.compile(r"\\\\|\n")
+_EVALUATING: Final = re.compile(r"\\(?:sum|int|prod|lim|iint|oint)(?![A-Za-z])")
+"""Commands of a left side that the right side evaluates."""
+_MAX_SPREAD: Final = 8
+"""Values of a list that is spread over sentences."""
+_UNKNOWN: Final = re.compile(r"[A-Za-z](?:_\w)?")
 _SCRIPT: Final = re.compile(r"[_^](?:\{[^{}]*\}|\w)")
 _LABEL: Final = re.compile(
     r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|"
@@ -203,6 +208,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
         return named
     if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
         return Assertion(response)
+    if prompt is None and "=" not in question.gold and (side := _derived_side(response)) is not None:
+        return Assertion(response, (side,))
     if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)
@@ -300,7 +307,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
     text = keep_asserted(response, statements)
-    return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
+    return Assertion(text, _final_texts(response, statements, question) if question.is_closed else None)
 
 
 def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
@@ -311,11 +318,12 @@ def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
     return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in numbers)]
 
 
-def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str, ...]:
+def _final_texts(text: str, statements: list[Statement], question: AnsweredQuestion) -> tuple[str, ...]:
     """Return the texts of the last asserted value, or of the list that it ends.
 
     A value that is named as the answer, or in a separate sentence, takes precedence over one in running text.
     """
+    gold = question.gold
     # A number is preferred where the gold has one, since names and labels are values too.
     asserted = [statement for statement in statements if statement.polarity is Polarity.ASSERTED]
     if any(char.isdigit() for char in gold):
@@ -330,6 +338,14 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
         ),
         len(asserted) - 1,
     )
+    # "It's 25 now; the tip brings it to 30": a pronoun names each value in turn.
+    while (
+        chosen + 1 < len(asserted)
+        and not asserted[chosen].is_framed
+        and asserted[chosen + 1].is_stated
+        and asserted[chosen + 1].sentence == asserted[chosen].sentence
+    ):
+        chosen += 1
     last = chosen
     while last + 1 < len(asserted) and _is_listed(text, asserted[last], asserted[last + 1]):
         last += 1
@@ -337,6 +353,13 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
     while first and _is_listed(text, asserted[first - 1], asserted[first]):
         first -= 1
     start, end = asserted[first].start, asserted[last].end
+    if (
+        first == last
+        and question.is_list
+        and "," in gold
+        and (spread := _spread_list(text, asserted, chosen)) is not None
+    ):
+        return (spread,)
     unit = _UNIT_TEXT.match(text, end, max(end, asserted[last].region[1]))
     # The whole list, and its last member: the gold may be either.
     values = [text[start:end], text[asserted[last].start : asserted[last].end]]
@@ -350,6 +373,18 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
     if (side := _right_side(values[-1])) is not None and "=" not in gold:
         texts.insert(0 if first == last else len(texts), side)
     return tuple(dict.fromkeys(texts))
+
+
+def _spread_list(text: str, asserted: Sequence[Statement], chosen: int) -> str | None:
+    """Return the values of a list over clauses: "One root is 3. The other is 8."; `None` for one value."""
+    first, last = chosen, chosen
+    while last + 1 < len(asserted) and asserted[last + 1].sentence <= asserted[last].sentence + 1:
+        last += 1
+    while first and asserted[first].sentence <= asserted[first - 1].sentence + 1:
+        first -= 1
+    values = [text[item.start : item.end].strip("$ ") for item in asserted[first : last + 1]]
+    values = list(dict.fromkeys(values))
+    return ", ".join(values) if 1 < len(values) <= _MAX_SPREAD and not any("," in v for v in values) else None
 
 
 def _right_side(formula: str) -> str | None:
@@ -366,6 +401,31 @@ def _right_side(formula: str) -> str | None:
         return None
     is_quantity = not any(char.isdigit() for char in left) and (bool(left) or len(rows) > 1)
     return sides[-1] if is_quantity else None
+
+
+def _derived_side(response: str) -> str | None:
+    r"""Return what a derivation in one formula ends with: 13 of `$x + 32 = 45, x = 13$` and `$\int f = 13$`.
+
+    Equations for several unknowns (`x = 5, y = 13`) end with no answer.
+    """
+    if not response.startswith("$") or "=" not in response or "\\boxed" in response:
+        return None
+    formula = response.strip("$ .\n")
+    equations = [equation.split("=") for equation in formula.split(", ")]
+    *earlier, last = equations
+    if "$" in formula or len(last) < _PAIR or _RELATION.search(formula) is not None:
+        return None
+    name = last[0].strip()
+    if not earlier:
+        left = "=".join(last[:-1])
+        is_evaluated = _EVALUATING.search(left) is not None and not any(
+            map(str.isdigit, _SCRIPT.sub("", left))
+        )
+        return last[-1].strip() if is_evaluated else None
+    is_solved = _UNKNOWN.fullmatch(name) is not None and all(
+        len(sides) > 1 and name in sides[0] and sides[0].strip() != name for sides in earlier
+    )
+    return last[-1].strip() if is_solved else None
 
 
 def _is_listed(text: str, first: Statement, second: Statement) -> bool:

@@ -276,6 +276,9 @@ class _Lexer(Scanner):
         elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
             self._add_letters(run[:-2])
             self.add("constant", "pi")
+        # "93 red balls": a word, and no function `re` of d.
+        elif run.islower() and run in SHORT_WORDS:
+            self.add("word", run)
         # `sinx` and `lnx` are a function and one letter; with more letters it is a word (`single`).
         elif (stem := next((run[:size] for size in (4, 3, 2) if run[:size] in FUNCTIONS), "")) and len(
             run

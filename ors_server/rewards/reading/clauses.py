@@ -10,7 +10,6 @@ from typing import Final
 
 from ors_server.rewards.reading.conditions import (
     INVERTED,
-    MENDED,
     ORDERS,
     SOURCES,
     is_condition,
@@ -20,17 +19,16 @@ from ors_server.rewards.reading.conditions import (
     is_own_work,
 )
 from ors_server.rewards.reading.dispositions import (
-    OPERATIONS,
-    announces_denial,
     is_for_to_be,
-    is_lone_denial,
     is_no_solution,
     is_no_subject,
-    is_operand,
-    is_speaker,
+    is_of_user,
+    is_on_the_way,
+    is_operation,
+    is_pending,
     is_to_be_changed,
-    is_whole,
     is_wrong_way,
+    uses_part,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
@@ -44,28 +42,37 @@ from ors_server.rewards.reading.frames import (
     is_counted,
     is_exclaimed,
     is_filler,
+    is_goal,
     is_guess,
     is_identity,
     is_label_of,
+    is_mere,
+    is_nothing_else,
     is_object_taker,
     is_of_another,
     is_of_error,
+    is_of_some,
     is_of_subject,
+    is_of_whole_subject,
     is_own_report,
-    is_saying,
+    is_part_counted,
     is_too,
     is_unit,
     is_way,
+    states_behind,
+    takes_things,
 )
+from ors_server.rewards.reading.headings import EVERYTHING, HeadingRules
 from ors_server.rewards.reading.option_phrases import is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
     is_disapproval,
-    is_no_noun,
+    is_exactness,
+    is_of_form,
     is_passed_on,
+    is_tag_question,
     takes_back_words,
 )
-from ors_server.rewards.reading.sentence_rules import SentenceRules
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
@@ -83,10 +90,12 @@ _CHANGES: Final = tuple(
         "rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin"
     )
 )
+_FAILING: Final = frozenset({"negative", "reject", "refuse", "fault", "would", "suppose", "maybe"})
+_POLITE_SUBJECTS: Final = words_of("that this which i we i'd we'd that'd this'd")
+_ABOUT: Final = frozenset({"about", "around"})
+_CONCLUDING: Final = words_of("so thus hence therefore then meaning")
+_NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
-_ACCORDING: Final = frozenset(
-    {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
-)
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
 _RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
@@ -126,26 +135,17 @@ _INHERITED: Final = frozenset(
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
 """What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
-_FACTS: Final = words_of("fact truth reality")
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
-_PROVING: Final = words_of("prove disprove decide")
-_EXACTLY: Final = frozenset({"no more", "no less", "no fewer", "nothing more", "nothing less"})
 _REASONS: Final = frozenset({"because", "since", "for"})
-_HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
-_MAX_HEADING: Final = 4
-"""Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
     "left vote throw set sets put puts push brush cast "
 )
 """Verbs that reject a value together with a word behind it: "this rules 42 out"."""
-_EVERYTHING: Final = words_of(
-    "all any every anything everything everyone anybody everywhere anywhere another other different"
-)
 
 
-class ClauseReader(SentenceRules):
+class ClauseReader(HeadingRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
@@ -202,6 +202,7 @@ class ClauseReader(SentenceRules):
         self._contrast(sentence)
         self._subordinate(sentence)
         self._leave_unstated(sentence)
+        self._hedge_counts(sentence)
 
     def _words_around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
@@ -218,6 +219,7 @@ class ClauseReader(SentenceRules):
         after = classes_in(right)
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
+        is_confirmed = (is_confirmed and not is_mere(right)) or is_goal(right)
         is_named = (
             "answer" in before
             and not (left and "oblique" in left[-1].classes)
@@ -253,10 +255,13 @@ class ClauseReader(SentenceRules):
         is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
             "negative" in before
             and not is_sure
+            and not is_nothing_else(left)
             and not self._is_in_relative_clause(left)
             and not (self.is_closed and governs_another(left))
         )
         is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
+        is_name = self.are_labels and value.token.end - value.token.start > 1
+        is_report = is_report and not takes_things(left, right, is_name=is_name)
         is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         # The first rule that holds decides, so each may assume that none above it holds.
@@ -269,8 +274,8 @@ class ClauseReader(SentenceRules):
                 Polarity.DENIED,
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (is_whole(value, left) or is_operand(left), Polarity.INTERMEDIATE),
-            (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
+            (is_on_the_way(value, left), Polarity.INTERMEDIATE),
+            (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             (is_for_to_be(left, right), Polarity.SUPPOSED),
@@ -278,13 +283,13 @@ class ClauseReader(SentenceRules):
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
-            ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
+            ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
-            (self.are_labels and "hearsay" in before, Polarity.QUOTED),
+            (self.are_labels and ("hearsay" in before or is_of_some(left)), Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
@@ -337,8 +342,10 @@ class ClauseReader(SentenceRules):
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
             return False  # "I would have said 42"
+        if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
+            return True  # "it would take 42 workers"
         return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
-            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
+            token.word in _POLITE_SUBJECTS for token in left
         )
 
     def _from_right(
@@ -365,6 +372,8 @@ class ClauseReader(SentenceRules):
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right), Polarity.DENIED),
+            (is_goal(right), Polarity.ASSERTED),
+            (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
@@ -378,6 +387,7 @@ class ClauseReader(SentenceRules):
             (self._is_reported(right, seen), Polarity.QUOTED),
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
+            (is_part_counted(right) and not seen & _FAILING, Polarity.ASSERTED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen and is_numbered, Polarity.INTERMEDIATE),
             (
@@ -391,7 +401,12 @@ class ClauseReader(SentenceRules):
                 "work" in first.classes and any(token.word in _LIMITS for token in left),
                 Polarity.INTERMEDIATE,
             ),
-            ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
+            (
+                "intermediate" in seen
+                or ("operation" in first.classes and (first.word != "percent of" or len(right) == 1))
+                or is_pending(right),
+                Polarity.INTERMEDIATE,
+            ),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
         judged = next((polarity for holds, polarity in rules if holds), None)
@@ -432,7 +447,11 @@ class ClauseReader(SentenceRules):
         is_state = (
             right[0].word in ("were", "are")
             and len(right) > 1
-            and ("quantity" in right[1].classes or right[1].word.endswith(("ed", "en")))
+            and (
+                "quantity" in right[1].classes
+                or right[1].word.endswith(("ed", "en"))
+                or (value.clause.lead is not None and value.clause.lead.word in _CONCLUDING)
+            )
             and not seen & {"reject", "fault", "negative", "would"}
         )
         if is_state:
@@ -463,7 +482,7 @@ class ClauseReader(SentenceRules):
         # An open reader (the gold answer is not mathematics) takes any words for a frame.
         if not self.is_closed:
             return True
-        words = [token for token in left if token.kind == "word" and not is_filler(token)]
+        words = [t for t in left if t.kind == "word" and not is_filler(t) and t.word not in _ABOUT]
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
@@ -471,6 +490,7 @@ class ClauseReader(SentenceRules):
             is_predicate = bool(right) and (
                 "copula" in right[0].classes
                 or ("copula" in classes_in(right[1:2]) and "confirm" in classes_in(right[2:]))
+                or ("linking" in right[0].classes and "approval" in classes_in(right[1:2]))
             )
             is_led = bool(left) or value.clause.lead is not None
             return not is_subject and (is_led or is_predicate or is_unit(right))
@@ -523,82 +543,6 @@ class ClauseReader(SentenceRules):
         is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
         return polarity if is_joined and not is_new and is_passed else None
 
-    def _behind_heading(self, sentence: Sentence, position: int, left: list[TextToken]) -> Polarity | None:
-        heading, lead = sentence.clauses[position - 1], sentence.clauses[position].lead
-        before = sentence.clauses[position - 2] if position > 1 else None
-        if lead is None:
-            return None
-        if before is not None and lead.word == "," and is_lone_denial(before):
-            return Polarity.DENIED  # "42 and not, as some say, 43"
-        if before is not None and lead.word == ")" and before.values:
-            return None  # "41 (crossed out) 42"
-        return self._judge_by_introduction(heading, lead, left)
-
-    def _judge_by_introduction(
-        self, heading: Clause, lead: TextToken, left: list[TextToken]
-    ) -> Polarity | None:
-        """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
-        classes = heading.classes()
-        is_exception = lead.word in ("but", "save", "except") and not left
-        is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
-        is_denied = "negative" in classes
-        is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
-        is_of_every = len(heading.tokens) <= NEAR + 1 and heading.tokens[0].word in ("every", "each", "any")
-        if is_absent or (is_exception and (is_all or (is_of_every and not is_denied))):
-            return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
-        if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
-            return Polarity.RETRACTED
-        is_named = bool(classes_in(left) & {"copula", "answer"})
-        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
-        is_source = is_name or "source" in classes
-        is_source_named = not is_named or is_speaker(heading.tokens) or "source" in classes
-        is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
-        if (
-            (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
-            # A colon, a comma or "according to" with a source quotes somebody else, unless the author is the
-            # source.
-            or ("grading" in classes and not is_named)
-            or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
-            or (self.are_labels and lead.word == "," and is_saying(heading))
-        ):
-            return Polarity.QUOTED
-        if lead.word == ":" and ("wish" in classes or heading.tokens[0].word in _PROVING):
-            return Polarity.SUPPOSED
-        if lead.word == ":" and announces_denial(heading):
-            return Polarity.DENIED
-        is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
-        return self._judge_by_heading(heading) if is_heading else None
-
-    def _judge_by_heading(self, heading: Clause) -> Polarity | None:
-        """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
-        classes = heading.classes()
-        is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
-        if len(heading.tokens) > 1 and (is_order or "negative" in heading.tokens[-1].classes):
-            return Polarity.DENIED  # "The answer is not: 42", "Do not use this: 42"
-        is_lone = len(heading.tokens) == 1
-        is_phrase = any(" " in token.word for token in heading.tokens)
-        is_report = "report" in classes and "first_person" not in classes and is_phrase
-        words = {token.word for token in heading.tokens}
-        is_elliptic = len(heading.tokens) > 1 and "first_person" in heading.tokens[-2].classes
-        is_elliptic = is_elliptic and len(heading.tokens) == NEAR
-        rules: tuple[tuple[bool, Polarity | None], ...] = (
-            (bool(words & MENDED) or governs_another(heading.tokens) or is_no_noun(heading.tokens), None),
-            (is_lone and bool(words & _FACTS), None),
-            (is_elliptic and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
-            (
-                is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")),
-                Polarity.DENIED,
-            ),
-            (bool(classes & {"copula", "correction"}), None),
-            (is_lone and bool(classes & {"negative", "bound"}), None),
-            (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
-            (is_lone and "retract" in classes, Polarity.DENIED),
-            (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),
-            (is_lone and "label" in classes, Polarity.INTERMEDIATE),
-            (is_report or is_answer_of_another(heading.tokens), Polarity.QUOTED),
-        )
-        return next((polarity for holds, polarity in rules if holds), None)
-
     def _is_conditional(self, sentence: Sentence, position: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         # "if the coin is fair, as stated": the sentence says itself that its condition holds.
@@ -619,9 +563,18 @@ class ClauseReader(SentenceRules):
             for clause in clauses[position + 1 : position + 2]
             if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
         ]
+        # "If you thought 41, think again: 42": the correction ends the condition.
+        corrected = next(
+            (
+                at
+                for at in range(position - 1, max(start, 0) - 1, -1)
+                if "correction" in clauses[at].classes()
+            ),
+            max(start, 0),
+        )
         return any(
             is_mistaken_way(clause) or (is_condition(clause) and not is_own_work(clause))
-            for clause in clauses[max(start, 0) : position] + following
+            for clause in clauses[corrected:position] + following
         )
 
     def _is_apart(self, clause: Clause) -> bool:
@@ -641,7 +594,9 @@ class ClauseReader(SentenceRules):
             strict=False,
         ):
             if clause.values:
-                break
+                openers = [token.word.partition(" ")[0] for token in (clause.lead, clause.tokens[0]) if token]
+                is_used = bool({"and", "then"}.intersection(openers))
+                return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
             if is_lone and (
                 following is not None and (following.values or clause.tokens[0].word.startswith("and"))
@@ -662,16 +617,17 @@ class ClauseReader(SentenceRules):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
-        if len(clause.tokens) == 1 and clause.tokens[0].word in _EXACTLY:
-            return None  # "42, no more, no less"
+        if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
+            return None  # "42, no more, no less", "42, written with a comma"
         first, opener = clause.tokens[0], "" if lead is None else lead.word
         is_contradicted = {"source", "report"} <= classes and (
             "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
         )
         is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener in ("and", "then", "and then") and (
-            first.word in OPERATIONS or (opener == "then" and "operation" in first.classes)
+        is_operated = opener.partition(" ")[0] in ("and", "then") and (
+            is_operation(clause.tokens) or (opener == "then" and "operation" in first.classes)
         )
+        is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
         is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
         is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
         early: tuple[tuple[bool, Polarity | None], ...] = (
@@ -740,7 +696,8 @@ class ClauseReader(SentenceRules):
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
         while left and left[-1].word in _DETERMINERS:
             left = left[:-1]
-        return bool(left) and "oblique" in left[-1].classes
+        is_result = left[-1:] != [] and left[-1].word in ("to", "of") and states_behind(left)
+        return bool(left) and "oblique" in left[-1].classes and not is_result  # "brings it to 42"
 
     def _is_yes(self, number: int) -> bool:
         if number >= len(self._sentences) or self._sentences[number].is_question:
@@ -768,7 +725,7 @@ def _is_range(clause: Clause, index: int) -> bool:
 def _is_other_than(left: Sequence[TextToken]) -> bool:
     """Whether words exclude the name behind them: "every town save", "another town than"."""
     is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar", "from")
-    return is_exception and any(token.word in _EVERYTHING for token in left)
+    return is_exception and any(token.word in EVERYTHING for token in left)
 
 
 def _is_verb(token: TextToken) -> bool:

@@ -8,13 +8,34 @@ from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
 
 OPERATIONS: Final = words_of(
-    "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
+    "subtract add multiply divide double halve square round triple deduct increase decrease adjust factor "
+    "factorise factorize expand rewrite convert"
 )
 _SUBJECTS_AND_ORDER: Final = words_of(
     "which that this it we i you one and but then still now next afterwards later"
 )
 """Words in front of the verb of a clause that goes on with a value."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
+_FIRST_WORDS: Final = words_of("now next then first finally so and please just let's afterwards again")
+_PENDING_WORDS: Final = words_of("still yet then now only")
+_PARTICIPLES: Final = words_of("split cut put spread shared taken paid spent")
+_PROGRESS: Final = words_of(
+    "loaded loading processed processing downloaded downloading uploaded uploading fetched fetching parsed "
+    "parsing compiled compiling installed installing copied copying indexed indexing imported importing "
+    "exported exporting scanned scanning retried retrying rendered rendering cached caching synced syncing "
+    "merged deployed cloned executed executing dispatched logged dumped trained training queued "
+    "running restarting"
+)
+"""Words with which a program reports its progress: "Loaded 42 records"."""
+_KEEPING: Final = words_of("remember recall memorise memorize insert where")
+_OF_USERS: Final = words_of(
+    "gave told asked wrote mentioned provided stated specified suggested typed entered"
+)
+_TASK_NOUNS: Final = words_of("problem question task exercise statement prompt text")
+_TELLING: Final = words_of("gives states mentions says provides contains asks tells")
+_SHARES: Final = words_of("half third quarter fifth tenth some most")
+_HAVING: Final = words_of("has have had contains needs takes requires")
+_EMBEDDED: Final = words_of("what why how whether")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -67,14 +88,117 @@ def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
 
 
 def is_operand(left: Sequence[TextToken]) -> bool:
-    """Whether the reader is asked to compute with a value: "Add 42 and the rest"."""
-    return len(left) == 1 and left[0].word in OPERATIONS
+    """Whether the reader is asked to compute with a value: "Add 42 and the rest", "Now multiply 42 by 3"."""
+    return bool(left) and left[-1].word in OPERATIONS and all(t.word in _FIRST_WORDS for t in left[:-1])
+
+
+def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether the words in front of a value count, number or compute with something else than the answer."""
+    return (
+        is_whole(value, left)
+        or is_whole_of(value, left)
+        or is_operand(left)
+        or is_numbered(left)
+        or is_progress(left)
+        or is_kept(left)
+        or is_given(left)
+        or is_property(value, left)
+        or (len(left) == 1 and left[0].word == "including")
+    )
+
+
+def is_operation(tokens: Sequence[TextToken]) -> bool:
+    """Whether words go on to compute: "now divide by six"."""
+    words = [word for token in tokens for word in token.word.split() if word not in _FIRST_WORDS]
+    return bool(words) and words[0] in OPERATIONS
+
+
+def uses_part(tokens: Sequence[TextToken]) -> bool:
+    """Whether words take a part of what is in front of them: "and sells half of them"."""
+    words = [word for token in tokens for word in token.word.split()]
+    shares = [index for index, word in enumerate(words) if word in _SHARES]
+    return len(words) > NEAR and any(
+        words[at + 1 : at + 3] in (["of", "them"], ["of", "it"]) for at in shares
+    )
+
+
+def is_numbered(left: Sequence[TextToken]) -> bool:
+    """Whether a value is the number of a thing: "this is attempt number 42"."""
+    return len(left) > 1 and left[-1].word == "number" and "label" in left[-2].classes
+
+
+def is_kept(left: Sequence[TextToken]) -> bool:
+    """Whether the reader is asked to keep a value for later: "Remember 42", "where 42 is the row"."""
+    return bool(left) and left[0].word in _KEEPING and all(is_filler(token) for token in left[1:])
+
+
+def is_given(left: Sequence[TextToken]) -> bool:
+    """Whether a value is one that the task gives: "Given a number 42", "the known side is 42"."""
+    words = [token.word for token in left[:3]]
+    if not words or any(token.classes & {"answer"} for token in left):
+        return False
+    is_known = "copula" in left[-1].classes and "known" in words and words[0] in ("the", "a")
+    is_of_task = len(words) > 2 and words[1] in _TASK_NOUNS and left[2].word in _TELLING  # noqa: PLR2004  ("the", a noun, a verb)
+    return is_known or is_of_task or words[0] in ("given", "using")
+
+
+def is_property(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value counts parts of the answer: "the answer has 42 digits"."""
+    return (
+        len(left) > 1
+        and left[-1].word in _HAVING
+        and "answer" in left[-2].classes
+        and value.clause.tokens[-1] is not value.token
+    )
+
+
+def is_progress(left: Sequence[TextToken]) -> bool:
+    """Whether a line without a subject reports what a program does: "Loaded 42 records"."""
+    return bool(left) and left[0].word in _PROGRESS and all(is_filler(token) for token in left[1:])
+
+
+def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value is the whole of the value in front of it: "task 42 of 765"."""
+    return (
+        len(left) > 1
+        and left[-1].word in ("of", "out of")
+        and left[-2].kind == "value"
+        and value.clause.values[0] is not value
+    )
+
+
+def is_of_user(left: Sequence[TextToken]) -> bool:
+    """Whether a value is the user's: "you want to know what 42 stands for", "you gave me 42"."""
+    return bool(left) and (left[-1].word in _EMBEDDED or (left[0].word == "you" and _is_asking(left[1:3])))
+
+
+def _is_asking(tokens: Sequence[TextToken]) -> bool:
+    return any(token.word.partition(" ")[0] in _OF_USERS for token in tokens)
+
+
+def is_pending(tokens: Sequence[TextToken]) -> bool:
+    """Whether more is to be done with a value: "to be doubled", "still to be split three ways"."""
+    words = [token for token in tokens if token.word not in _PENDING_WORDS]
+    if words and words[0].word in ("needs", "has", "have", "remains", "is", "are"):
+        words = words[1:]
+    elif words and words[0].word in _DUE:
+        return len(words) > 1 and words[1].word.endswith("ed")
+    if len(words) <= NEAR or (words[0].word, words[1].word) != ("to", "be"):
+        return False
+    participle = words[2]
+    if participle.classes & {"apt", "confirm", "harmless", "answer"}:
+        return False  # "42, to be exact"
+    return (
+        "operation" in participle.classes or participle.word.endswith("ed") or participle.word in _PARTICIPLES
+    )
 
 
 def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
     """Whether more must be done with a value: "which must be doubled", "this is then halved"."""
     if classes_in(tokens) & {"approval", "answer", "reject", "negative", "fault"}:
         return False
+    if is_pending(tokens):
+        return True
     rest = [token for token in tokens if token.word not in _SUBJECTS_AND_ORDER]
     if not rest or len(rest) == len(tokens):
         return False

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, classes_of, words_of
-from ors_server.rewards.reading.sentences import Clause, TextToken, classes_in
+from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
@@ -85,6 +85,14 @@ _REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let 
 _SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
+_SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
+_WHOLES: Final = words_of("the them these those his her my our their its all")
+_SHARES_OF: Final = frozenset({"half of", "a third of", "a quarter of", "twice", "double"})
+_PLACING: Final = words_of("between under over below above within beyond behind around")
+_ELSE: Final = words_of("other else different others")
+_PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
+_SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
 
@@ -130,7 +138,7 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     while before and not before[-1].classes and before[-1].word.endswith("ly"):
         before = before[:-1]
     if not before:
-        return preposition.word in ("to", "of", "for")  # left of a filler
+        return preposition.word in ("to", "of", "for", "about")  # left of a filler
     verb = before[-1]
     subject = [token.word.rpartition(" ")[2] for token in before[:-1]]
     is_ending = preposition.word == "in" and verb.word in _ENDINGS
@@ -144,6 +152,12 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
         )
     has_unit = bool(right) and not right[0].classes & {"copula", "linking", "no_unit"}
     return has_unit and "answer" not in classes_in(before)
+
+
+def states_behind(words: Sequence[TextToken]) -> bool:
+    """Whether a verb states the value behind its preposition: "adding the tip brings it to 42"."""
+    before = [token for token in words[:-1] if token.word not in _OBJECTS]
+    return bool(before) and {"quantity", "result"} <= before[-1].classes
 
 
 def is_unit(right: Sequence[TextToken]) -> bool:
@@ -284,6 +298,63 @@ def is_guess(left: Sequence[TextToken]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def is_mere(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says that a value is something less: "is only the perimeter", "is just a step"."""
+    return (
+        len(right) > _MIN_NOUN
+        and "copula" in right[0].classes
+        and right[1].word in ("only", "just", "merely", "simply")
+        and right[2].word in _MERE_NOUNS
+    )
+
+
+def is_goal(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says that a value is what the task asks for: "is what's asked for"."""
+    return (
+        len(right) > 1
+        and "copula" in right[0].classes
+        and right[1].word.startswith("what")
+        and any(word in _SOUGHT for token in right[2:] for word in token.word.split())
+    )
+
+
+def is_part_counted(right: Sequence[TextToken]) -> bool:
+    """Whether a value counts a part of a whole: "42 of the students are girls"."""
+    return len(right) > _MIN_NOUN and right[0].word == "of" and right[1].word in _WHOLES
+
+
+def is_of_whole_subject(left: Sequence[TextToken]) -> bool:
+    """Whether words of a bound are about the subject: "half of them is 42", "the gap between them is 42"."""
+    if len(left) <= _MIN_NOUN or "copula" not in left[-1].classes or left[-1].classes & {"bound"}:
+        return False
+    at = next(index for index, token in enumerate(left) if "bound" in token.classes)
+    is_share = at == 0 and left[0].word in _SHARES_OF
+    return is_share or (left[at].word in _PLACING and at + 2 < len(left))
+
+
+def is_nothing_else(left: Sequence[TextToken]) -> bool:
+    """Whether a negation leaves only the value: "I see no other way than 42"."""
+    if not left or left[-1].word != "than":
+        return False
+    words = [word for token in left for word in token.word.split()]
+    denials = [token for token in left if "negative" in token.classes]
+    return len(denials) == 1 and not _ELSE.isdisjoint(words)
+
+
+def takes_things(left: Sequence[TextToken], right: Sequence[TextToken], *, is_name: bool) -> bool:
+    """Whether a verb of choosing takes things, no answer: "they picked 42 pounds", "they chose Riga"."""
+    is_thing = is_name or (bool(right) and right[0].kind == "word" and not right[0].classes)
+    return is_thing and bool(left) and left[-1].word.rpartition(" ")[2] in _PICKING
+
+
+def is_of_some(left: Sequence[TextToken]) -> bool:
+    """Whether a clause tells what some sources have: "some books name Riga"."""
+    return any(
+        token.word in _SOME and "source" in following.classes
+        for token, following in pairwise(left[: NEAR + 1])
+    )
 
 
 def is_identity(right: Sequence[TextToken]) -> bool:

@@ -41,10 +41,34 @@ _TAKING: Final = words_of(
 _SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
+_COMPARATIVES: Final = words_of("smaller larger bigger lower higher greater lesser fewer earlier later other")
+_MORE: Final = words_of("more less fewer others other else besides further")
+_NONE_OF: Final = words_of("and no not one nothing a single than that or in with")
+_WRITTEN: Final = words_of("written given stated expressed quoted reported counted")
+_WITH: Final = words_of("with as in to out without")
 _JOINING: Final = words_of(
     "but yet and though although however aber doch und mais pero mas ma maar ale lecz но ama fakat "
     "men y et e en i"
 )
+
+
+def is_exactness(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark says that a value is exact: "no more, no less", "and not one more"."""
+    words = {word for token in tokens for word in token.word.split()}
+    is_only = tokens[0].word in ("no", "and no") and bool(words & _COMPARATIVES) and not words & _VERDICTS
+    return is_only or (len(tokens) <= 2 * NEAR and bool(words & _MORE) and words <= _MORE | _NONE_OF)
+
+
+def is_tag_question(clause: Clause) -> bool:
+    """Whether a remark only asks for agreement: "it's 42, isn't it"."""
+    words = [word for token in clause.tokens for word in token.word.split()]
+    is_short = len(words) == 2 and clause.lead is not None and clause.lead.word == ","  # noqa: PLR2004  (a verb and a pronoun)
+    return is_short and words[0].endswith("n't") and words[1] in ("it", "they", "there", "he", "she")
+
+
+def is_of_form(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark tells how a value is written: "written with a comma", "given in metres"."""
+    return len(tokens) > 1 and tokens[0].word in _WRITTEN and tokens[1].word in _WITH
 
 
 def is_passed_on(clause: Clause) -> bool:

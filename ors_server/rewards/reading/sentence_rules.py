@@ -9,6 +9,7 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import disapproves
 from ors_server.rewards.reading.sentences import (
     AND,
+    Clause,
     Sentence,
     SentenceReader,
     TextToken,
@@ -24,6 +25,11 @@ _EXPLAINING: Final = words_of("explanation reason reasoning justification detail
 _ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
 _STATING: Final = frozenset({"copula", "result", "epistemic", "correction", "answer", "confirm", "becoming"})
 """Classes of words that state the value behind them."""
+_PARTS_OF_UNITS: Final = words_of(
+    "hours minutes seconds days weeks months years dollars cents euros pounds pence feet inches yards miles "
+    "metres meters centimetres centimeters kilometres kilometers grams kilograms litres liters ounces degrees"
+)
+"""Units, of which a smaller one continues a quantity: "2 hours and 30 minutes"."""
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 
 
@@ -92,6 +98,8 @@ class SentenceRules(SentenceReader):
         before = self._sentences[number - 1].tokens if number else []
         at = int(tokens[0].word in ("to", "quick", "sanity"))
         is_headed = len(before) == 1 and before[0].word in _VERIFYING
+        is_heading = len(sentence.clauses) > 1 and [t.kind for t in sentence.clauses[0].tokens] == ["word"]
+        is_headed = is_headed or (is_heading and tokens[0].word in _VERIFYING)  # "Check: 42 - 2 = 40"
         is_check = len(tokens) > at + 1 and tokens[at].word in _VERIFYING and tokens[at + 1].kind != "value"
         is_reason = (
             tokens[0].word in _EXPLAINING
@@ -172,6 +180,8 @@ class SentenceRules(SentenceReader):
             is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
             if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
                 is_part = True
+            if clause.lead is not None and clause.lead.word == ":" and earlier is not None and stated:
+                is_part = is_part or (_is_breakdown(sentence, clause) and not self._takes_alternatives)
             for value in clause.values:
                 if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
@@ -202,6 +212,27 @@ class SentenceRules(SentenceReader):
         if denied and len(weak) == 1 and len(denied) + 1 == len(values):
             weak[0].polarity = Polarity.ASSERTED
 
+    def _hedge_counts(self, sentence: Sentence) -> None:
+        """Decide for no count of two things side by side: "there are 20 boys and 22 girls"."""
+        if not self.is_closed or self._takes_alternatives or len(sentence.clauses) < 2:  # noqa: PLR2004  (two counts)
+            return
+        *_, earlier, clause = sentence.clauses
+        nouns = [part.tokens[-1] for part in (earlier, clause)]
+        is_pair = (
+            clause.lead is not None
+            and clause.lead.word == "and"
+            and len(earlier.values) == len(clause.values) == 1
+            and clause.tokens[0].kind == "value"
+            and len(clause.tokens) == 2  # noqa: PLR2004  (a number and its noun)
+            and earlier.tokens[-2:-1] == [earlier.values[0].token]
+        )
+        if not is_pair or any(noun.word in _PARTS_OF_UNITS or not noun.word.endswith("s") for noun in nouns):
+            return
+        values = [earlier.values[0], clause.values[0]]
+        if all(value.polarity is Polarity.ASSERTED and not value.is_framed for value in values):
+            for value in values:
+                value.polarity = Polarity.INTERMEDIATE
+
     def _leave_unstated(self, sentence: Sentence) -> None:
         """Take a value behind another one for no answer, unless a verb states it: "box 41 beside 42 here"."""
         if not self.is_closed or self._takes_alternatives:
@@ -215,7 +246,7 @@ class SentenceRules(SentenceReader):
             is_same = value.clause is earlier.clause
             between = tokens[tokens.index(earlier.token) + 1 : at] if is_same else tokens[:at]
             words = [token for token in between if not is_filler(token)]
-            if classes_in(words) & _STATING:
+            if classes_in(between) & _STATING:
                 continue
             lead = value.clause.lead
             is_carried = (
@@ -258,6 +289,16 @@ class SentenceRules(SentenceReader):
                     ):
                         value.polarity = following.polarity
                 following = value
+
+
+def _is_breakdown(sentence: Sentence, clause: Clause) -> bool:
+    """Whether a colon opens the parts of a value: "42 students: 20 boys and 22 girls"."""
+    clauses = sentence.clauses[sentence.clauses.index(clause) :]
+    values = [value for part in clauses for value in part.values]
+    return len(values) > 1 and all(
+        part.lead is not None and part.lead.word in (":", ",", *AND) and part.tokens[0].kind == "value"
+        for part in clauses
+    )
 
 
 def _are_open(*values: Value) -> bool:

@@ -24,12 +24,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
-from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.characters import WINDOW, CharacterReader
+from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
+from ors_server.rewards.reading.ending_rules import EndingRules
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -46,6 +46,7 @@ from ors_server.rewards.reading.sentences import (
     Value,
     classes_in,
 )
+from ors_server.rewards.reading.struck_text import merge_spans, struck_regions
 
 
 class Place(StrEnum):
@@ -75,12 +76,10 @@ class Statement:
     """Whether the clause names it by a pronoun ("it is 42")."""
     sentence: int = 0
     """Number of the sentence."""
+    is_stated: bool = False
+    """Whether a verb of results states it ("that leaves 42"), whatever the subject."""
 
 
-_STRUCK_MARKS: Final = (("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<strike>", "</strike>"))
-_STRUCK_COMMAND: Final = re.compile(r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{")
-_MAX_STRUCK: Final = 2_000
-"""Characters of a text that is struck through."""
 _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
@@ -127,8 +126,6 @@ _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
 _MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
-_ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
-_GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
 _LATER: Final = words_of("after afterwards later then finally eventually")
@@ -187,9 +184,20 @@ def read_statements(
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         position = _place_of(text, span)
-        is_definite = reader.is_definite(value)
+        is_relative = value.clause.lead is not None and value.clause.lead.word == "which"
+        is_named = is_relative and bool(statements) and statements[-1].is_framed
+        is_definite = reader.is_definite(value) and not is_named  # "The answer is 42, which gives 7 each."
         statements.append(
-            Statement(*span, polarity, position, region, value.is_framed, is_definite, value.sentence)
+            Statement(
+                *span,
+                polarity,
+                position,
+                region,
+                value.is_framed,
+                is_definite,
+                value.sentence,
+                is_stated=_is_stated(value),
+            )
         )
     return statements
 
@@ -213,7 +221,7 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     texts: list[str] = []
     position = 0
     # Regions overlap where several values share a clause.
-    for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
+    for start, end in merge_spans(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
         # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
         texts.append(text[position : max(position, start)])
         position = max(position, end)
@@ -224,44 +232,6 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     return "\n".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
-def _merged(regions: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end in sorted(set(regions)):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def struck_regions(text: str) -> list[Span]:
-    r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
-    # Most texts have none of these signs.
-    regions: list[Span] = []
-    if "<" not in text and "~~" not in text and "\\" not in text:
-        return regions
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = text  # as a Turkish I makes it longer
-    lowered = lowered.replace("~~~", "   ")  # a fence
-    for opening, closing in _STRUCK_MARKS:
-        start = lowered.find(opening)
-        while start >= 0:
-            end = lowered.find(closing, start + len(opening))
-            if end < 0:
-                break
-            if 0 < end - start - len(opening) <= _MAX_STRUCK:
-                regions.append((start, end + len(closing)))
-            start = lowered.find(opening, end + len(closing))
-    position = 0
-    while "\\" in text and (command := _STRUCK_COMMAND.search(text, position)) is not None:
-        length = closing_brace(text[command.end() : command.end() + _MAX_STRUCK], 0)
-        position = command.end() + max(length + 1, 0)
-        if length >= 0:
-            regions.append((command.start(), position))
-    return _merged(regions)
-
-
 def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
@@ -270,6 +240,30 @@ def _announces_wrong(sentence: Sentence) -> bool:
         "negative" in classes and bool(classes & {"answer", "confirm"})
     )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _cases_of(sentence: Sentence) -> list[Value]:
+    """Return the values of cases side by side: "42 with order, 43 without order"."""
+    clauses = sentence.clauses
+    cases: list[Value] = []
+    for clause, following in zip_longest(clauses, clauses[1:]):
+        if len(clause.values) != 1 or clause.tokens[0].kind != "value" or clause.values[0].is_framed:
+            continue
+        behind = clause.tokens[1].word if len(clause.tokens) > 1 else ""
+        lead = following.lead.word if following is not None and following.lead is not None else ""
+        if behind in _CASES or (
+            not behind and lead in _CASES and following is not None and not following.values
+        ):
+            cases.append(clause.values[0])
+    return cases if len(cases) > 1 else []
+
+
+def _is_stated(value: Value) -> bool:
+    """Whether a verb between the value and the one in front of it states it."""
+    at = value.clause.tokens.index(value.token)
+    before = value.clause.tokens[:at]
+    last = max((index for index, token in enumerate(before) if token.kind == "value"), default=-1)
+    return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
 
 
 def _verb_of(value: Value) -> str | None:
@@ -301,7 +295,7 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-class _Reader(CharacterReader):
+class _Reader(EndingRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -319,6 +313,7 @@ class _Reader(CharacterReader):
         self._hedge()
         self._resolve()
         self._leave_unfinished()
+        self._leave_fields()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
@@ -519,6 +514,12 @@ class _Reader(CharacterReader):
                                 other.polarity = Polarity.RETRACTED
                         is_led = False
                     earlier.append(value)
+        last = self._sentences[-1]
+        is_open = is_led and led_at == len(self._sentences) - 1 and "unfinished" in classes_in(last.tokens)
+        if is_open and not any(clause.values for clause in last.clauses):
+            for value in earlier:
+                if value.polarity is Polarity.ASSERTED:
+                    value.polarity = Polarity.RETRACTED  # "42. Wait, I need to count again."
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
@@ -533,8 +534,8 @@ class _Reader(CharacterReader):
         self._hedge_alternatives()
         self._hedge_cases()
         self._hedge_parallels()
-        self._hedge_either()
         if not self._takes_alternatives:
+            self._hedge_either()
             self._hedge_neighbours()
 
     def _spread_doubt(self) -> None:
@@ -587,23 +588,6 @@ class _Reader(CharacterReader):
         written = self._written(last)
         if is_decided and any(self._written(value) == written for value in self._values[:-1]):
             last.polarity = Polarity.ASSERTED
-
-    def _leave_unfinished(self) -> None:
-        """Take no value for the answer where the last sentence asks for one, or plans the next step."""
-        last = self._sentences[-1]
-        tokens = last.tokens
-        if any(clause.values for clause in last.clauses) or not tokens:
-            return
-        opening = " ".join(token.word for token in tokens[:2])
-        is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
-        is_asked = last.is_question and opening.startswith(_ASKING)
-        is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
-            " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
-        )
-        if is_plan or is_asked or is_goal:
-            for value in self._values:
-                if value.polarity is Polarity.ASSERTED and not value.is_framed:
-                    value.polarity = Polarity.INTERMEDIATE
 
     def _hedge_parallels(self) -> None:
         """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
@@ -667,6 +651,7 @@ class _Reader(CharacterReader):
             asserted = [
                 value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
             ]
+            self._hedge_all(_cases_of(sentence) if not self._takes_alternatives else [])
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens

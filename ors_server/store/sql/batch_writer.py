@@ -10,12 +10,14 @@ from sqlalchemy import Connection
 from ors_server.model.clock import Clock
 from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.recording import SUMMARY
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.model.trajectory import EpisodeSummary
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
-from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
+from ors_server.store.sql.column_values import row_digest, to_microseconds
+from ors_server.store.sql.columns import STEP_COLUMNS, episode_columns, label_columns, standing_columns
 from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.host_rows import Fence
+from ors_server.store.sql.kept_totals import add_closed, groups_of, recount_groups, recount_tools
 from ors_server.store.sql.live_sessions import LiveSessions
 from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
@@ -31,10 +33,14 @@ from ors_server.store.sql.pending_writes import (
 )
 
 Rejections = dict[PendingWrite, OrsServerError]
+_TOOL = STEP_COLUMNS.index("tool")
+_MAX_TOOLS = 1000
+"""Tools of an episode that are remembered; a row of each further one is written with every step, in vain."""
 _LOOK_UP = (
     'SELECT episode_id, "key", (SELECT max(position) FROM moves WHERE episode = episodes."key"), '
     '(SELECT max(position) FROM incidents WHERE episode = episodes."key"), '
-    '(SELECT max(number) FROM steps WHERE episode = episodes."key") FROM episodes WHERE episode_id IN'
+    '(SELECT max(number) FROM steps WHERE episode = episodes."key"), '
+    '(SELECT closed_at FROM standings WHERE episode = episodes."key") FROM episodes WHERE episode_id IN'
 )
 
 
@@ -51,6 +57,10 @@ class _Rows:
     closed: set[int] = field(default_factory=set[int])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
     uses: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])
+    tools: dict[tuple[int, str], WriteState] = field(default_factory=dict[tuple[int, str], WriteState])
+    """Tools that may not be on record for their episodes yet."""
+    reopened: set[int] = field(default_factory=set[int])
+    """Closed episodes whose summary is written again."""
     unconfirmed: dict[WriteState, int] = field(default_factory=dict[WriteState, int])
 
 
@@ -66,8 +76,7 @@ class BatchWriter:
             holds: What keeps the server's sessions its own: its fence, or else its live sessions.
         """
         self._database = database
-        self._fence = holds if isinstance(holds, Fence) else None
-        self._live = holds if isinstance(holds, LiveSessions) else None
+        self._holds = holds
         self._blob_store = blob_store
         self._clock = clock
 
@@ -84,14 +93,10 @@ class BatchWriter:
         try:
             self._database.check()
             with transaction(self._database, connection):
-                if self._fence is not None:
-                    self._fence.check(connection)
-                opens = [entry for entry in entries if isinstance(entry, PendingOpen)]
-                if self._live is not None and opens:
-                    rejected.update(self._live.refused(connection, opens, now))
-                    entries = [entry for entry in entries if entry not in rejected]
+                rejected.update(self._holds.refused(connection, entries, now))
+                entries = [entry for entry in entries if entry not in rejected]
                 early = self._queued_too_early(connection, entries)
-                self._open(connection, [entry for entry in opens if entry not in rejected], now)
+                self._open(connection, [entry for entry in entries if isinstance(entry, PendingOpen)], now)
                 self._look_up(connection, entries)
                 for entry in entries:
                     if entry.state is not None and (
@@ -109,11 +114,13 @@ class BatchWriter:
                 if entry.state is not None:
                     entry.state.key = None  # the row may be gone: rolled back, or pruned
             raise
-        if self._live is not None:
-            self._live.note(entries)
+        self._holds.note(entries)
         for state, number in rows.unconfirmed.items():
             if state.unconfirmed_from == number:
                 state.unconfirmed_from = None
+        for (_, tool), state in rows.tools.items():
+            if len(state.tools) < _MAX_TOOLS:
+                state.tools.add(tool)
         return rejected
 
     def _queued_too_early(self, connection: Connection, entries: Sequence[PendingWrite]) -> set[PendingWrite]:
@@ -167,12 +174,13 @@ class BatchWriter:
             query = f"{_LOOK_UP} ({', '.join([placeholder] * size)})"
             rows = execute(connection, query, ids[start : start + size]).fetchall()
             start += size
-            for episode_id, key, move, incident, number in rows:
+            for episode_id, key, move, incident, number, closed_at in rows:
                 state = states[episode_id]
                 state.key = key
                 state.moves = max(state.moves, 0 if move is None else move + 1)
                 state.incidents = max(state.incidents, 0 if incident is None else incident + 1)
                 state.found = number or 0
+                state.is_closed = closed_at is not None
 
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
         placeholder = self._database.placeholder
@@ -182,18 +190,31 @@ class BatchWriter:
                 f"DELETE FROM steps WHERE episode = {placeholder} AND number >= {placeholder}",  # noqa: S608  (placeholders)
                 (state.key, number),
             )
+            if state.key is not None:
+                recount_tools(connection, placeholder, state.key)
+            state.tools.clear()
         self._blob_store.put(connection, rows.texts)
-        upserts.STEPS.run(connection, placeholder, list(rows.steps.values()))
-        upserts.MOVES.run(connection, placeholder, rows.moves)
-        upserts.INCIDENTS.run(connection, placeholder, rows.incidents)
-        upserts.PROMPTS.run(connection, placeholder, list(rows.prompts.values()))
-        upserts.BLOB_USES.run(connection, placeholder, list(rows.uses))
+        for upsert, values in (
+            (upserts.STEPS, rows.steps.values()),
+            (upserts.TOOL_USES, rows.tools),
+            (upserts.MOVES, rows.moves),
+            (upserts.INCIDENTS, rows.incidents),
+            (upserts.PROMPTS, rows.prompts.values()),
+            (upserts.BLOB_USES, rows.uses),
+        ):
+            if values:
+                upsert.run(connection, placeholder, list(values))
         closing = self._after_all_others(connection, now) if rows.closed else now
         latest = [
             _standing_row(key, summary, now, closing if key in rows.closed else None)
             for key, summary in sorted(rows.standings.items(), key=itemgetter(0))
         ]
+        kept_before = groups_of(connection, rows.reopened) if rows.reopened else set()
         upserts.STANDINGS.run(connection, placeholder, latest)
+        if rows.closed - rows.reopened:
+            add_closed(connection, placeholder, sorted(rows.closed - rows.reopened))
+        if rows.reopened:
+            recount_groups(connection, kept_before | groups_of(connection, rows.reopened))
 
 
 def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
@@ -204,9 +225,11 @@ def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
         return True  # its caller already got an error
     if state.unconfirmed_from is not None:
         rows.unconfirmed[state] = state.unconfirmed_from
+    if state.is_closed and isinstance(entry, PendingStep | PendingTransition | PendingClose):
+        rows.reopened.add(state.key)  # its kept totals change with it
     match entry:
         case PendingStep():
-            _add_step(entry, state.key, rows)
+            _add_step(entry, state, state.key, rows)
         case PendingTransition():
             _add_move(entry, state, state.key, rows)
         case PendingIncident():
@@ -232,10 +255,13 @@ def _share_states(entries: Iterable[PendingWrite]) -> None:
             entry.state = states.setdefault(entry.state.episode_id, entry.state)
 
 
-def _add_step(entry: PendingStep, key: int, rows: _Rows) -> None:
+def _add_step(entry: PendingStep, state: WriteState, key: int, rows: _Rows) -> None:
     digest = row_digest(entry.body, entry.blob_refs)
     body = entry.body.decode()
-    rows.steps[key, entry.number] = (key, entry.number, entry.reward, body, digest, entry.blob_refs)
+    rows.steps[key, entry.number] = (key, entry.number, *entry.columns, body, digest, entry.blob_refs)
+    tool = entry.columns[_TOOL]
+    if tool not in state.tools:  # on record once for each episode, so most steps write nothing
+        rows.tools[key, tool] = state
     rows.standings[key] = entry.summary
     if entry.texts:
         _add_texts(entry.texts, key, rows)
@@ -261,36 +287,13 @@ def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:
     rows.uses.update(dict.fromkeys((key, name) for name in texts))
 
 
-def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:
-    """Return the values of the columns of `episodes` but key, body and digest, in order."""
-    return (
-        origin.episode_id,
-        as_search_text(origin.session_id),
-        to_microseconds(origin.created_at),
-        as_search_text(origin.environment),
-        None if origin.split is None else as_search_text(origin.split),
-        as_bigint(origin.index),
-        origin.task_hash,
-        None if origin.credential_id is None else as_search_text(origin.credential_id),
-    )
-
-
-def label_columns(origin: EpisodeOrigin) -> dict[str, str]:
-    """Return the names and values of an episode's rows in `labels`."""
-    return {as_search_text(name): as_search_text(value) for name, value in origin.labels.items()}
-
-
 def _standing_row(
     key: int | None, summary: EpisodeSummary, now: int, closed_at: int | None
 ) -> tuple[Any, ...]:
     body = SUMMARY.write(summary)
     return (
         key,
-        summary.phase,
-        summary.stop_reason,
-        summary.steps,
-        summary.episode_return,
-        summary.unjudged_steps,
+        *standing_columns(summary),
         now,
         closed_at,
         body.decode(),

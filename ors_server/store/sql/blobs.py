@@ -16,7 +16,7 @@ from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.sql.record_tables import blobs
 
 Block: TypeAlias = TextBlock | ImageBlock
-_BYTES_PER_CHARACTER = 4
+MAX_CHARACTER_BYTES = 4
 """Most bytes of a character in UTF-8."""
 _PRIVATE_FOLDER = 0o700
 
@@ -47,15 +47,6 @@ class BlobStore(Protocol):
     def drop(self, connection: Connection, names: Iterable[str]) -> None:
         """Remove texts that no episode refers to, in the transaction that found that out."""
         ...
-
-
-def is_long(blocks: Sequence[Block], limit: int) -> bool:
-    """Return quickly (it runs for every step) whether a block may be longer than the limit in bytes."""
-    for block in blocks:
-        text = block.data if isinstance(block, ImageBlock) else block.text
-        if len(text) * _BYTES_PER_CHARACTER > limit:
-            return True
-    return False
 
 
 def extract_long_texts(blocks: Sequence[Block], limit: int) -> ExtractedTexts:

@@ -6,14 +6,15 @@ nothing is written under an old epoch: not by a host that was cut off from the d
 was paused while another one was started in its place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from ors_server.model.errors import InvalidRequestError, SettingsError, StoreError
+from ors_server.model.errors import InvalidRequestError, OrsServerError, SettingsError, StoreError
 from ors_server.model.host_slot import HostRow, HostSlot, HostTable, even_slots, host_name
 from ors_server.store.sql.database import Database, execute, transaction
+from ors_server.store.sql.pending_writes import PendingWrite
 from ors_server.store.sql.record_tables import hosts, shared_values, slots
 from ors_server.store.sql.upserts import SHARED_VALUES
 
@@ -36,13 +37,23 @@ class Fence:
         statement = f"SELECT epoch FROM hosts WHERE number = {database.placeholder}{lock}"  # noqa: S608  (ours)
         return cls(number, epoch, statement)
 
-    def check(self, connection: Connection) -> None:
-        """Check that the host has its place, and keeps it for this transaction; `StoreError` if not."""
+    def refused(
+        self, connection: Connection, entries: Sequence[PendingWrite], now: int
+    ) -> Mapping[PendingWrite, OrsServerError]:
+        """Check that the host has its place, and keeps it for this transaction; refuse no single write.
+
+        Raises:
+            StoreError: If another process has taken it.
+        """
+        del entries, now
         row = execute(connection, self.statement, (self.number,)).fetchone()
         if row is None or row[0] != self.epoch:
-            raise StoreError(
-                f"another process has taken the place of host {host_name(self.number)}; this one is to end"
-            )
+            name = host_name(self.number)
+            raise StoreError(f"another process has taken the place of host {name}; this one writes nothing")
+        return {}
+
+    def note(self, entries: Sequence[PendingWrite]) -> None:
+        """Do nothing: its slots say which sessions are its own."""
 
 
 def join(database: Database, connection: Connection, slot: HostSlot, *, is_alone: bool) -> int:

@@ -37,10 +37,14 @@ class LiveSessions:
     """Ids of open episodes that this server wrote, or found left open."""
 
     def refused(
-        self, connection: Connection, entries: Sequence[PendingOpen], now: int
+        self, connection: Connection, entries: Sequence[PendingWrite], now: int
     ) -> dict[PendingWrite, SessionExistsError]:
-        """Return the entries whose session is live on another server."""
-        by_session = {as_search_text(entry.origin.session_id): entry for entry in entries}
+        """Return the writes that would open an episode in a session that is live on another server."""
+        by_session = {
+            as_search_text(entry.origin.session_id): entry
+            for entry in entries
+            if isinstance(entry, PendingOpen)
+        }
         names = sorted(by_session)
         placeholder = self.database.placeholder
         if names and placeholder == "%s":

@@ -3,6 +3,7 @@
 from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
 
@@ -28,6 +29,10 @@ class WriteState:
     """Number of incidents so far."""
     found: int = 0
     """Number of the last step in the database when the row was looked up."""
+    is_closed: bool = False
+    """Whether the record was closed when the row was looked up."""
+    tools: set[str] = field(default_factory=set[str])
+    """Tools that are on record for the episode, as far as this writer knows."""
 
     def withdraw(self, number: int) -> None:
         """Forget a step whose write failed, or may have failed."""
@@ -80,7 +85,8 @@ class PendingStep(PendingWrite):
     """A step was played."""
 
     number: int
-    reward: float | None
+    columns: tuple[Any, ...]
+    """What its row has in columns (`columns.step_columns`)."""
     body: bytes
     summary: EpisodeSummary
     blob_refs: str | None = None

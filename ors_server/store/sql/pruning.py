@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, delete, or_, select
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import to_microseconds
 from ors_server.store.sql.database import Database, transaction
+from ors_server.store.sql.kept_totals import groups_of, recount_groups
 from ors_server.store.sql.record_tables import blob_uses, blobs, episodes, standings
 
 BATCH_SIZE = 50
@@ -51,7 +52,9 @@ def prune_episodes(
         query = select(standings.c.episode).where(due, standings.c.episode.not_in(list(live)))
         keys = list(connection.execute(query.order_by(standings.c.episode).limit(BATCH_SIZE)).scalars())
         if keys:
+            kinds = groups_of(connection, keys)
             connection.execute(delete(episodes).where(episodes.c.key.in_(keys)))
+            recount_groups(connection, kinds)
     return len(keys)
 
 

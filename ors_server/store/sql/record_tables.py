@@ -20,6 +20,8 @@ from sqlalchemy import (
     Text,
 )
 
+from ors_server.store.aggregates import KINDS, SUMS
+
 Whole = BigInteger().with_variant(Integer(), "sqlite")
 """A 64-bit integer; SQLite assigns row numbers only to a column of exactly this type."""
 Name = Text().with_variant(Text(collation="C"), "postgresql")
@@ -44,14 +46,22 @@ episodes = Table(
     Column("task_index", BigInteger),
     Column("task_hash", Name, nullable=False),
     Column("credential_id", Name),
+    Column("environment_version", Name, nullable=False, server_default=""),
+    Column("server_version", Name, nullable=False, server_default=""),
+    Column("forked_from", Name),
+    Column("run", Name, nullable=False, server_default=""),
+    Column("agent", Name, nullable=False, server_default=""),
     Column("body", Text, nullable=False),
     _digest(),
     Index("episodes_by_time", "created_at", "episode_id"),
     Index("episodes_by_environment", "environment", "created_at", "episode_id"),
     Index("episodes_by_session", "session_id", "key"),
     Index("episodes_by_task", "task_hash", "created_at"),
+    Index("episodes_by_run", "run", "created_at", "episode_id"),
 )
-"""The parts of an episode that never change."""
+"""The parts of an episode that never change. `forked_from` is the session of the episode that a fork began
+as; `run` and `agent` are the labels of these names, empty without one.
+"""
 
 
 def _episode() -> Column[int]:
@@ -72,14 +82,21 @@ standings = Table(
     Column("stop_reason", Name),
     Column("steps", BigInteger, nullable=False),
     Column("episode_return", Double, nullable=False),
+    Column("ungraded_steps", BigInteger, nullable=False, server_default="0"),
+    Column("failed_steps", BigInteger, nullable=False, server_default="0"),
+    Column("refused_steps", BigInteger, nullable=False, server_default="0"),
+    Column("penalised_steps", BigInteger, nullable=False, server_default="0"),
     Column("unjudged_steps", BigInteger, nullable=False, server_default="0"),
+    Column("result", Name, nullable=False, server_default="live"),
+    Column("duration", Double),
     Column("touched_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
     Column("body", Text, nullable=False),
     _digest(),
     Index("standings_by_closing", "closed_at"),
 )
-"""The latest summary of an episode. `unjudged_steps` also counts what older servers left out of the summary.
+"""The latest summary of an episode. The numbers of steps also count what older servers left out of it.
+`result` is `trajectory.result_of`; `duration` the seconds from the setup's end to the episode's.
 `closed_at` is the time when its session ended, empty before; it is later
 than that of every episode that was closed before, even if the clock is set back.
 """
@@ -90,11 +107,18 @@ steps = Table(
     _episode(),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("reward", Double),
+    Column("tool", Name, nullable=False, server_default=""),
+    Column("status", Name, nullable=False, server_default=""),
+    Column("blame", Name),
+    Column("started_at", BigInteger, nullable=False, server_default="0"),
+    Column("duration", Double, nullable=False, server_default="0"),
     Column("body", Text, nullable=False),
     _digest(),
     Column("blobs", Text),
 )
-"""One row for every tool call; `blobs` names the blocks whose texts are blobs."""
+"""One row for every tool call; `blame` is who has to act for its error to go away, `blobs` names the blocks
+whose texts are blobs.
+"""
 
 moves = Table(
     "moves",
@@ -105,6 +129,30 @@ moves = Table(
     _digest(),
 )
 """The transitions of an episode, in order."""
+
+tool_uses = Table(
+    "tool_uses",
+    metadata,
+    _episode(),
+    Column("tool", Name, primary_key=True),
+    Index("tool_uses_by_tool", "tool", "episode"),
+)
+"""The tools that the steps of an episode name."""
+
+totals = Table(
+    "totals",
+    metadata,
+    *(Column(name, Name, primary_key=True) for name in KINDS),
+    *(Column(name, BigInteger, nullable=False) for name in SUMS if not name.startswith("return_")),
+    *(
+        Column(name, Double, nullable=False)
+        for name in ("return_sum", "return_squares", "least_return", "greatest_return")
+    ),
+    Column("last_at", BigInteger, nullable=False),
+)
+"""Sums over the closed episodes that agree in the key (`aggregates.EpisodeGroup`). The open ones are few, and
+are summed up when somebody asks.
+"""
 
 incidents = Table(
     "incidents",

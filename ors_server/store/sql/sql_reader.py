@@ -4,23 +4,75 @@ SELECT statements for episodes and their statistics.
 """
 
 import operator
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, false, func, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    case,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
-from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
-from ors_server.store.base import EpisodeTotals
-from ors_server.store.episode_filter import ALL, Condition, EpisodeFilter, FilterComparison, FilterKind
+from ors_server.model.trajectory import (
+    STEP_COUNTS,
+    EpisodeRecord,
+    EpisodeResult,
+    EpisodeSummary,
+    Step,
+    with_counts,
+)
+from ors_server.store.aggregates import (
+    AGENT_LABEL,
+    RUN_LABEL,
+    EpisodeGroup,
+    EpisodeTotals,
+    MeanReturn,
+    RunFigures,
+    TaskFigures,
+    fold_runs,
+    fold_totals,
+)
+from ors_server.store.episode_filter import (
+    ALL,
+    CONDITIONS,
+    MARKS,
+    SEARCHED_EPISODES,
+    Condition,
+    EpisodeFilter,
+    FilterComparison,
+    FilterKind,
+    searched_text,
+)
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.series import (
+    GROUP_NAMES,
+    LABEL,
+    EpisodeSample,
+    GroupFigures,
+    ReturnHistogram,
+    SeriesPoint,
+    make_groups,
+    make_histogram,
+    make_series,
+)
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 from ors_server.store.sql.database import Database, snapshot
+from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
 from ors_server.store.sql.record_tables import (
     episodes,
     incidents,
@@ -30,6 +82,8 @@ from ors_server.store.sql.record_tables import (
     prompts,
     standings,
     steps,
+    tool_uses,
+    totals,
 )
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
@@ -44,27 +98,60 @@ def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
 
 
 def _compare(condition: Condition, value: Any) -> Iterable[ColumnElement[bool]]:
-    if condition.comparison is FilterComparison.INCLUDES:
-        return [_has_label(name, text) for name, text in value.items()]
+    special = _SPECIAL.get(condition.comparison)
+    if special is not None:
+        return special(value)
     table, _, name = condition.column.partition(".")
     column = metadata.tables[table].c[name]
-    match condition.kind:
-        case FilterKind.TIME:
-            value = to_microseconds(value)
-        case FilterKind.POSITION:
-            value = as_bigint(value)
-            if value is None:  # beyond every index on record
-                return [false()]
-        case FilterKind.NAME | FilterKind.PHASE | FilterKind.STOP_REASON:
-            value = as_search_text(value)
-        case _:
-            pass
     if condition.comparison is FilterComparison.IS_PRESENT:
         present = column.is_not(None) if column.nullable else column > 0
         return [present if value else ~present]
+    if condition.comparison is FilterComparison.IS_MISSING:
+        return [column.is_(None) if value else column.is_not(None)]
+    if condition.kind is FilterKind.TIME:
+        value = to_microseconds(value)
+    elif condition.kind is FilterKind.POSITION:
+        value = as_bigint(value)
+        if value is None:  # beyond every index on record
+            return [false()]
+    elif condition.comparison is FilterComparison.IS:
+        return [column.in_(_texts_of(value))]
     return [_OPERATORS[condition.comparison](column, value)]
 
 
+def _texts_of(names: str | tuple[str, ...]) -> list[str]:
+    return [as_search_text(name) for name in ((names,) if isinstance(names, str) else names)]
+
+
+def _uses_tool(names: str | tuple[str, ...]) -> list[ColumnElement[bool]]:
+    used = select(tool_uses.c.episode).where(tool_uses.c.tool.in_(_texts_of(names)))
+    return [episodes.c.key.in_(used)]
+
+
+def _has_text(text: str) -> list[ColumnElement[bool]]:
+    """Search the newest episodes alone: nothing indexes the texts, and a whole record may have gigabytes."""
+    needle = searched_text(as_search_text(text))
+
+    def contains(body: ColumnElement[str]) -> ColumnElement[bool]:
+        return func.lower(body).contains(needle, autoescape=True)
+
+    newest = select(func.max(episodes.c.key)).scalar_subquery()
+    parts = (prompts, steps)
+    return [
+        episodes.c.key > newest - SEARCHED_EPISODES,
+        contains(episodes.c.body)
+        | or_(*(exists().where(part.c.episode == episodes.c.key, contains(part.c.body)) for part in parts)),
+    ]
+
+
+_SPECIAL: Mapping[FilterComparison, Callable[[Any], Sequence[ColumnElement[bool]]]] = {
+    FilterComparison.INCLUDES: lambda labels_: [_has_label(name, text) for name, text in labels_.items()],
+    FilterComparison.HAS_KEYS: lambda names: [_has_label(name) for name in names],
+    FilterComparison.IS_MARKED: lambda marks: [standings.c[MARKS[mark]] > 0 for mark in marks],
+    FilterComparison.USES: _uses_tool,
+    FilterComparison.CONTAINS: _has_text,
+}
+"""Comparisons of more than one column with a value."""
 _OPERATORS: Mapping[FilterComparison, Callable[[Any, Any], ColumnElement[bool]]] = {
     FilterComparison.IS: operator.eq,
     FilterComparison.AT_LEAST: operator.ge,
@@ -73,12 +160,12 @@ _OPERATORS: Mapping[FilterComparison, Callable[[Any, Any], ColumnElement[bool]]]
 }
 
 
-def _has_label(name: str, value: str) -> ColumnElement[bool]:
-    return exists().where(
-        labels.c.episode == episodes.c.key,
-        labels.c.name == as_search_text(name),
-        labels.c.value == as_search_text(value),
-    )
+def _has_label(name: str, value: str | None = None) -> ColumnElement[bool]:
+    key = as_search_text(name)
+    if value is not None and key in {RUN_LABEL, AGENT_LABEL} and value:  # which are columns too
+        return episodes.c[key] == as_search_text(value)
+    having = () if value is None else (labels.c.value == as_search_text(value),)
+    return exists().where(labels.c.episode == episodes.c.key, labels.c.name == key, *having)
 
 
 def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
@@ -90,7 +177,7 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
             episodes.c.episode_id,
             episodes.c.body.label("origin"),
             standings.c.body.label("summary"),
-            standings.c.unjudged_steps,
+            *(standings.c[name] for name in STEP_COUNTS),
             standings.c.closed_at,
         )
         .join(standings, standings.c.episode == episodes.c.key)
@@ -98,65 +185,149 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     )
 
 
+_ORDER_COLUMNS = {
+    OrderKey.RETURN: standings.c.episode_return,
+    OrderKey.STEPS: standings.c.steps,
+    OrderKey.DURATION: standings.c.duration,
+}
+
+
+def _order_by(order: EpisodeOrder) -> tuple[ColumnElement[Any], ...]:
+    if order.key is OrderKey.CREATED:
+        return _ORDER
+    column = _ORDER_COLUMNS[order.key]
+    return (func.coalesce(column, order.missing) if column.nullable else column, *_ORDER)
+
+
 def pages(
-    episode_filter: EpisodeFilter, after: tuple[int, str] | None, limit: int, *, newest_first: bool
+    episode_filter: EpisodeFilter,
+    position: tuple[Any, ...] | None,
+    limit: int,
+    order: EpisodeOrder,
+    *,
+    is_backward: bool = False,
 ) -> Select[*tuple[Any, ...]]:
-    """Select one page of episodes in the order of their creation.
+    """Select the keys of one page of episodes, in order; the other columns are read for these alone.
 
     Args:
-        after: Time and id of the last episode of the previous page.
+        position: What the episode next to the page is ordered by.
+        is_backward: Whether the page is before that episode; its last one comes first.
     """
-    query = records(*conditions(episode_filter)).limit(limit)
-    if after is not None:
-        position, boundary = tuple_(*_ORDER), tuple_(*after)
-        query = query.where(position < boundary if newest_first else position > boundary)
-    return query.order_by(*(column.desc() if newest_first else column.asc() for column in _ORDER))
-
-
-def figures(episode_filter: EpisodeFilter) -> Select[*tuple[Any, ...]]:
-    """Select statistics by environment, phase, stop reason and result."""
-    rows = (
-        select(
-            episodes.c.environment,
-            standings.c.phase,
-            standings.c.stop_reason,
-            standings.c.steps,
-            standings.c.episode_return,
-            _result().label("result"),
-        )
-        .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
+    columns = _order_by(order)
+    descends = order.descending is not is_backward
+    query = (
+        select(episodes.c.key, episodes.c.created_at, episodes.c.episode_id)
+        .join(standings, standings.c.episode == episodes.c.key)
         .where(*conditions(episode_filter))
-        .subquery()
+        .limit(limit)
     )
-    kinds = (rows.c.environment, rows.c.phase, rows.c.stop_reason, rows.c.result)
-    return select(
-        *kinds,
-        func.count().label("episodes"),
-        func.sum(rows.c.steps).label("steps"),
-        func.sum(rows.c.episode_return).label("sum"),
-        func.min(rows.c.episode_return).label("least"),
-        func.max(rows.c.episode_return).label("greatest"),
-    ).group_by(*kinds)
+    if position is not None:
+        here, there = tuple_(*columns), tuple_(*position)
+        query = query.where(here < there if descends else here > there)
+    return query.order_by(*(column.desc() if descends else column.asc() for column in columns))
 
 
-def _result() -> ColumnElement[str]:
-    """Return `trajectory.result_of` as an expression.
+_KEPT_CONDITIONS = frozenset({"environment", "phase", "stop_reason", "live", "unjudged", "closed"})
+"""Conditions, besides the labels run and agent, that kinds of kept totals meet or do not."""
 
-    A step's reward is in a column and the summary's last reward is not: an episode was paid or charged
-    exactly if one of its steps was. Only ended episodes are asked, and mostly their first steps answer.
-    """
-    reason = standings.c.stop_reason
-    return case(
-        (standings.c.unjudged_steps > 0, EpisodeResult.UNJUDGED.value),
-        (reason.is_(None), EpisodeResult.LIVE.value),
-        (reason == "failed", EpisodeResult.FAILED.value),
-        (reason.not_in(sorted(ENDINGS)), EpisodeResult.ABANDONED.value),
-        (
-            exists().where(steps.c.episode == standings.c.episode, steps.c.reward.is_not(None)),
-            EpisodeResult.GRADED.value,
-        ),
-        else_=EpisodeResult.UNGRADED.value,
+
+def _groups(connection: Connection, episode_filter: EpisodeFilter) -> list[EpisodeGroup]:
+    """Return the sums over the matching episodes by kind: kept ones where the filter is about kinds alone."""
+    kept = _kept_conditions(episode_filter)
+    if kept is None:
+        return as_groups(connection.execute(group_figures(*conditions(episode_filter))))
+    is_open = standings.c.closed_at.is_(None)
+    groups = as_groups(connection.execute(group_figures(is_open, *conditions(episode_filter))))
+    if episode_filter.closed is not False:
+        groups += as_groups(connection.execute(select(totals).where(*kept)))
+    return groups
+
+
+def _kept_conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]] | None:
+    """Return a filter as conditions on kept totals; `None` if it is about more than their kinds."""
+    clauses: list[ColumnElement[bool]] = []
+    for name in CONDITIONS:
+        wanted = getattr(episode_filter, name)
+        if wanted is None or wanted == {}:
+            continue
+        if name == "labels" and {*wanted} <= {RUN_LABEL, AGENT_LABEL} and all(wanted.values()):
+            clauses += [totals.c[label] == as_search_text(text) for label, text in wanted.items()]
+        elif name == "unjudged":
+            is_unjudged = totals.c.result == EpisodeResult.UNJUDGED.value
+            clauses.append(is_unjudged if wanted else ~is_unjudged)
+        elif name == "live":
+            is_live = totals.c.stop_reason == ""
+            clauses.append(is_live if wanted else ~is_live)
+        elif name in _KEPT_CONDITIONS and name != "closed":
+            clauses.append(totals.c[name].in_(_texts_of(wanted)))
+        elif name not in _KEPT_CONDITIONS:
+            return None
+    return clauses
+
+
+def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence[str]) -> list[EpisodeSample]:
+    query = (
+        select(
+            episodes.c.created_at,
+            standings.c.result,
+            standings.c.episode_return,
+            standings.c.steps,
+            *(_value_of(name).label(f"name_{position}") for position, name in enumerate(by)),
+        )
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+        .where(*conditions(episode_filter))
     )
+    return [EpisodeSample(*row[:4], tuple(row[4:])) for row in connection.execute(query)]
+
+
+def _value_of(name: str) -> ColumnElement[str]:
+    if not name.startswith(LABEL):
+        return func.coalesce(episodes.c[name], "")
+    key = as_search_text(name.removeprefix(LABEL))
+    if key in {RUN_LABEL, AGENT_LABEL}:
+        return episodes.c[key]
+    value = select(labels.c.value).where(labels.c.episode == episodes.c.key, labels.c.name == key)
+    return func.coalesce(value.scalar_subquery(), "")
+
+
+def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[TaskFigures]:
+    task = (episodes.c.environment, episodes.c.split, episodes.c.task_index, episodes.c.task_hash)
+    graded = case((is_graded, 1), else_=0)
+    paid = case((is_graded, bounded_return), else_=0.0)
+    query = (
+        select(
+            *task,
+            func.count().label("episodes"),
+            func.sum(graded).label("graded"),
+            func.sum(case((standings.c.result == EpisodeResult.FAILED.value, 1), else_=0)).label("failed"),
+            func.sum(succeeded).label("successes"),
+            func.sum(paid).label("sum"),
+            func.sum(paid * paid).label("squares"),
+            func.min(case((is_graded, standings.c.episode_return))).label("least"),
+            func.max(case((is_graded, standings.c.episode_return))).label("greatest"),
+        )
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+        .where(*conditions(episode_filter))
+        .group_by(*task)
+        .order_by(task[0], func.coalesce(task[1], ""), func.coalesce(task[2], -1), task[3])
+        .limit(limit)
+    )
+    return [
+        TaskFigures(
+            row.environment,
+            row.split,
+            row.task_index,
+            row.task_hash,
+            episodes=row.episodes,
+            graded=int(row.graded),
+            failed=int(row.failed),
+            returns=MeanReturn.of(int(row.graded), row.sum, row.squares),
+            least_return=row.least,
+            greatest_return=row.greatest,
+            success=int(row.successes) / int(row.graded) if row.graded else None,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 Result = TypeVar("Result")
@@ -198,15 +369,21 @@ class SqlReader:
         episode_filter: EpisodeFilter,
         *,
         after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-        newest_first: bool = True,
+        order: EpisodeOrder = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
 
         def read_page(connection: Connection) -> list[EpisodeRecord]:
-            boundary = None if after is None else _boundary(connection, after)
-            query = pages(episode_filter, boundary, limit, newest_first=newest_first)
-            return self._records(connection, connection.execute(query).all(), with_moves=False)
+            is_backward = before is not None
+            position = None if (name := before or after) is None else _boundary(connection, name, order)
+            query = pages(episode_filter, position, limit, order, is_backward=is_backward)
+            keys = [row.key for row in connection.execute(query)]
+            if is_backward:
+                keys.reverse()
+            rows = {row.key: row for row in connection.execute(records(episodes.c.key.in_(keys)))}
+            return self._records(connection, [rows[key] for key in keys], with_moves=False)
 
         return await self._read(read_page)
 
@@ -224,11 +401,46 @@ class SqlReader:
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
-        return await self._read(_totals, episode_filter)
+        return fold_totals(await self._read(_groups, episode_filter))
+
+    async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
+        """See `RecordReader.runs`."""
+        return fold_runs(await self._read(_groups, episode_filter))
+
+    async def by_task(
+        self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
+    ) -> Sequence[TaskFigures]:
+        """See `RecordReader.by_task`."""
+        return await self._read(_tasks, episode_filter, limit)
 
     async def last_step(self, episode_id: str) -> int | None:
         """Return the number of an episode's last step; `None` if it was never opened."""
         return await self._read(_last_step, episode_id)
+
+    async def series(
+        self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
+    ) -> Sequence[SeriesPoint]:
+        """See `RecordReader.series`."""
+        samples = await self._read(_samples, episode_filter, by)
+        return make_series(samples, every, by)
+
+    async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
+        """See `RecordReader.histogram`."""
+        graded = standings.c.result == EpisodeResult.GRADED.value
+
+        def read_returns(connection: Connection) -> Sequence[float]:
+            query = (
+                select(standings.c.episode_return)
+                .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+                .where(graded, *conditions(episode_filter))
+            )
+            return connection.execute(query).scalars().all()
+
+        return make_histogram(await self._read(read_returns), bins)
+
+    async def groups(self, run: str) -> Sequence[GroupFigures]:
+        """See `RecordReader.groups`."""
+        return make_groups(await self._read(_samples, EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -262,7 +474,10 @@ class SqlReader:
     def _chunk(
         self, connection: Connection, episode_filter: EpisodeFilter, boundary: tuple[int, str] | None
     ) -> tuple[tuple[int, str] | None, list[tuple[EpisodeRecord, Sequence[Step]]]]:
-        rows = connection.execute(pages(episode_filter, boundary, HELD, newest_first=False)).all()
+        query = pages(episode_filter, boundary, HELD, OLDEST_FIRST)
+        keys = [row.key for row in connection.execute(query)]
+        whole = {row.key: row for row in connection.execute(records(episodes.c.key.in_(keys)))}
+        rows = [whole[key] for key in keys]
         found = self._records(connection, rows, with_moves=True)
         played: dict[int, list[Step]] = defaultdict(list)
         shown = list(_of_episodes(connection, steps, [row.key for row in rows]))
@@ -290,7 +505,7 @@ class SqlReader:
             found.append(
                 EpisodeRecord(
                     ORIGIN.read(row.origin),
-                    summary_of(row.summary, row.unjudged_steps),
+                    summary_of(row.summary, row),
                     blocks,
                     tuple(moved.get(row.key, ())),
                     is_closed=row.closed_at is not None,
@@ -313,12 +528,9 @@ class SqlReader:
         return self._blob_store.get(connection, names) if names else {}
 
 
-def summary_of(body: str, unjudged_steps: int) -> EpisodeSummary:
-    """Read a summary; the number of unjudged steps, which older servers did not write, has its own column."""
-    summary = SUMMARY.read(body)
-    if summary.unjudged_steps == unjudged_steps:
-        return summary
-    return replace(summary, unjudged_steps=unjudged_steps)
+def summary_of(body: str, row: Any) -> EpisodeSummary:
+    """Read a summary; numbers of steps that older servers did not write are columns of the row."""
+    return with_counts(SUMMARY.read(body), {name: getattr(row, name) for name in STEP_COUNTS})
 
 
 def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
@@ -327,12 +539,16 @@ def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _boundary(connection: Connection, episode_id: str) -> tuple[int, str]:
-    query = select(episodes.c.created_at, episodes.c.episode_id).where(episodes.c.episode_id == episode_id)
+def _boundary(connection: Connection, episode_id: str, order: EpisodeOrder) -> tuple[Any, ...]:
+    query = (
+        select(*_order_by(order))
+        .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
+        .where(episodes.c.episode_id == episode_id)
+    )
     row = connection.execute(query).first()
     if row is None:
-        raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which `after` names")
-    return row.created_at, row.episode_id
+        raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which the cursor names")
+    return tuple(row)
 
 
 def _last_step(connection: Connection, episode_id: str) -> int | None:
@@ -357,29 +573,3 @@ def _parts(
     for row in _of_episodes(connection, table, keys):
         parts[row.episode].append(codec.read(row.body))
     return parts
-
-
-def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:
-    rows = connection.execute(figures(episode_filter)).all()
-    graded = [row for row in rows if row.result == EpisodeResult.GRADED.value]
-    results = _tally(rows, "result")
-    count = results.get(EpisodeResult.GRADED.value, 0)
-    return EpisodeTotals(
-        episodes=sum(row.episodes for row in rows),
-        steps=int(sum(row.steps for row in rows)),
-        mean_return=sum(row.sum for row in graded) / count if count else None,
-        least_return=min((row.least for row in graded), default=None),
-        greatest_return=max((row.greatest for row in graded), default=None),
-        by_environment=_tally(rows, "environment"),
-        by_phase=_tally(rows, "phase"),
-        by_stop_reason=_tally(rows, "stop_reason"),
-        **{result.value: results.get(result.value, 0) for result in EpisodeResult},
-    )
-
-
-def _tally(rows: Iterable[Any], kind: str) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for row in rows:
-        if (name := getattr(row, kind)) is not None:
-            found[name] += row.episodes
-    return dict(sorted(found.items()))

@@ -29,7 +29,8 @@ from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
-from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
+from ors_server.store.sql.blobs import MAX_CHARACTER_BYTES, BlobStore, extract_long_texts
+from ors_server.store.sql.columns import step_columns
 from ors_server.store.sql.database import Database, as_store_error, disposed_after
 from ors_server.store.sql.host_rows import read_hosts
 from ors_server.store.sql.live_sessions import LiveSessions
@@ -108,7 +109,10 @@ class SqlStore(SqlReader):
         known = self._states.get(origin.episode_id)
         state = known or WriteState(origin.episode_id)
         self._states[state.episode_id] = state
-        body = _serialise(ORIGIN.write, origin)
+        try:
+            body = ORIGIN.write(origin)
+        except (PydanticSerializationError, UnicodeError) as error:
+            raise StoreError(f"this cannot be written as JSON: {error}") from error
         try:
             await self._queue.write(
                 PendingOpen(
@@ -267,15 +271,21 @@ class SqlStore(SqlReader):
 
     def _pending_step(self, state: WriteState, step: Step, summary: EpisodeSummary) -> PendingStep:
         blob_refs, texts = None, NO_TEXTS
-        if is_long(step.blocks, self._options.blob_bytes):
+        length = 0
+        for block in step.blocks:
+            length += len(block.data if isinstance(block, ImageBlock) else block.text)
+        if length * MAX_CHARACTER_BYTES > self._options.blob_bytes:
             extracted = extract_long_texts(step.blocks, self._options.blob_bytes)
             step = replace(step, blocks=extracted.blocks)
             blob_refs, texts = extracted.blob_refs, extracted.texts
-        body = _serialise(STEP.write, step)
+        try:
+            body = STEP.write(step)
+        except (PydanticSerializationError, UnicodeError) as error:
+            raise StoreError(f"this cannot be written as JSON: {error}") from error
         return PendingStep(
             state=state,
             number=step.number,
-            reward=step.reward,
+            columns=step_columns(step),
             body=body,
             summary=summary,
             blob_refs=blob_refs,
@@ -298,10 +308,3 @@ class SqlStore(SqlReader):
         if gone == pruning.BATCH_SIZE:
             return True
         return prune_blobs(self._database, connection, self._blob_store) == pruning.BATCH_SIZE
-
-
-def _serialise(write: Callable[[Part], bytes], part: Part) -> bytes:
-    try:
-        return write(part)
-    except (PydanticSerializationError, UnicodeError) as error:
-        raise StoreError(f"this cannot be written as JSON: {error}") from error

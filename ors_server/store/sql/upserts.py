@@ -73,26 +73,33 @@ def sizes_of(rows: int, placeholder: str) -> tuple[int, ...]:
 
 EPISODES = Upsert(
     "episodes",
-    "episode_id, session_id, created_at, environment, split, task_index, task_hash, credential_id, body, "
-    "digest",
+    "episode_id, session_id, created_at, environment, split, task_index, task_hash, credential_id, "
+    "environment_version, server_version, forked_from, run, agent, body, digest",
     "episode_id",
 )
-FIRST_STANDINGS = Upsert(
-    "standings",
-    "episode, phase, stop_reason, steps, episode_return, unjudged_steps, touched_at, closed_at, body, digest",
-    "episode",
+_STANDING = (
+    "phase, stop_reason, steps, episode_return, ungraded_steps, failed_steps, refused_steps, "
+    "penalised_steps, unjudged_steps, result, duration, touched_at, closed_at, body, digest"
 )
+FIRST_STANDINGS = Upsert("standings", f"episode, {_STANDING}", "episode")
 STANDINGS = Upsert(
     "standings",
-    "episode, phase, stop_reason, steps, episode_return, unjudged_steps, touched_at, closed_at, body, digest",
+    f"episode, {_STANDING}",
     "episode",
-    "phase = excluded.phase, stop_reason = excluded.stop_reason, steps = excluded.steps, "
-    "episode_return = excluded.episode_return, unjudged_steps = excluded.unjudged_steps, "
-    "touched_at = excluded.touched_at, "
-    "closed_at = coalesce(standings.closed_at, excluded.closed_at), body = excluded.body, "
-    "digest = excluded.digest",
+    ", ".join(
+        f"{name} = coalesce(standings.{name}, excluded.{name})"
+        if name == "closed_at"
+        else f"{name} = excluded.{name}"
+        for name in _STANDING.split(", ")
+    ),
 )
-STEPS = Upsert("steps", "episode, number, reward, body, digest, blobs", "episode, number", "*")
+STEPS = Upsert(
+    "steps",
+    "episode, number, reward, tool, status, blame, started_at, duration, body, digest, blobs",
+    "episode, number",
+    "*",
+)
+TOOL_USES = Upsert("tool_uses", "episode, tool", "episode, tool")
 MOVES = Upsert("moves", "episode, position, body, digest", "episode, position")
 INCIDENTS = Upsert("incidents", "episode, position, body, digest", "episode, position")
 PROMPTS = Upsert("prompts", "episode, body, digest, blobs", "episode")

@@ -15,13 +15,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase
 from ors_server.model.errors import RecordError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition
+from ors_server.model.trajectory import STEP_COUNTS, EpisodeOrigin, EpisodeSummary, Step, Transition
 from ors_server.model.wire import ImageBlock
 from ors_server.store.location import StoreLocation
-from ors_server.store.sql.batch_writer import episode_columns, label_columns
 from ors_server.store.sql.blobs import Block, FileBlobStore, blob_refs_in, damage_of
 from ors_server.store.sql.column_values import is_edited
+from ors_server.store.sql.columns import (
+    STANDING_COLUMNS,
+    STEP_COLUMNS,
+    episode_columns,
+    label_columns,
+    standing_columns,
+    step_columns,
+)
 from ors_server.store.sql.components import StoreComponents, reading
+from ors_server.store.sql.kept_totals import wrong_tools, wrong_totals
 from ors_server.store.sql.record_tables import (
     blob_uses,
     blobs,
@@ -166,6 +174,8 @@ def _verify(components: StoreComponents, connection: Connection) -> Verification
     findings = [StoreFinding(None, complaint) for complaint in _complaints_of(components, connection)]
     count, wrong, leftovers = _check_blobs(components, connection)
     findings += (StoreFinding(None, complaint) for complaint in wrong)
+    findings += (StoreFinding(None, complaint) for complaint in wrong_totals(connection))
+    findings += (StoreFinding(None, complaint) for complaint in wrong_tools(connection))
     played = 0
     seen = 0
     query = (
@@ -260,18 +270,18 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     try:
         origin: EpisodeOrigin = ORIGIN.read(row.origin)
         written = SUMMARY.read(row.body)
-        summary = summary_of(row.body, row.unjudged_steps)
+        summary = summary_of(row.body, row)
     except RecordError as error:
         yield str(error)
         return
     yield from _check_origin(row, origin, own[labels])
     if is_edited(row.digest, row.body):
         yield "its summary was edited"
-    figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
-    if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
-        yield "the columns of its summary differ from the body"
-    if written.unjudged_steps not in {0, row.unjudged_steps}:
-        yield "the column unjudged_steps of its summary differs from the body"
+    expected = dict(zip(STANDING_COLUMNS, standing_columns(summary), strict=True))
+    expected |= {name: getattr(written, name) or getattr(row, name) for name in STEP_COUNTS}
+    wrong = [name for name, value in expected.items() if getattr(row, name) != value]
+    if wrong:
+        yield f"the columns {', '.join(wrong)} of its summary differ from the body"
     referenced: set[str] = set()
     sums = StepSums(origin)
     yield from _check_steps(own[steps], sums, referenced)
@@ -324,7 +334,8 @@ def _check_steps(rows: Iterable[Any], sums: StepSums, referenced: set[str]) -> I
         except RecordError as error:
             yield f"step {row.number}: {error}"
             continue
-        if (step.number, step.reward) != (row.number, row.reward):
+        stated = tuple(getattr(row, name) for name in STEP_COLUMNS)
+        if (step.number, *step_columns(step)) != (row.number, *stated):
             yield f"step {row.number}: its columns differ from its body"
         yield from sums.add(step)
 

@@ -138,7 +138,12 @@ async def test_a_task_is_found_by_its_hash(control):
         "limit=501",
         "order=random",
         "environment=",
-        "environment=a&environment=b",
+        "index=1&index=2",
+        "has=slow",
+        "sort=age",
+        "cursor=a&before=b",
+        "total=yes",
+        "text=",
         "colour=red",
     ],
 )
@@ -181,7 +186,56 @@ async def test_the_mean_is_over_graded_episodes_and_the_others_are_counted(contr
         "live": 1,
         "abandoned": 1,
         "failed": 0,
+        "refused_steps": 0,
+        "penalised_steps": 0,
+        "failed_steps": 0,
+        "successes": 1,
     }
+
+
+async def test_episodes_are_filtered_sorted_and_counted_in_pages_of_both_directions(control):
+    for rewards in ((0.25, 0.5), (1.0,), (0.0, 0.0, 0.0)):
+        await played(control, *rewards)
+    refused = await control.create(labels={"run": "b"})
+    await control.call(refused, "no such tool")
+    first = (await control.get("/episodes?sort=-return&limit=2&total=true")).json()
+    assert [entry["episode"]["return"] for entry in first["episodes"]] == [1.0, 0.75]
+    assert (first["total"], first["previous_cursor"]) == (4, None)
+    second = (await control.get(f"/episodes?sort=-return&limit=2&cursor={first['next_cursor']}")).json()
+    assert [entry["episode"]["return"] for entry in second["episodes"]] == [0.0, -0.5]
+    assert (second["total"], second["next_cursor"]) == (None, None)
+    back = (await control.get(f"/episodes?sort=-return&limit=2&before={second['previous_cursor']}")).json()
+    assert back["episodes"] == first["episodes"]
+    assert (back["previous_cursor"], back["next_cursor"]) == (None, first["next_cursor"])
+    for query, numbers in {
+        "has=refused": [refused],
+        "live=true": [refused],
+        "has_label=run&phase=playing&phase=ready": [refused],
+        "tool=no such tool&tool=other": [refused],
+        "text=NO SUCH TOOL": [refused],
+        "has=refused&has=failed": [],
+        "environment_version=0": [],
+    }.items():
+        found = (await control.get(f"/episodes?{query}")).json()["episodes"]
+        assert [entry["session_id"] for entry in found] == numbers, query
+        assert [entry["episode"]["refused_steps"] for entry in found] == [1] * len(numbers)
+
+
+async def test_runs_and_tasks_have_figures(control):
+    for run, reward in (("a", 1.0), ("a", 0.0), ("b", 0.5)):
+        order = {"task_spec": {"number": 8}, "labels": {"run": run, "agent": f"of {run}"}}
+        await played(control, reward, 0.0, 0.0, 0.0, 0.0, **order)  # the step limit ends it
+    runs = (await control.get("/runs")).json()["runs"]
+    assert [(run["run"], run["agents"], run["environments"], run["episodes"]) for run in runs] == [
+        ("b", ["of b"], ["gate"], 1),
+        ("a", ["of a"], ["gate"], 2),
+    ]
+    assert [run["returns"]["mean"] for run in runs] == [0.5, 0.5]
+    assert (runs[0]["returns"]["low"], runs[1]["success"]) == (None, 0.5)
+    assert runs[1]["returns"]["low"] < 0.5 < runs[1]["returns"]["high"]
+    (task,) = (await control.get("/episodes/by-task?label=run=a")).json()["tasks"]
+    assert (task["environment"], task["episodes"], task["graded"], task["success"]) == ("gate", 2, 2, 0.5)
+    assert (await control.get("/episodes/by-task?limit=0")).status_code == 422
 
 
 async def test_totals_of_nothing_have_no_returns(control):

@@ -97,6 +97,8 @@ MISUSES = [
     ("episodes", "show", "nosuch"),
     ("episodes", "show"),
     ("episodes", "tail", "--store", "nofile.db"),
+    ("watch", "--run", "r", "--store", "nofile.db"),
+    ("watch",),
     ("store", "stats", "--store", "nofile.db"),
     ("store", "vacuum", "--store", "nofile.db"),
     ("store", "prune", "--retain-days", "x"),

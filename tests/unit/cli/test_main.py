@@ -1,5 +1,6 @@
 """What every command has in common: help, one line for an error, an exit status."""
 
+import gc
 import re
 import shlex
 import subprocess
@@ -19,6 +20,7 @@ from ors_server.cli.serve_command import ServeOptions
 from ors_server.cli.setting_flags import options_with_flags
 from ors_server.model.errors import SettingsError
 from ors_server.model.settings import Settings, names_of
+from ors_server.processes.garbage_collector import THRESHOLDS
 from tests.unit.cli.conftest import run_python
 
 COMMAND_LINES = [
@@ -34,6 +36,16 @@ def test_the_program_s_name_alone_shows_the_help(run):
     for name in COMMANDS:
         assert re.search(rf"^│ {name} ", bare.out, re.MULTILINE)
         assert name in asked.out
+
+
+def test_a_command_collects_garbage_more_rarely_than_python_does(run):
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        assert run("version").status == 0
+        assert gc.get_threshold()[0] == THRESHOLDS[0]
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize("words", COMMAND_LINES, ids=" ".join)

@@ -65,26 +65,29 @@ def test_several_folders_are_summed_up_together(run, kept):
     assert set(ran.json["splits"]) == {"test", "train"}
 
 
-def test_runs_of_two_agents_are_compared_and_not_summed_up(run, kept):
+def test_runs_of_two_agents_are_rows_and_not_summed_up(run, kept):
     outcome = make_outcome([[0.0]], run_id="run-b")
     agents = [{"kind": "openai", "name": "small"}, {"kind": "openai", "name": "small", "temperature": 0.5}]
     runs = [replace(outcome.runs[0], agent=agent, run_id=f"run-{n}") for n, agent in enumerate(agents)]
     folders = [kept(RunResults((one,), ())) for one in runs]
     ran = run("report", kept(make_outcome([[1.0]])), folders[0])
-    assert ran.status == 2
-    assert "is of openai · little-model and run-0 of openai · small" in ran.err
-    assert "ors-server compare FIRST SECOND" in ran.err
-    assert "{" not in ran.err
+    assert [line.split("  ")[0] for line in ran.out.splitlines()[:3]] == [
+        "agent",
+        "openai · little-model",
+        "openai · small",
+    ]
+    assert "openai · small in math_word_problems: 1 of 1 planned attempt is not recorded" in ran.out
     ran = run("report", *folders)
-    assert "openai · small with temperature=None and run-1 of openai · small with temperature=0.5" in ran.err
+    assert "openai · small (temperature=None)" in ran.out
+    assert "openai · small (temperature=0.5)" in ran.out
 
 
-def test_runs_of_two_environments_are_summed_up_by_themselves(run, kept):
+def test_runs_of_two_environments_are_columns(run, kept):
     outcome = make_outcome([[0.0]])
     other = replace(outcome.runs[0], environment="other", run_id="run-b")
     ran = run("report", kept(outcome), kept(RunResults((other,), ())))
-    assert ran.status == 2
-    assert "of other: summarise each by itself" in ran.err
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[0].split() == ["agent", "math_word_problems", "other"]
 
 
 def test_a_page_is_written_beside_what_is_printed(run, kept, tmp_path):

@@ -3,14 +3,15 @@
 import io
 import json
 import re
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server import ToolError, tool
-from ors_server.cli.colours import paint
 from ors_server.cli.command_output import complain, say, say_json
+from ors_server.cli.main import main
 from ors_server.cli.play_command import say_wrapped
 from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
 from ors_server.model.printable import clean, clean_line
@@ -126,6 +127,21 @@ def test_a_long_text_is_cut_with_a_notice(text, lines, notice):
     assert len("".join(whole)) == len(text.replace("\n", ""))
 
 
+PAYING = """
+from tests.fixtures.single_task import SingleTask
+from ors_server import ToolOutput, tool
+
+class Paying(SingleTask):
+    name = "paying"
+
+    @tool
+    async def submit(self, answer: str) -> ToolOutput:
+        \"\"\"Ends the episode.\"\"\"
+        return ToolOutput.final("noted", reward=1.0)
+"""
+GREEN, PLAIN = "\x1b[32m", "\x1b[0m"
+
+
 class Screen(io.StringIO):
     """A terminal."""
 
@@ -136,20 +152,24 @@ class Screen(io.StringIO):
 @pytest.mark.parametrize(
     ("variables", "stream", "has"),
     [
-        ({}, Screen(), True),
-        ({"NO_COLOR": "1"}, Screen(), False),
-        ({"NO_COLOR": ""}, Screen(), True),
-        ({"TERM": "dumb"}, Screen(), False),
-        ({}, io.StringIO(), False),
+        ({}, Screen, True),
+        ({"NO_COLOR": "1"}, Screen, False),
+        ({"NO_COLOR": ""}, Screen, True),
+        ({"TERM": "dumb"}, Screen, False),
+        ({}, io.StringIO, False),
     ],
 )
-def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(
-    variables, stream, has, monkeypatch
+def test_the_line_of_a_verdict_has_a_colour_for_terminals_that_have_them_and_people_who_want_them(
+    variables, stream, has, monkeypatch, tmp_path
 ):
     for name, value in {"TERM": "xterm", "NO_COLOR": "", **variables}.items():
         monkeypatch.setenv(name, value)
-    assert paint("pass", "good", stream) == ("\x1b[32mpass\x1b[0m" if has else "pass")
-    assert paint("pass", "", stream) == "pass"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paying.py").write_text(PAYING)
+    monkeypatch.setattr("sys.stdout", stream())
+    assert main(("call", "paying.py", "submit", '{"answer": "x"}')) == 0
+    line = "reward 1, finished"
+    assert sys.stdout.getvalue() == f"noted\n{f'{GREEN}{line}{PLAIN}' if has else line}\n"
 
 
 def test_a_text_cannot_end_its_colour(monkeypatch):

@@ -5,16 +5,22 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ors_server import Environment, EpisodePolicy, Split, TextBlock, ToolError, ToolOutput, create_app, tool
+from ors_server.alarms.watched_runs import LOOK_SECONDS
+from ors_server.app import App
 from ors_server.doors.metric_families import merge
+from ors_server.environments.loading import define
 from ors_server.errors import OrsServerError
 from ors_server.model.settings import Settings
 from ors_server.model.trajectory import Step, StepStatus
 from ors_server.sessions.call_meters import MAX_TOOLS, OTHER_TOOLS, EnvironmentMeters
+from ors_server.testing import FakeClock
 from tests.fixtures.loopback import listening
 
 
@@ -185,3 +191,28 @@ def test_hosts_are_told_apart_and_one_that_is_down_is_shown():
     assert value(samples, "ors_calls_total", tool="t", host="h0") == 3
     assert value(samples, "ors_calls_total", tool="t", host="h1") == 3
     assert [value(samples, "ors_host_up", host=host) for host in ("h0", "h1", "h2")] == [1, 1, 0]
+
+
+async def test_alarms_of_runs_are_metrics_log_events_and_an_answer(caplog):
+    clock = FakeClock()
+    app = App([define(Steps)], Settings(store="memory"), clock=clock)
+    async with listening(app) as url, httpx2.AsyncClient(base_url=url) as http:
+        client = app.client()
+        for _ in range(100):
+            async with client.episode("steps", split="train", index=0, labels={"run": "first"}) as episode:
+                with suppress(OrsServerError):
+                    await episode.call("break_down", {})
+        await clock.advance(LOOK_SECONDS)
+        with anyio.fail_after(30):
+            while not (samples := samples_of((await scrape(url)).text)).get(
+                ("ors_alarm", ("alarm", "infrastructure"), ("run", "first"))
+            ):
+                await anyio.lowlevel.checkpoint()
+        answer = (await http.get("/_ors/runs/first/alarms")).json()
+        other = (await http.get("/_ors/runs/other/alarms")).json()
+    assert value(samples, "ors_alarm", run="first", alarm="infrastructure") == 1
+    assert answer["episodes"] == 100
+    alarm = next(alarm for alarm in answer["alarms"] if alarm["alarm"] == "infrastructure")
+    assert (alarm["value"], alarm["threshold"], len(alarm["episodes"])) == (1.0, 0.02, 5)
+    assert other == {"episodes": 0, "alarms": []}
+    assert any("alarm_opened" in record.getMessage() for record in caplog.records)

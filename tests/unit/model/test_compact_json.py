@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from ors_server.model.compact_json import compact_json
+from ors_server.model.wire import compact_json
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,21 @@ async def test_methods_of_any_kind_are_awaited_and_run_in_another_process(runnin
     assert 2**20 < used < await resource.memory_used()
 
 
+@pytest.mark.parametrize("line", ["pass", "gc.set_threshold(5, 6, 7)"])
+async def test_garbage_is_collected_rarely_while_it_is_imported_and_created(running, tmp_path, line):
+    file = tmp_path / "collecting.py"
+    file.write_text(
+        f"import gc\nIMPORTED = gc.get_threshold()\n\n\nclass Collecting:\n"
+        f"    def __init__(self):\n        self.during = [IMPORTED, gc.get_threshold()]\n        {line}\n\n"
+        "    def thresholds(self):\n        return [*self.during, gc.get_threshold()]\n"
+    )
+    resource = await running(WorkerEnvResourceSpec(f"{file}:Collecting"))
+    imported, created, after = await resource.thresholds()
+    assert imported == created
+    assert imported[0] > 10_000
+    assert after[0] < 10_000 if line == "pass" else after[:2] == [5, 6]
+
+
 @pytest.mark.parametrize("value", [None, [1, 2.5, "é\udcff \n"], {"a": {"b": [True]}}, "x" * 300_000])
 async def test_plain_data_of_any_size_comes_back_as_it_was(running, value):
     resource = await running(workshop())

@@ -13,6 +13,9 @@ from ors_server.store.episode_filter import ALL, CONDITIONS, PARAMETERS, Episode
 NAMES = [field.name for field in fields(EpisodeFilter)]
 SAMPLES = {
     FilterKind.NAME: ("maze", "maze"),
+    FilterKind.NAMES: (["run", "step"], ("run", "step")),
+    FilterKind.MARKS: (["failed"], ("failed",)),
+    FilterKind.TEXT: ("north", "north"),
     FilterKind.POSITION: ("3", 3),
     FilterKind.PHASE: ("finished", "finished"),
     FilterKind.STOP_REASON: ("completed", "completed"),
@@ -46,7 +49,7 @@ def test_every_condition_is_a_parameter_of_the_control_api(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_description_of_a_parameter_is_that_of_the_table(name):
     description = EpisodeSelection.model_fields[PARAMETERS[name]].description
-    assert (description or "") == CONDITIONS[name].note
+    assert (description or "").startswith(CONDITIONS[name].note)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -62,6 +65,11 @@ def test_every_condition_is_an_option_of_the_commands_that_read_the_record(words
             {f"--{option.replace('_', '-')}"} if condition.flags is None else {*condition.flags.split("/")}
         )
         assert wanted <= flags, name
+
+
+def test_several_values_of_a_name_are_either_of_them():
+    query = EpisodesQuery.model_validate({"environment": ["maze", "chess"], "phase": ["ready", "playing"]})
+    assert query.as_filter() == EpisodeFilter(environment=("maze", "chess"), phase=("ready", "playing"))
 
 
 def test_what_is_not_given_is_no_condition():

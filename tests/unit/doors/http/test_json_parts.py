@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ors_server.doors.http.sse import LONG, TEXT_PART, is_long, json_parts
-from ors_server.model.compact_json import compact_json
+from ors_server.model.wire import compact_json
 
 LONG_TEXT = 'é\x01"\\\u2028😀 ' * (LONG // 4)
 VALUES = st.recursive(

@@ -16,7 +16,7 @@ from ors_server.doors.http.sse import (
     result_parts,
     text_json,
 )
-from ors_server.model.compact_json import compact_json
+from ors_server.model.wire import compact_json
 
 
 def read(stream: bytes) -> list[tuple[str, str]]:

@@ -12,9 +12,9 @@ import pytest
 from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.doors.access import Caller, Role
-from ors_server.doors.ors.bodies import MAX_PROBLEMS, read_secrets
+from ors_server.doors.ors.app import MAX_PROBLEMS
 from ors_server.doors.ors.calls import CallStreams, ResultReader, encode_result
-from ors_server.doors.ors.creates import MAX_LOST, CreateRetries, fingerprint_of
+from ors_server.doors.ors.creates import MAX_LOST, CreateRetries, fingerprint_of, read_secrets
 from ors_server.model.errors import OrsServerError
 from ors_server.model.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.model.settings import Settings

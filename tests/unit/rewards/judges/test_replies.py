@@ -225,15 +225,15 @@ HOSTILE = {
 TWO_CRITERIA = Rubric((Criterion("correct", "Is it right?"), Criterion("clear", "Is it clear?")))
 
 
-def cost(text):
-    """Processor seconds that reading a reply takes: the least of three."""
+def cost(text, enough=0.0):
+    """Processor seconds that reading a reply takes: the least of three, or the first of at most `enough`."""
 
     def read_all() -> None:
         for read in (read_score, lambda reply: read_verdicts(reply, TWO_CRITERIA)):
             with suppress(UnusableReplyError):
                 read(text)
 
-    return processor_seconds(read_all, times=3)
+    return processor_seconds(read_all, times=3, enough=enough)
 
 
 @pytest.mark.parametrize("shape", HOSTILE)
@@ -241,8 +241,8 @@ def test_reading_a_hostile_reply_costs_in_proportion_to_its_length(shape):
     make = HOSTILE[shape]
     short, long = make(MAX_READ // 4), make(MAX_READ)
     assert len(long) <= MAX_READ
-    # four times as long: a quadratic reader takes sixteen times as long
-    assert cost(long) <= 9 * cost(short) + 0.01
+    most = 9 * cost(short) + 0.01
+    assert cost(long, most) <= most  # four times as long: a quadratic reader takes sixteen times as long
 
 
 def test_long_reasoning_before_a_verdict_is_no_reason_to_refuse_it():

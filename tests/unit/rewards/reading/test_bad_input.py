@@ -104,12 +104,12 @@ def test_a_denied_answer_in_bad_dress_is_not_paid(response):
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_reading_costs_in_proportion_to_the_length(piece):
-    def cost(times):
+    def cost(times, enough=0.0):
         response = piece * times + " Oslo B"
-        return processor_seconds(lambda: list(graded(response)))
+        return processor_seconds(lambda: list(graded(response)), enough=enough)
 
-    short, long = cost(400), cost(1_600)
-    assert long <= 10 * short + 0.2  # a quadratic reader takes sixteen times as long
+    most = 10 * cost(400) + 0.2
+    assert cost(1_600, most) <= most  # a quadratic reader takes sixteen times as long
 
 
 @pytest.mark.parametrize(

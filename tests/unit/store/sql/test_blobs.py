@@ -7,7 +7,7 @@ import pytest
 from ors_server.model.errors import StoreError
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.open import open_reader
-from ors_server.store.sql.blobs import extract_long_texts, is_long, restore_long_texts
+from ors_server.store.sql.blobs import extract_long_texts, restore_long_texts
 from ors_server.testing.store_promises import after, make_step
 
 TEXT = TextBlock(text="\N{EURO SIGN}" * 1000, detail={"kind": "long"})
@@ -31,12 +31,7 @@ def files(records) -> list:
 def test_the_limit_counts_bytes(text, limit, long):
     cut = extract_long_texts([TextBlock(text=text)], limit)
     assert bool(cut.texts) == long
-    assert is_long([TextBlock(text=text)], limit)
     assert restore_long_texts(cut.blocks, cut.blob_refs, cut.texts, "x") == (TextBlock(text=text),)
-
-
-def test_short_blocks_are_not_even_looked_at():
-    assert not is_long([TextBlock(text="a" * 25), ImageBlock(data="a" * 25, mimeType="image/png")], 100)
 
 
 async def test_a_long_block_is_a_file_of_its_own_and_there_once(records, play):

@@ -11,6 +11,7 @@ import pytest
 from ors_server.model.trajectory import Incident, IncidentKind
 from ors_server.store.open import open_reader, open_store
 from ors_server.testing.store_promises import MORNING, make_origin, play
+from tests.fixtures.older_records import FIGURES
 from tests.unit.store.sql.test_opening import differences
 
 ROOT = Path(__file__).parents[4]
@@ -106,6 +107,7 @@ async def test_a_record_of_the_previous_schema_gets_incidents_and_a_secret(where
     await store.open(origin)
     await store.aclose()
     statements = (
+        *FIGURES,
         "DROP TABLE incidents",
         "DROP TABLE shared_values",
         "DROP TABLE hosts",

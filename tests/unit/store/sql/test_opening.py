@@ -28,6 +28,7 @@ from ors_server.store.sql.record_tables import metadata
 from ors_server.store.sql.verification import verify
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_promises import after, make_origin, make_step
+from tests.fixtures.older_records import FIGURES
 
 
 def differences(where: str) -> list:
@@ -213,6 +214,7 @@ def make_old(path) -> None:
     connection = sqlite3.connect(path)
     with connection:
         for statement in (
+            *FIGURES,
             "DROP TABLE blob_uses",
             "DROP TABLE blobs",
             "DROP TABLE incidents",
@@ -286,6 +288,8 @@ async def test_postgresql_counts_the_steps_that_a_server_of_the_previous_schema_
             await store.append(episode.episode_id, step, after(episode, number))
     await store.aclose()
     with psycopg.connect(where, autocommit=True) as connection:
+        for statement in FIGURES:
+            connection.execute(statement)
         connection.execute("ALTER TABLE standings DROP COLUMN unjudged_steps")
         connection.execute("DROP TABLE incidents, shared_values, hosts, slots")
         connection.execute("UPDATE alembic_version SET version_num = '0003'")

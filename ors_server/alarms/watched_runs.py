@@ -1,0 +1,196 @@
+"""Reads the ended episodes of a run from a record, each once, which any server may write."""
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+
+import anyio
+
+from ors_server.alarms.alarm_rules import AlarmThresholds
+from ors_server.alarms.episode_facts import MAX_STEPS, RUN_LABEL, EpisodeFacts, facts_of
+from ors_server.alarms.run_alarms import Alarm, RunAlarms
+from ors_server.model.clock import Clock
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
+
+log = get_logger("ors_server.alarms")
+
+LOOK_SECONDS = 10.0
+"""Seconds between two looks of a server at its runs."""
+PAGE = 200
+"""Episodes that are read at once."""
+MAX_RUNS = 32
+"""Runs whose alarms are kept up to date; the others are read again when somebody asks."""
+
+
+class RunReader:
+    """Finds what ended since it looked last.
+
+    A record lists episodes in the order in which they were created, and they end in another one. So it keeps
+    the ids of those that it saw live, and asks which of them are live still.
+    """
+
+    def __init__(self, reader: RecordReader, run: str) -> None:
+        """Begin with the oldest episode that has the label `run`."""
+        self._reader = reader
+        self._labels = {RUN_LABEL: run}
+        self._since: datetime | None = None
+        self._at_since: frozenset[str] = frozenset()
+        """Ids of the episodes seen that were created at that very moment."""
+        self._live: dict[str, None] = {}
+
+    async def poll(self) -> AsyncGenerator[EpisodeFacts]:
+        """Yield the episodes that ended since the last poll, about in the order in which they ended.
+
+        Only a page of episodes is in memory at once.
+
+        Raises:
+            StoreError: If the record cannot be read; what was not yielded is yielded by a later poll.
+        """
+        async for facts in self._facts_of(await self._ended()):
+            yield facts
+        async for page in self._pages(EpisodeFilter(labels=self._labels, since=self._since)):
+            fresh = [record for record in page if record.origin.episode_id not in self._at_since]
+            self._live |= dict.fromkeys(record.origin.episode_id for record in fresh if not record.is_closed)
+            self._advance(fresh)
+            async for facts in self._facts_of([record for record in fresh if record.is_closed]):
+                yield facts
+
+    async def _ended(self) -> list[EpisodeRecord]:
+        """Return the episodes that were live at the last poll and are not any more."""
+        if not self._live:
+            return []
+        pages = self._pages(EpisodeFilter(labels=self._labels, closed=False))
+        living = {record.origin.episode_id async for page in pages for record in page}
+        ended: list[EpisodeRecord] = []
+        for episode_id in [episode_id for episode_id in self._live if episode_id not in living]:
+            record = await self._reader.find(episode_id)
+            if record is None or record.is_closed:  # `None` if it was pruned
+                del self._live[episode_id]
+            if record is not None and record.is_closed:
+                ended.append(record)
+        return ended
+
+    async def _facts_of(self, ended: list[EpisodeRecord]) -> AsyncGenerator[EpisodeFacts]:
+        for record in sorted(
+            ended, key=lambda record: record.summary.finished_at or record.origin.created_at
+        ):
+            yield facts_of(record, await self._reader.steps(record.origin.episode_id, 0, MAX_STEPS))
+
+    async def _pages(self, chosen: EpisodeFilter) -> AsyncGenerator[Sequence[EpisodeRecord]]:
+        after: str | None = None
+        while True:
+            page = await self._reader.page(chosen, after=after, limit=PAGE, order=OLDEST_FIRST)
+            yield page
+            if len(page) < PAGE:
+                return
+            after = page[-1].origin.episode_id
+
+    def _advance(self, fresh: Sequence[EpisodeRecord]) -> None:
+        if not fresh:
+            return
+        latest = max(record.origin.created_at for record in fresh)
+        at_latest = frozenset(
+            record.origin.episode_id for record in fresh if record.origin.created_at == latest
+        )
+        self._at_since = at_latest | (self._at_since if latest == self._since else frozenset())
+        self._since = latest
+
+
+class WatchedRun:
+    """A run on record with its alarms."""
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        run: str,
+        thresholds: AlarmThresholds | None = None,
+        *,
+        success_at: float = 1.0,
+        baseline: list[EpisodeFacts] | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            baseline: Episodes of another run that this one is compared with.
+        """
+        self.run = run
+        self.alarms = RunAlarms(thresholds, success_at=success_at, baseline=baseline)
+        self._reader = RunReader(reader, run)
+        self._turn = anyio.Lock()
+
+    async def update(self) -> tuple[list[Alarm], list[Alarm]]:
+        """Read what ended since the last time; return the alarms that opened, and those that closed.
+
+        Callers take turns. One that is cancelled may leave episodes out; a later update reads the others.
+        """
+        opened: list[Alarm] = []
+        closed: list[Alarm] = []
+        async with self._turn:
+            async for episode in self._reader.poll():
+                changes = self.alarms.add(episode)
+                opened += changes[0]
+                closed += changes[1]
+        return opened, closed
+
+
+class AlarmBook:
+    """The runs of a record that somebody asked about last, each with its alarms."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        """Read nothing yet."""
+        self._reader = reader
+        self._runs: OrderedDict[str, WatchedRun] = OrderedDict()
+
+    def of(self, run: str) -> WatchedRun:
+        """Return a run; it is read when it is updated."""
+        watched = self._runs.pop(run, None) or WatchedRun(self._reader, run)
+        self._runs[run] = watched
+        if len(self._runs) > MAX_RUNS:
+            self._runs.popitem(last=False)
+        return watched
+
+    @property
+    def open(self) -> list[tuple[str, Alarm]]:
+        """The open alarms of these runs, as of their last update."""
+        return [(run, alarm) for run, watched in self._runs.items() for alarm in watched.alarms.open]
+
+    async def watch(self, ended: Mapping[str, int], clock: Clock) -> None:
+        """Look again and again at the runs of which episodes ended, and log what opens and closes.
+
+        Args:
+            ended: Number of ended episodes by run, which others count up.
+        """
+        seen: dict[str, int] = {}
+        while True:
+            await clock.sleep(LOOK_SECONDS)
+            for run, count in list(ended.items()):
+                if seen.get(run) == count:
+                    continue
+                try:
+                    opened, closed = await self.of(run).update()
+                except StoreError as error:
+                    log.warning("alarms_not_read", run=run, error=str(error))
+                    continue
+                seen[run] = count
+                for alarm in opened:
+                    log.warning("alarm_opened", run=run, **alarm.as_json())
+                for alarm in closed:
+                    log.info("alarm_closed", run=run, alarm=alarm.name)
+            seen = {run: count for run, count in seen.items() if run in ended}
+
+
+async def read_baseline(reader: RecordReader, run: str, thresholds: AlarmThresholds) -> list[EpisodeFacts]:
+    """Return the first ended episodes of a run, as many as a window has."""
+    episodes: list[EpisodeFacts] = []
+    async with aclosing(RunReader(reader, run).poll()) as ended:
+        async for episode in ended:
+            episodes.append(episode)
+            if len(episodes) == thresholds.window:
+                break
+    return episodes

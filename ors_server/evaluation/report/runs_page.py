@@ -1,0 +1,59 @@
+"""The report of several runs: a table of their figures, and what each was."""
+
+from collections.abc import Sequence
+
+from ors_server.evaluation.number_format import NOTHING, between, count_of, number, percent
+from ors_server.evaluation.report.long_table import plain_table
+from ors_server.evaluation.report.markup import element
+from ors_server.evaluation.report.page import run_facts
+from ors_server.evaluation.report.shell import document, header, remarks, section
+from ors_server.evaluation.suite import agent_labels
+from ors_server.evaluation.summary import RunSummary
+from ors_server.evaluation.table import intervals_remark, summary_remarks
+
+_SECTIONS = (("figures", "Figures"), ("run", "Runs"))
+_HEADINGS = ("environment", "agent", "reward", "interval", "success rate", "tasks", "attempts", "errored")
+
+
+def runs_report(summaries: Sequence[RunSummary]) -> str:
+    """Return the report of several runs, at least one, as one page, ordered by environment."""
+    firsts = [summary.runs[0] for summary in summaries]
+    labelled = sorted(
+        zip(firsts, agent_labels(firsts), summaries, strict=True),
+        key=lambda row: (row[0].environment, row[1]),
+    )
+    rows = [
+        (
+            run.environment,
+            label,
+            NOTHING if summary.overall.reward is None else number(summary.overall.reward.value),
+            NOTHING if summary.overall.reward is None else between(summary.overall.reward.interval),
+            NOTHING if summary.overall.success_rate is None else percent(summary.overall.success_rate.value),
+            f"{summary.overall.counts.tasks:,}",
+            f"{summary.overall.counts.counted:,} of {summary.overall.counts.recorded:,}",
+            f"{summary.overall.counts.errored:,}",
+        )
+        for run, label, summary in labelled
+    ]
+    notes = dict.fromkeys(
+        f"{label} in {run.environment}: {line}."
+        for run, label, summary in labelled
+        for line in summary_remarks(summary)[:-1]
+    )
+    environments = list(dict.fromkeys(run.environment for run in firsts))
+    lead = f"{count_of(len(summaries), 'run')} in {count_of(len(environments), 'environment')}."
+    how, resamples = summaries[0].reading.resampling, summaries[0].resamples
+    return document(
+        f"{', '.join(environments)}: {count_of(len(summaries), 'run')}",
+        header("Evaluation", ", ".join(environments), lead, _SECTIONS),
+        (
+            section(
+                "figures",
+                "Figures",
+                element("div", plain_table(_HEADINGS, rows), class_="card"),
+                remarks([*notes]),
+            ),
+            section("run", "Runs", *(run_facts(run) for summary in summaries for run in summary.runs)),
+        ),
+        f"{intervals_remark('clustered by task', how, resamples)}. The page loads nothing.",
+    )

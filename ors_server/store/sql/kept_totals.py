@@ -1,0 +1,203 @@
+"""Totals of closed episodes, kept while episodes are closed, so that no reader adds all of them up.
+
+Invariants. A row of `totals` has the sums over exactly the closed episodes of its kind. Whoever closes,
+changes or removes a closed episode changes the rows in the same transaction: a closing adds to them; what is
+rare (a note about a closed episode, pruning) counts the touched kinds again. Writers of one database add to
+the same rows, always in the order of the key, so that no two of them wait for each other.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from math import isclose
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+
+from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult
+from ors_server.store.aggregates import KINDS, LARGEST_RETURN, SUCCESS_AT, SUMS, EpisodeGroup
+from ors_server.store.sql.database import execute
+from ors_server.store.sql.record_tables import episodes, standings, steps, tool_uses, totals
+from ors_server.store.sql.upserts import sizes_of
+
+COLUMNS = tuple(column.name for column in totals.c)
+_TOLERANCE = 1e-9
+
+value = standings.c.episode_return
+bounded_return = case(
+    (value > LARGEST_RETURN, literal_column(repr(LARGEST_RETURN))),
+    (value < -LARGEST_RETURN, literal_column(repr(-LARGEST_RETURN))),
+    else_=value,
+)
+is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")
+succeeded = case((and_(is_graded, value >= literal_column(repr(SUCCESS_AT))), 1), else_=0)
+_KIND = (
+    episodes.c.environment,
+    episodes.c.run,
+    episodes.c.agent,
+    standings.c.phase,
+    func.coalesce(standings.c.stop_reason, literal_column("''")),
+    standings.c.result,
+)
+
+
+def group_figures(*conditions: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+    """Select the sums of episodes by kind, with the columns of `totals` in their order."""
+    kinds = [column.label(name) for name, column in zip(KINDS, _KIND, strict=True)]
+    sums = {
+        "episodes": func.count(),
+        "steps": func.sum(standings.c.steps),
+        **{name: func.sum(standings.c[name]) for name in STEP_COUNTS},
+        "successes": func.sum(succeeded),
+        "return_sum": func.sum(bounded_return),
+        "return_squares": func.sum(bounded_return * bounded_return),
+        "least_return": func.min(value),
+        "greatest_return": func.max(value),
+        "last_at": func.max(episodes.c.created_at),
+    }
+    rest = [sums[name].label(name) for name in COLUMNS if name in sums]
+    return (
+        select(*kinds, *rest)
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+        .where(*conditions)
+        .group_by(*kinds)
+    )
+
+
+def as_groups(rows: Iterable[Any]) -> list[EpisodeGroup]:
+    """Read rows with the columns of `totals`."""
+    whole = {*SUMS} - {"return_sum", "return_squares"} | {"last_at"}  # PostgreSQL sums integers as decimals
+    groups: list[EpisodeGroup] = []
+    for row in rows:
+        cells: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+        groups.append(
+            EpisodeGroup(**{name: int(cell) if name in whole else cell for name, cell in cells.items()})
+        )
+    return groups
+
+
+_VALUE = (
+    f"CASE WHEN episode_return > {LARGEST_RETURN!r} THEN {LARGEST_RETURN!r} "
+    f"WHEN episode_return < -{LARGEST_RETURN!r} THEN -{LARGEST_RETURN!r} ELSE episode_return END"
+)
+_ADDED = {
+    "environment": "environment",
+    "run": "run",
+    "agent": "agent",
+    "phase": "phase",
+    "stop_reason": "coalesce(stop_reason, '')",
+    "result": "result",
+    "episodes": "count(*)",
+    "steps": "sum(steps)",
+    **{name: f"sum({name})" for name in STEP_COUNTS},
+    "successes": f"sum(CASE WHEN result = 'graded' AND episode_return >= {SUCCESS_AT!r} THEN 1 ELSE 0 END)",
+    "return_sum": f"sum({_VALUE})",
+    "return_squares": f"sum(({_VALUE}) * ({_VALUE}))",
+    "least_return": "min(episode_return)",
+    "greatest_return": "max(episode_return)",
+    "last_at": "max(created_at)",
+}
+"""Columns of `totals` with their expressions: `group_figures` as text, since every closing runs it."""
+_EXTREMES = {"least_return": "<", "greatest_return": ">", "last_at": ">"}
+_CHANGES = ", ".join(
+    f"{name} = CASE WHEN excluded.{name} {_EXTREMES[name]} totals.{name} THEN excluded.{name} "
+    f"ELSE totals.{name} END"
+    if name in _EXTREMES
+    else f"{name} = totals.{name} + excluded.{name}"
+    for name in _ADDED
+    if name not in KINDS
+)
+_ADD = (
+    f"INSERT INTO totals ({', '.join(_ADDED)}) SELECT {', '.join(_ADDED.values())} FROM standings "  # noqa: S608  (ours)
+    'JOIN episodes ON "key" = episode WHERE episode IN ({keys}) '
+    "GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 "
+    f"ON CONFLICT ({', '.join(KINDS)}) DO UPDATE SET {_CHANGES}"
+)
+
+
+def add_closed(connection: Connection, placeholder: str, keys: Sequence[int]) -> None:
+    """Add episodes that were just closed, and were open before, to the kept totals."""
+    start = 0
+    for size in sizes_of(len(keys), placeholder):
+        statement = _ADD.format(keys=", ".join([placeholder] * size))
+        execute(connection, statement, tuple(keys[start : start + size]))
+        start += size
+
+
+def groups_of(connection: Connection, keys: Collection[int]) -> set[tuple[str, ...]]:
+    """Return the kinds of the closed ones of these episodes."""
+    query = (
+        select(*_KIND)
+        .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
+        .where(standings.c.episode.in_(list(keys)), standings.c.closed_at.is_not(None))
+    )
+    return {tuple(row) for row in connection.execute(query)}
+
+
+def recount_groups(connection: Connection, kinds: Collection[tuple[str, ...]]) -> None:
+    """Sum up some kinds of closed episodes again."""
+    for kind in sorted(kinds):
+        connection.execute(delete(totals).where(tuple_(*(totals.c[name] for name in KINDS)) == tuple_(*kind)))
+        query = group_figures(
+            standings.c.closed_at.is_not(None),
+            *(column == name for column, name in zip(_KIND, kind, strict=True)),
+        )
+        connection.execute(insert(totals).from_select(COLUMNS, query))
+
+
+def recount_tools(connection: Connection, placeholder: str, key: int) -> None:
+    """Write again which tools the steps of an episode name."""
+    execute(connection, f"DELETE FROM tool_uses WHERE episode = {placeholder}", (key,))  # noqa: S608  (placeholder)
+    query = f"SELECT DISTINCT episode, tool FROM steps WHERE episode = {placeholder}"  # noqa: S608  (placeholder)
+    execute(connection, f"INSERT INTO tool_uses (episode, tool) {query}", (key,))
+
+
+def wrong_totals(connection: Connection) -> list[str]:
+    """Return every kept total that differs from the closed episodes, in words."""
+    kept = {_kind_of(group): group for group in as_groups(connection.execute(select(totals)))}
+    query = group_figures(standings.c.closed_at.is_not(None))
+    counted = {_kind_of(group): group for group in as_groups(connection.execute(query))}
+    complaints: list[str] = []
+    for kind in sorted({*kept, *counted}):
+        words = ", ".join(f"{name} {text!r}" for name, text in zip(KINDS, kind, strict=True) if text)
+        if kind not in kept or kind not in counted:
+            state = "missing" if kind not in kept else "kept, and no closed episode is of this kind"
+            complaints.append(f"the totals of {words} are {state}")
+            continue
+        for name in COLUMNS[len(KINDS) :]:
+            stated, sum_ = getattr(kept[kind], name), getattr(counted[kind], name)
+            scale = max(1.0, abs(counted[kind].return_squares))
+            if not isclose(stated, sum_, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * scale):
+                complaints.append(
+                    f"the kept {name} of {words} is {stated!r}, the closed episodes add up to {sum_!r}"
+                )
+    return complaints
+
+
+def wrong_tools(connection: Connection) -> list[str]:
+    """Return every episode whose list of tools differs from its steps, in words."""
+    used = select(steps.c.episode, steps.c.tool).distinct()
+    listed = select(tool_uses.c.episode, tool_uses.c.tool)
+    rows = {*connection.execute(used.except_(listed)), *connection.execute(listed.except_(used))}
+    keys = sorted({row[0] for row in rows})
+    names = connection.execute(
+        select(episodes.c.episode_id).where(or_(*(episodes.c.key == key for key in keys[:100])))
+        if keys
+        else select(episodes.c.episode_id).where(literal_column("1 = 0"))
+    ).scalars()
+    return [f"the list of tools of the episode {name} differs from its steps" for name in names]
+
+
+def _kind_of(group: EpisodeGroup) -> tuple[str, ...]:
+    return tuple(getattr(group, name) for name in KINDS)
