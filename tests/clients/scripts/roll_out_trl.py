@@ -1,6 +1,6 @@
 """Plays groups of rollouts with TRL's `OpenRewardSpec`, as its trainer would; prints what each group earned.
 
-Usage: `python train_trl.py URL GROUPS SIZE`; it prints a line for each group once it has been reset,
+Usage: `python roll_out_trl.py URL GROUPS SIZE`; it prints a line for each group once it has been reset,
 and one with its rewards.
 """
 
