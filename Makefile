@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv verifiers verifiers_0_3 bfcl textarena reward_doctor deploy_files
+CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv openenv_0_4 verifiers verifiers_0_3 bfcl textarena reward_doctor deploy_files
 EXAMPLES := training skyrl_gym verifiers_0_3
 GRADERS := math_verify inspect_math mathruler
 TOOLS := audit site
@@ -84,10 +84,15 @@ docs: $(VENV)/.dev clients worlds ## Check that every example in the documents r
 site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.
 	$(ORS_TEST_VENVS)/site/bin/mkdocs build
 
+.PHONY: assets
+assets: $(VENV)/.dev node ## Copy what the console loads from npm into the package, with licences and hashes.
+	$(BIN)/python scripts/assets.py $(ORS_TEST_NODE)
+
 .PHONY: dist
 dist: $(VENV)/.dev ## Build the distributions in dist.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist packages/client
 
 .PHONY: sbom
 sbom: $(ORS_TEST_VENVS)/audit/.installed ## Write what the runtime lock pins as CycloneDX, build/sbom.cdx.json (needs the network).

@@ -339,6 +339,12 @@ def __getattr__(name: str) -> Any:
     home = next((module for module, names in _HOMES.items() if name in names.split()), None)
     if home is None:
         raise AttributeError(f"module 'ors_server' has no attribute {name!r}")
-    value = getattr(import_module(f"ors_server.{home}"), _NAMES_AT_HOME.get(name, name))
+    try:
+        module = import_module(f"ors_server.{home}")
+    except ModuleNotFoundError as error:
+        from ors_server.installation import explain_absence
+
+        raise explain_absence(f"ors_server.{name}", error) from error
+    value = getattr(module, _NAMES_AT_HOME.get(name, name))
     globals()[name] = value
     return value

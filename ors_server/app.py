@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -59,6 +60,7 @@ from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.timing import spans
 
 if TYPE_CHECKING:
+    from ors_server.console.console_app import ConsoleApp
     from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
@@ -132,11 +134,12 @@ class App:
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
+        self._console: ConsoleApp | None = None
         self._doors: dict[str, tuple[str, http.Application]] = {}
         self._pages: dict[str, http.Application] = {}
         self._http_meters = HttpMeters()
         self._ors: OrsApp | None = None
-        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
+        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=own_origins(settings))
 
     @property
     def manager(self) -> SessionManager:
@@ -227,7 +230,12 @@ class App:
                 if not settings.slot.is_alone:
                     hosts = self._watch_hosts(manager, store)
                 await self._open_mcp(manager, stack)
-            self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
+            self._episodes = EpisodeHandlers(
+                store,
+                clock=self._clock,
+                ping_seconds=settings.sse_ping_seconds,
+                feed=manager.services.feed,
+            )
             control = ControlApp(
                 manager,
                 self.keyring,
@@ -243,6 +251,16 @@ class App:
                     manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
                 ),
             }
+            if self._in_process is None and settings.console:
+                from ors_server.console.console_app import (  # noqa: PLC0415  (it needs Jinja)
+                    CONSOLE_PATH,
+                    open_console,
+                )
+
+                parts = (manager, self.keyring, settings, self._clock)
+                self._console = open_console(control.handlers, self._episodes.alarms, *parts)
+                self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
+                self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(
                 manager,
                 self.keyring,
@@ -259,6 +277,7 @@ class App:
                 self._manager = None
                 self._ors = None
                 self._doors, self._pages = {}, {}
+                self._console = None
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -305,6 +324,8 @@ class App:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
+        if self._console is not None:
+            self._console.stop()
         if self._mcp is not None:
             self._mcp.begin_to_stop()
 
@@ -505,6 +526,13 @@ def store_options(settings: Settings) -> StoreOptions:
         idle_seconds=settings.idle_seconds,
         slot=settings.slot,
     )
+
+
+def own_origins(settings: Settings) -> list[str]:
+    """Return the origins whose pages may send requests: the settings' and the server's public one."""
+    parts = urlsplit(settings.public_url or "")
+    public = [f"{parts.scheme}://{parts.netloc}"] if parts.netloc else []
+    return [*settings.allowed_origins, *public]
 
 
 def sandbox_request(settings: Settings) -> BackendRequest:

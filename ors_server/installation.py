@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 DISTRIBUTION = "ors-mcp-server"
 """The distribution's name, by which it is installed and its metadata are found."""
+CLIENT_DISTRIBUTION = "ors-mcp-client"
+"""The distribution that has the client and the bridges only: a part of this package, from the same files."""
 PACKAGE = "ors_server"
 COMMAND = "ors-server"
 OTHER_PROJECT = "ors-server"
@@ -48,6 +50,17 @@ def package_hint(*words: str) -> str:
         words: Requirements and options of pip.
     """
     return f"{_pip('install')} {shlex.join(words)}"
+
+
+def explain_absence(name: str, error: ModuleNotFoundError) -> ImportError:
+    """Return the error for a name whose module is missing where only the client is installed."""
+    if (error.name or "").partition(".")[0] != PACKAGE:
+        return error
+    return ImportError(
+        f"{name} is in {DISTRIBUTION}, and only {CLIENT_DISTRIBUTION} is installed: "
+        f"{uninstall_hint(CLIENT_DISTRIBUTION)} && {package_hint(DISTRIBUTION)}",
+        name=error.name,
+    )
 
 
 def uninstall_hint(distribution: str) -> str:
@@ -169,11 +182,26 @@ def _find_distributions() -> Iterator[Intruder]:
         name = distribution.metadata["Name"] or ""
         if name == DISTRIBUTION or not _has_our_names(distribution, name):
             continue
+        if name == CLIENT_DISTRIBUTION:
+            yield _client_beside(distribution.version)
+            continue
         origin: dict[str, Any] = json.loads(distribution.read_text("direct_url.json") or "{}")
         is_ours = _local_path(str(origin.get("url", ""))) == own
         what = "this checkout under its earlier name" if is_ours else "another project"
         text = f"the distribution {name} {distribution.version} is {what}, with our import package or command"
         yield Intruder(name, text, is_harmless=is_ours)
+
+
+def _client_beside(version: str) -> Intruder:
+    """Return the client's distribution beside this one: its files are the same ones, if its version is."""
+    try:
+        own = metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
+        own = ""
+    text = f"the distribution {CLIENT_DISTRIBUTION} {version} has a part of this package's files"
+    if own == version:
+        return Intruder(CLIENT_DISTRIBUTION, f"{text}: uninstalling it would remove them", is_harmless=True)
+    return Intruder(CLIENT_DISTRIBUTION, f"{text}, of another version than {DISTRIBUTION} {own}".rstrip())
 
 
 def _has_our_names(distribution: metadata.Distribution, name: str) -> bool:

@@ -44,7 +44,7 @@ collect_rarely()
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.postgres", "tests.processor_times"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
 """Seconds that a server in a thread may take to start or to stop."""

@@ -43,7 +43,7 @@ _MAX_MESSAGE = 10_000
 """Characters of a server's message that are repeated."""
 _ACT = "act"
 _MCP_ACTIONS = frozenset({"Action", "CallToolAction", "ListToolsAction"})
-"""Titles of action schemas whose servers take `list_tools` and `call_tool` (openenv-core 0.3.0)."""
+"""Titles of action schemas whose servers take `list_tools` and `call_tool` (openenv 0.4 to 0.10)."""
 _AGENTS_FAULTS = frozenset({"VALIDATION_ERROR", "INVALID_JSON"})
 _AGENTS_TOOL_FAULTS = frozenset({"tool_not_found", "invalid_args"})
 
@@ -418,7 +418,7 @@ SOURCE = Source(
     name="openenv",
     requires=("websockets",),
     licence="BSD-3-Clause",
-    homepage="https://github.com/meta-pytorch/OpenEnv",
+    homepage="https://github.com/huggingface/OpenEnv",
     list_names=lambda: (),
     make=from_openenv,
     is_open=True,

@@ -58,6 +58,7 @@ DENIAL      Not \boxed{ANSWER}.
 DENIAL      <answer>ANSWER</answer> is wrong.
 DENIAL      The answer is ~~ANSWER~~.
 DENIAL      It is false that the answer is ANSWER.
+DENIAL      ANSWER⏎That is wrong.
 BOUND       The answer is more than ANSWER.
 BOUND       The answer is less than ANSWER.
 BOUND       The answer is at most ANSWER.
@@ -93,7 +94,7 @@ ASIDE       After ANSWER, which is only a step on the way, the answer is OTHER.
 
 
 STATEMENT_FORMS = tuple(
-    StatementForm(StatementKind[kind], text)
+    StatementForm(StatementKind[kind], text.replace("⏎", "\n"))
     for kind, text in (line.split(maxsplit=1) for line in _TABLE.strip().splitlines())
 )
 """All forms, by kind."""

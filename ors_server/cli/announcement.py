@@ -43,14 +43,17 @@ class Announcement:
     """The sandbox backend, or why it is missing."""
     record: str = MEMORY
     """Where the record is kept, without a password."""
+    has_console: bool = True
+    """Whether the pages for browsers are served."""
     activation: str = ""
     """What a shell needs so that it finds the command `ors-server`; empty if it does."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the announcement with JSON types."""
+        console = {"console": f"{self.url}/console"} if self.has_console else {}
         return {
             "url": self.url,
-            "doors": {"ors": self.url, "mcp": f"{self.url}/mcp", "control": f"{self.url}/_ors"},
+            "doors": {"ors": self.url, "mcp": f"{self.url}/mcp", "control": f"{self.url}/_ors", **console},
             "environments": [
                 {"name": served.name, "version": served.version, "splits": served.splits}
                 for served in self.environments
@@ -76,7 +79,15 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
                     continue
         environments.append(Served(definition.name, definition.version, splits))
     record = parse_location(app.settings.record).display_name
-    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes, record, find_activation())
+    return Announcement(
+        url,
+        not app.keyring.is_open,
+        environments,
+        app.sandboxes,
+        record,
+        app.settings.console,
+        find_activation(),
+    )
 
 
 def announce(announcement: Announcement, *, as_json: bool) -> None:
@@ -100,6 +111,7 @@ def lines_of(announcement: Announcement) -> list[str]:
         f"  ORS      {url}",
         f"  MCP      {url}/mcp",
         f"  control  {url}/_ors",
+        *([f"  console  {url}/console  (open it in a browser)"] if announcement.has_console else []),
         "",
         "Environments",
         *(f"  {served.name}  {_sizes(served)}" for served in announcement.environments),

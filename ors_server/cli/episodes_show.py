@@ -238,8 +238,10 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     Args:
         is_closed: Whether they are final.
     """
+    from ors_server.model.failures import FailureKind, failure_of
     from ors_server.model.trajectory import FIGURES, STEP_COUNTS
 
+    failure = failure_of(summary)
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
     yield f"summary  {summary.phase}{reason}{'' if is_closed else ', session still there'}", HEADING
     penalties = "".join(f", {cause} {show_number(penalty)}" for cause, penalty in summary.penalties.items())
@@ -252,6 +254,11 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
         f"discounted return {show_number(summary.discounted_return)}",
         "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",
     }
+    if failure is not None and failure.kind is not FailureKind.NONE:
+        rows["failure"] = (
+            f"{failure.kind} ({failure.stage}): do not train on the return"
+            f"{'; play the task again' if failure.retry else ''}"
+        )
     if summary.unjudged_steps:
         rows["unjudged"] = (
             "a judgement failed, so the return lacks a part; judge the episode again: ors-server regrade ID"

@@ -8,7 +8,7 @@ import typer
 
 from ors_server.cli.filters import open_record
 from ors_server.cli.server_requests import api_key, is_url
-from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import SourceOptions
@@ -47,7 +47,7 @@ async def list_entries(
     episode_filter: "EpisodeFilter",
     *,
     limit: int | None = None,
-    order: EpisodeOrder = NEWEST_FIRST,
+    order: EpisodeSorting = NEWEST_FIRST,
 ) -> "AsyncGenerator[EpisodeEntry, None]":
     """Yield episodes in an order, with one page of them in memory."""
     from ors_server.doors.control.episodes import EpisodeEntry

@@ -19,16 +19,16 @@ from ors_server.doors.control.episodes import (
     EpisodeSeries,
     EpisodeStepPage,
     GroupList,
+    PlayedTaskList,
     RunList,
-    TaskFiguresList,
 )
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
-from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder
-from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting
+from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
 
 MAX_PAGE = 500
 """Most episodes or steps of one request."""
@@ -104,7 +104,7 @@ class ServerRecord:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes, without what only the whole record has, such as task and policy."""
         query = {**_query(episode_filter), "sort": str(order), "limit": limit}
@@ -139,10 +139,10 @@ class ServerRecord:
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
-    ) -> Sequence[TaskFigures]:
+    ) -> Sequence[PlayedTask]:
         """Return the figures of each task."""
         query = {**_query(episode_filter), "limit": limit}
-        return (await self._get("/episodes/by-task", TaskFiguresList, query)).tasks
+        return (await self._get("/episodes/by-task", PlayedTaskList, query)).tasks
 
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
@@ -156,7 +156,7 @@ class ServerRecord:
         query = {**_query(episode_filter), "bins": bins}
         return await self._get("/episodes/histogram", ReturnHistogram, query)
 
-    async def groups(self, run: str) -> Sequence[GroupFigures]:
+    async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """Return the groups of a run."""
         return (await self._get(f"/runs/{quote(run, safe='')}/groups", GroupList)).groups
 

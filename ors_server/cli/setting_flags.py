@@ -110,8 +110,11 @@ def flag_of(setting: FieldInfo) -> Flag | None:
 def _annotation(name: str, setting: FieldInfo, flag: Flag, text: str) -> Any:
     kind = _kind(setting.annotation)
     names = names_of(setting.annotation)
+    flag_name = name.replace("_", "-")
+    # What is on by default can only be switched off.
+    switch = f"--{flag_name}/--no-{flag_name}" if setting.default is True else f"--{flag_name}"
     option = typer.Option(
-        f"--{name.replace('_', '-')}",
+        switch,
         help=" ".join(text.split()) + (" Repeatable." if kind is list else ""),
         show_default=_shown(setting.get_default(call_default_factory=True)),
         metavar=flag.value or _placeholder(setting.annotation, names),

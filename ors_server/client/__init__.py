@@ -27,6 +27,7 @@ from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.session_summary import Summary
 from ors_server.deprecation import deprecated_names
+from ors_server.model.failures import EpisodeFailure, FailureKind, FailureStage
 
 if TYPE_CHECKING:
     from ors_server.client.mcp_blocking import McpClient
@@ -45,7 +46,10 @@ __all__ = [
     "Client",
     "ClientOptions",
     "Episode",
+    "EpisodeFailure",
     "EpisodeRequest",
+    "FailureKind",
+    "FailureStage",
     "Ledger",
     "McpClient",
     "Move",

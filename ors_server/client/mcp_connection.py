@@ -10,6 +10,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ConfigDict, ValidationError
 
+from ors_server.client.bounded_http import MAX_PROBLEM_BYTES
 from ors_server.client.client_errors import MAX_SHOWN, BrokenAnswerError, UnreachableError, named_error
 from ors_server.client.client_options import HttpPool
 from ors_server.client.connection import Attempts, Connection
@@ -143,12 +144,13 @@ def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
     problem = failure.error
     details: Any = problem.data
     data = cast("JSONObject", details) if isinstance(details, dict) else {}
-    text = str(data.get("detail") or problem.message)
+    message = problem.message[:MAX_PROBLEM_BYTES]
+    text = str(data.get("detail") or message)[:MAX_PROBLEM_BYTES]
     named = named_error(data.get("code"), data.get("blame"), text)
     if named is not None:
         return named
     if problem.code == types.METHOD_NOT_FOUND:
-        return NotSupportedError(f"the server has no such method: {problem.message}")
+        return NotSupportedError(f"the server has no such method: {message}")
     if problem.code in _LOST:
-        return UnreachableError(f"the answer over MCP was lost: {problem.message}")
-    return ClientError(problem.message)
+        return UnreachableError(f"the answer over MCP was lost: {message}")
+    return ClientError(message)

@@ -10,9 +10,11 @@ from typing import cast
 
 import anyio
 import httpx2
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 from typing_extensions import override
 
-from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError
+from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError, shown
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     NOT_ACCEPTED,
@@ -81,8 +83,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                 # Refuses JSON that would hold the event loop when the SDK reads it.
                 if response.is_success and len(response.content) > LONG:
                     content_type = response.headers.get("content-type", "")
-                    source = f"the answer of {response.request.url}"
-                    await BOUNDS.parse(response.content, content_type, source)
+                    await _check_message(response.content, content_type, f"the answer of {request.url}")
         except TimeoutError as error:
             raise BrokenAnswerError(
                 f"the answer of {request.method} {request.url} was not complete within "
@@ -101,6 +102,18 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         if self._given is None:
             await self._inner.aclose()
+
+
+async def _check_message(body: bytes, content_type: str, source: str) -> None:
+    """Refuse what would hold the event loop when the SDK reads it: many values, or no message of JSON-RPC.
+
+    Of the latter, the SDK writes the whole value into an error, once for each kind of message.
+    """
+    message = await BOUNDS.parse(body, content_type, source)
+    try:
+        jsonrpc_message_adapter.validate_python(message, by_name=False)
+    except ValidationError as error:
+        raise BrokenAnswerError(f"{source}: expected a message of JSON-RPC, got {shown(body)}") from error
 
 
 class _CheckedEvents(httpx2.AsyncByteStream):
@@ -131,7 +144,7 @@ class _CheckedEvents(httpx2.AsyncByteStream):
         """Refuse an event whose JSON would hold the event loop when the SDK reads it."""
         if len(event) > LONG:
             data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
-            await BOUNDS.parse(data, "", self._source)
+            await _check_message(data, "", self._source)
 
     @override
     async def aclose(self) -> None:

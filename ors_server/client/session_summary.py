@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError, UnjudgedError
 from ors_server.model.errors import NotSupportedError
+from ors_server.model.failures import EpisodeFailure, FailureKind, failure_of
 from ors_server.model.trajectory import EpisodeSummary
 from ors_server.model.wire import JSONObject
 
@@ -59,6 +60,34 @@ class Summary(EpisodeSummary):
         if self.stop_reason == "completed" and self.last_reward is None:
             return "the environment ended the episode without a reward: it could not be graded"
         return None
+
+    @property
+    def failure(self) -> EpisodeFailure | None:
+        """What failed, at which stage, and whether the return is valid; `None` while the episode is open."""
+        return failure_of(self)
+
+    @property
+    def why_invalid(self) -> str | None:
+        """Why nothing should train on the return, in words; `None` if it is valid so far.
+
+        An open episode counts as one that its agent gave up: it earned what it was paid.
+        """
+        failure = self.failure
+        if self.failed_steps or self.phase == "failed":
+            kind = FailureKind.STEP_FAILED if failure is None else failure.kind
+            if kind is not FailureKind.JUDGEMENT_FAILED:
+                return f"{kind}: the environment's own code failed"
+        if self.why_unjudged is not None:
+            return self.why_unjudged
+        if failure is None or failure.valid:
+            return None
+        return f"{failure.kind}: the episode ended as {self.stop_reason}"
+
+    def check_valid(self) -> None:
+        """Raise `UnjudgedError` if nothing should train on the return."""
+        reason = self.why_invalid
+        if reason is not None:
+            raise UnjudgedError(reason)
 
     def check_judged(self) -> None:
         """Raise `UnjudgedError` if the episode has no return."""

@@ -160,6 +160,15 @@ class Keyring:
         """Whether no keys are configured."""
         return not self._keys
 
+    def listed(self) -> list[ApiKey]:
+        """Return the keys that are configured, by their digests alone."""
+        return list(self._keys.values())
+
+    def accepts(self, key: ApiKey) -> bool:
+        """Whether a key that was identified earlier is still configured, as it was, and has not expired."""
+        is_expired = key.expires is not None and key.expires <= self._clock.now()
+        return self._keys.get(key.digest) == key and not is_expired
+
     def identify(self, credential: str | None) -> Caller:
         """Return the caller with an API key, an agent token, or no credential.
 

@@ -1,10 +1,13 @@
 """The one source of time, so that a test can own it."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import anyio
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
@@ -35,3 +38,13 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait; 0 seconds or less yields once."""
         await anyio.sleep(max(0.0, seconds))
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return a time with a zone as microseconds since 1970 in UTC, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(stamped: int) -> datetime:
+    """Return the time of a number of microseconds since 1970, in UTC."""
+    return _EPOCH + stamped * _MICROSECOND

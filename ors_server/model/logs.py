@@ -8,6 +8,7 @@ is printed. Secrets are removed before an event leaves this module, for every ha
 import logging
 import re
 import sys
+import traceback
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -132,15 +133,26 @@ class EventLogger:
             self._write("exception", event, fields)
 
     def _write(self, method: str, event: str, fields: dict[str, Any]) -> None:
-        if self._structured is None:
-            from ors_server.model.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
-
-            self._structured = structure(self.standard, redact)
         if _host:
             fields = {**fields, "host": _host[0]}
         if _context_fields:
             fields = {**fields, **_context_fields[0]()}
+        if self._structured is None:
+            try:
+                from ors_server.model.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
+            except ModuleNotFoundError:
+                self._write_text(method, event, fields)
+                return
+            self._structured = structure(self.standard, redact)
         getattr(self._structured, method)(event, **fields)
+
+    def _write_text(self, method: str, event: str, fields: dict[str, Any]) -> None:
+        """Log an event as a line of text: the client's distribution does not require structlog."""
+        if method == "exception":
+            fields = {**fields, "exception": traceback.format_exc()}
+        texts = [f"{name}={_clean(name, value)!r}" for name, value in fields.items()]
+        level = logging.ERROR if method == "exception" else logging.getLevelNamesMapping()[method.upper()]
+        self.standard.log(level, "%s", " ".join([event, *texts]))
 
 
 class _LateFormatter(logging.Formatter):

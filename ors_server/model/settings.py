@@ -89,6 +89,8 @@ class Settings(BaseSettings):
     tls_key: Annotated[Path | None, _ADDRESS] = None
     """PEM file of the certificate's private key, without a passphrase; by default in the file of the
     certificate."""
+    console: Annotated[bool, _ADDRESS] = True
+    """Serve the pages for browsers at /console, to which the address itself leads browsers."""
     allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
     """Accepted values of the Host header besides loopback ones, `name` or `name:port`; `*` accepts all."""
     allowed_origins: Annotated[list[str], _ACCESS] = Field(default_factory=list)

@@ -469,7 +469,9 @@ def complete_summary(summary: EpisodeSummary, steps: Sequence[Step]) -> EpisodeS
 
 def with_counts(summary: EpisodeSummary, counted: Mapping[str, int]) -> EpisodeSummary:
     """Return a summary with numbers of steps that an older server did not write, and that it states as 0."""
-    missing = {name: count for name, count in counted.items() if count and not getattr(summary, name)}
+    missing: dict[str, Any] = {
+        name: count for name, count in counted.items() if count and not getattr(summary, name)
+    }
     return replace(summary, **missing) if missing else summary
 
 

@@ -53,6 +53,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.activity import ActivityFeed
 from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
@@ -283,6 +284,9 @@ class EpisodeRecorder:
         """
         latest = self._latest if self.unwritten else self.state
         self.playing[call] = None
+        services = self.services
+        if services.feed.is_followed:
+            services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
         if self.policy.time_limit is not None:
             self._clock.enter(clock)
         return latest.steps + len(self.playing)
@@ -306,6 +310,8 @@ class EpisodeRecorder:
             self.services.health.fail(error)
             raise
         self.services.health.failure = None
+        if self.services.feed.is_followed:
+            self.services.feed.open(self.origin)
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that continues where another one was.
@@ -337,7 +343,9 @@ class EpisodeRecorder:
         async with self._one_at_a_time():
             with suppress(StoreError):
                 await self._write()
-            self.services = replace(self.services, store=QuietStore(), meters=CallMeters())
+            self.services = replace(
+                self.services, store=QuietStore(), meters=CallMeters(), feed=ActivityFeed()
+            )
             self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
@@ -485,6 +493,8 @@ class EpisodeRecorder:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         summary = self.summary()
         await self.services.store.close(self.origin.episode_id, summary)
+        if self.services.feed.is_followed:
+            self.services.feed.close(self.origin, self.services.clock.now(), summary)
         meters = self.services.meters
         meters.of(self.origin.environment).count_end(summary)
         meters.count_run(self.origin.labels.get("run"))
@@ -540,6 +550,9 @@ class EpisodeRecorder:
                 raise
             health.failure = None
             meters.count_step(pending.step, perf_counter() - began)
+            if self.services.feed.is_followed:
+                summary, now = self._sum_up(pending.state), self.services.clock.now()
+                self.services.feed.record_step(self.origin, now, pending.step, summary)
             del self.unwritten[0]
             self._mark_written(pending)
         if self._is_lost and not self.current_state().is_over:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ors_server.model.errors import CapacityError
+from ors_server.model.failures import failure_of
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
@@ -189,7 +190,7 @@ class SessionStatus:
 
     def as_json(self) -> dict[str, Any]:
         """Render the status with JSON types."""
-        origin = self.origin
+        origin, failure = self.origin, failure_of(self.summary)
         return {
             **{name: getattr(origin, name) for name in _ORIGIN_SHOWN},
             "labels": dict(origin.labels),
@@ -202,5 +203,8 @@ class SessionStatus:
             "setup_error": self.setup_error,
             "pending_steps": self.pending_steps,
             "waits": self.waits,
-            "episode": self.summary.as_json(),
+            "episode": {
+                **self.summary.as_json(),
+                "failure": None if failure is None else asdict(failure),
+            },
         }

@@ -23,6 +23,7 @@ from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_paths
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sessions.activity import ActivityFeed
 from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.key_limits import CallRates, LimitsOf, no_key_limits
 from ors_server.sessions.session_request import SessionLimits
@@ -302,6 +303,8 @@ class Services:
     """Admits calls at the rate of the API key whose session it is."""
     meters: CallMeters = field(default_factory=CallMeters)
     """Counts what sessions do."""
+    feed: ActivityFeed = field(default_factory=ActivityFeed)
+    """Passes what happens in sessions to those who follow it."""
     task_places: TaskPlaces = field(default_factory=TaskPlaces)
     """Knows the split and index of tasks that clients send by value."""
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import RECORD_CONFIG, STEP_COUNTS, EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.sql.column_values import from_microseconds, to_microseconds
 
 SUCCESS_AT = 1.0
 """Least return of a successful episode, as `eval` counts them by default."""
@@ -158,7 +158,7 @@ class RunFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFigures:
+class PlayedTask:
     """All episodes of one task that match a filter."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
@@ -287,13 +287,13 @@ def bounded(value: float) -> float:
     return max(-LARGEST_RETURN, min(LARGEST_RETURN, value))
 
 
-def tasks_in_memory(records: Iterable[EpisodeRecord]) -> list[TaskFigures]:
+def tasks_in_memory(records: Iterable[EpisodeRecord]) -> list[PlayedTask]:
     """Sum up records in memory by their tasks."""
     members: dict[tuple[Any, ...], list[EpisodeRecord]] = defaultdict(list)
     for record in records:
         origin = record.origin
         members[origin.environment, origin.split, origin.index, origin.task_hash].append(record)
-    figures: list[TaskFigures] = []
+    figures: list[PlayedTask] = []
     for task, group in members.items():
         results = [result_of(record.summary) for record in group]
         returns = [
@@ -303,7 +303,7 @@ def tasks_in_memory(records: Iterable[EpisodeRecord]) -> list[TaskFigures]:
         ]
         sums = [bounded(value) for value in returns]
         figures.append(
-            TaskFigures(
+            PlayedTask(
                 environment=task[0],
                 split=task[1],
                 index=task[2],
@@ -320,6 +320,6 @@ def tasks_in_memory(records: Iterable[EpisodeRecord]) -> list[TaskFigures]:
     return sorted(figures, key=task_order)
 
 
-def task_order(task: TaskFigures) -> tuple[Any, ...]:
+def task_order(task: PlayedTask) -> tuple[Any, ...]:
     """Return the key by which tasks are listed: by environment, split and index."""
     return task.environment, task.split or "", -1 if task.index is None else task.index, task.task_hash

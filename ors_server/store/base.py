@@ -14,10 +14,10 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder
-from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting
+from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RecordReader(Protocol):
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes, without transitions and incidents.
 
@@ -92,7 +92,7 @@ class RecordReader(Protocol):
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
-    ) -> Sequence[TaskFigures]:
+    ) -> Sequence[PlayedTask]:
         """Return the figures of each task of the matching episodes, by environment, split and index.
 
         Args:
@@ -115,7 +115,7 @@ class RecordReader(Protocol):
         """Return how the returns of the graded ones among the matching episodes are distributed."""
         ...
 
-    async def groups(self, run: str) -> Sequence[GroupFigures]:
+    async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """Return the groups of a run: by the label `group`, or else by task, and by the label `step`."""
         ...
 

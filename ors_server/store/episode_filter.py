@@ -102,16 +102,16 @@ class Condition:
     changes: bool = False
     """Whether an episode may begin or cease to meet it."""
 
-    def holds(self, wanted: Any, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
+    def holds(self, chosen: Any, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
         """Return whether an episode meets it."""
         value: Any = record
         for name in self.attribute.split("."):
             value = None if value is None else getattr(value, name)
-        return _COMPARE[self.comparison](value, wanted, record, steps)
+        return _COMPARE[self.comparison](value, chosen, record, steps)
 
 
-def _is_one_of(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, tuple) else bool(value == wanted)
+def _is_one_of(value: Any, chosen: Any) -> bool:
+    return value in chosen if isinstance(chosen, tuple) else bool(value == chosen)
 
 
 def _contains(text: str, record: "EpisodeRecord", steps: "Sequence[Step]") -> bool:
@@ -132,21 +132,21 @@ def searched_text(text: str) -> str:
 
 
 _COMPARE: "Mapping[FilterComparison, Callable[[Any, Any, EpisodeRecord, Sequence[Step]], bool]]" = {
-    FilterComparison.IS: lambda value, wanted, _record, _steps: _is_one_of(value, wanted),
-    FilterComparison.AT_LEAST: lambda value, wanted, _record, _steps: value >= wanted,
-    FilterComparison.AT_MOST: lambda value, wanted, _record, _steps: value <= wanted,
-    FilterComparison.BEFORE: lambda value, wanted, _record, _steps: value < wanted,
-    FilterComparison.INCLUDES: lambda value, wanted, _record, _steps: wanted.items() <= value.items(),
-    FilterComparison.IS_PRESENT: lambda value, wanted, _record, _steps: bool(value) is wanted,
-    FilterComparison.IS_MISSING: lambda value, wanted, _record, _steps: (value is None) is wanted,
-    FilterComparison.USES: lambda _value, wanted, _record, steps: any(
-        _is_one_of(step.tool, wanted) for step in steps
+    FilterComparison.IS: lambda value, chosen, _record, _steps: _is_one_of(value, chosen),
+    FilterComparison.AT_LEAST: lambda value, chosen, _record, _steps: value >= chosen,
+    FilterComparison.AT_MOST: lambda value, chosen, _record, _steps: value <= chosen,
+    FilterComparison.BEFORE: lambda value, chosen, _record, _steps: value < chosen,
+    FilterComparison.INCLUDES: lambda value, chosen, _record, _steps: chosen.items() <= value.items(),
+    FilterComparison.IS_PRESENT: lambda value, chosen, _record, _steps: bool(value) is chosen,
+    FilterComparison.IS_MISSING: lambda value, chosen, _record, _steps: (value is None) is chosen,
+    FilterComparison.USES: lambda _value, chosen, _record, steps: any(
+        _is_one_of(step.tool, chosen) for step in steps
     ),
-    FilterComparison.HAS_KEYS: lambda value, wanted, _record, _steps: {*wanted} <= value.keys(),
-    FilterComparison.IS_MARKED: lambda value, wanted, _record, _steps: all(
-        getattr(value, MARKS[mark]) for mark in wanted
+    FilterComparison.HAS_KEYS: lambda value, chosen, _record, _steps: {*chosen} <= value.keys(),
+    FilterComparison.IS_MARKED: lambda value, chosen, _record, _steps: all(
+        getattr(value, MARKS[mark]) for mark in chosen
     ),
-    FilterComparison.CONTAINS: lambda _value, wanted, record, steps: _contains(wanted, record, steps),
+    FilterComparison.CONTAINS: lambda _value, chosen, record, steps: _contains(chosen, record, steps),
 }
 
 

@@ -18,7 +18,7 @@ class OrderKey(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeOrder:
+class EpisodeSorting:
     """What episodes are ordered by, and in which direction."""
 
     key: OrderKey = OrderKey.CREATED
@@ -34,13 +34,13 @@ class EpisodeOrder:
         return -BEYOND if self.descending else BEYOND
 
 
-NEWEST_FIRST = EpisodeOrder()
-OLDEST_FIRST = EpisodeOrder(descending=False)
+NEWEST_FIRST = EpisodeSorting()
+OLDEST_FIRST = EpisodeSorting(descending=False)
 
 SORTS = tuple(f"{sign}{key}" for key in OrderKey for sign in ("", "-"))
 """Every order as text: the key, after a minus for a descending one."""
 
 
-def parse_order(text: str) -> EpisodeOrder:
+def parse_order(text: str) -> EpisodeSorting:
     """Read one of `SORTS`."""
-    return EpisodeOrder(OrderKey(text.removeprefix("-")), descending=text.startswith("-"))
+    return EpisodeSorting(OrderKey(text.removeprefix("-")), descending=text.startswith("-"))

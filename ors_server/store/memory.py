@@ -22,8 +22,8 @@ from ors_server.model.trajectory import (
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.aggregates import (
     EpisodeTotals,
+    PlayedTask,
     RunFigures,
-    TaskFigures,
     fold_runs,
     fold_totals,
     group_records,
@@ -31,12 +31,12 @@ from ors_server.store.aggregates import (
 )
 from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.episode_filter import ALL, EpisodeFilter
-from ors_server.store.episode_order import NEWEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting, OrderKey
 from ors_server.store.series import (
     GROUP_NAMES,
     EpisodeSample,
-    GroupFigures,
     ReturnHistogram,
+    RolloutGroup,
     SeriesPoint,
     make_groups,
     make_histogram,
@@ -162,7 +162,7 @@ class MemoryStore:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
         rank = partial(_rank_in, order)
@@ -198,7 +198,7 @@ class MemoryStore:
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
-    ) -> Sequence[TaskFigures]:
+    ) -> Sequence[PlayedTask]:
         """See `RecordReader.by_task`."""
         return tasks_in_memory(self._matching(episode_filter))[:limit]
 
@@ -213,7 +213,7 @@ class MemoryStore:
         graded = (sample for sample in self._samples(episode_filter) if sample.result == EpisodeResult.GRADED)
         return make_histogram([sample.episode_return for sample in graded], bins)
 
-    async def groups(self, run: str) -> Sequence[GroupFigures]:
+    async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
         return make_groups(self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
@@ -231,7 +231,7 @@ class MemoryStore:
         )
 
 
-def _rank_in(order: EpisodeOrder, record: EpisodeRecord) -> tuple[Any, ...]:
+def _rank_in(order: EpisodeSorting, record: EpisodeRecord) -> tuple[Any, ...]:
     summary = record.summary
     value: float | None = 0.0
     match order.key:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import RECORD_CONFIG, EpisodeRecord, EpisodeResult, result_of
 from ors_server.store.aggregates import SUCCESS_AT, MeanReturn, bounded
-from ors_server.store.sql.column_values import from_microseconds, to_microseconds
 
 LABEL = "label:"
 """Before the key of a label, in the names by which series are apart."""
@@ -74,7 +74,7 @@ class ReturnHistogram:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFigures:
+class RolloutGroup:
     """Attempts at one task that belong together."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
@@ -180,19 +180,19 @@ GROUP_NAMES = ("label:group", "task_hash", "label:step")
 """The names of the samples from which groups are made."""
 
 
-def make_groups(samples: Iterable[EpisodeSample]) -> list[GroupFigures]:
+def make_groups(samples: Iterable[EpisodeSample]) -> list[RolloutGroup]:
     """Sum up the samples of one run by group, the group with the oldest episode first."""
     members: dict[tuple[str, str], list[EpisodeSample]] = defaultdict(list)
     for sample in samples:
         label, task, step = sample.names
         members[(label, step) if label else (task, step)].append(sample)
-    figures: list[tuple[int, GroupFigures]] = []
+    figures: list[tuple[int, RolloutGroup]] = []
     for (name, step), group in members.items():
         returns = _graded(group)
         successes = sum(value >= SUCCESS_AT for value in returns)
         is_small = len(returns) < MIN_GRADED
         kind = "fail" if not successes else "pass" if successes == len(returns) else "mixed"
-        figure = GroupFigures(
+        figure = RolloutGroup(
             group=name,
             step=step,
             episodes=len(group),

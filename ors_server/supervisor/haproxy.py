@@ -224,6 +224,8 @@ def _rules(options: FrontOptions) -> list[str]:
         ("slot", f"path,field(3,/),url_dec,{hashed}", "{ path_beg /sessions/ }"),
         ("slot", f"path,field(4,/),url_dec,{hashed}", "{ path_beg /_ors/sessions/ }"),
         ("slot", f"{token},{hashed}", "{ path_beg /agent/ }"),
+        # A browser's session is known to one host alone.
+        ("slot", "int(0)", "{ path -m reg ^/console(/|$) }"),
         ("slot", f"req.hdr(X-Session-ID),{hashed}", "{ req.hdr(X-Session-ID) -m len gt 0 }"),
         ("key", "req.body,json_query('$.params.arguments.session_id')", "METH_POST { path /mcp }"),
         ("key", f"req.body,json_query('$.params._meta.{meta_key}')", f"METH_POST {{ path /mcp }} !{key}"),

@@ -321,6 +321,26 @@ def play() -> Iterator[Callable[[str, str], Play]]:
 
 
 @pytest.fixture(scope="session")
+def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Builds the wheel of ors-mcp-client."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def light_client(client_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Installs ors-mcp-client into a folder, for the search path of clients' interpreters."""
+    folder = tmp_path_factory.mktemp("light") / "site"
+    options = ["--no-index", "--no-deps", "--no-compile", "--target", str(folder)]
+    command = [sys.executable, "-m", "pip", "install", "-q", *options, str(client_wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def slow_setups(server_url: str) -> Iterator[dict[str, Play]]:
     """Plays whose sessions take 80 seconds to set up, by client."""
     with contextlib.ExitStack() as plays:

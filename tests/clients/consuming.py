@@ -11,6 +11,8 @@ from tests.clients.conftest import ROOT
 LADDER = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Ladder"
 MISJUDGED = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Misjudged"
 """The same rungs, with a judge that fails."""
+UNREADY = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Unready"
+"""The same rungs, and a setup that fails."""
 REWARDS = (0.125, 0.5, 0.25)
 """What the three steps of an episode earn."""
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.adapters import inspect_task, verifiers_taskset
+from ors_server.adapters import inspect_task, verifiers_environment, verifiers_taskset
 from ors_server.adapters.inspect_task import from_inspect
+from ors_server.adapters.verifiers_environment import from_verifiers_environment
 from ors_server.adapters.verifiers_taskset import from_verifiers
 from ors_server.environments.sources import load_source
 from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
@@ -19,6 +20,7 @@ from tests.clients.conftest import client_python
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TASKS = FIXTURES / "inspect_tasks.py"
 TASKSETS = FIXTURES / "verifiers_tasksets.py"
+ENVIRONMENTS = FIXTURES / "verifiers_environments.py"
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 
@@ -28,6 +30,7 @@ def _interpreters():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(inspect_task.PACKAGE.variable, str(client_python("inspect")))
         patch.setenv(verifiers_taskset.PACKAGE.variable, str(client_python("verifiers")))
+        patch.setenv(verifiers_environment.PACKAGE.variable, str(client_python("verifiers_0_3")))
         yield
 
 
@@ -169,9 +172,45 @@ async def test_a_prompt_of_messages_and_a_reward_that_names_the_task_are_played(
     assert rewards(await earned(chats, "Banana", "bananas", "a banana")) == [1.0, 0.0, 0.0]
 
 
+async def test_the_environment_of_load_environment_pays_the_weighted_sum_of_its_rubric():
+    sums = from_verifiers_environment(str(ENVIRONMENTS))
+    assert sums.name == "verifiers_environment_verifiers_environments"
+    assert [task["answer"] for task in sums.list_tasks("test")] == ["42", "17", "42"]
+    async with open_environment(sums) as client:
+        session = await client.create(split="test", index=1)
+        prompt = await session.prompt()
+        assert "Answer briefly." in prompt
+        assert "What is 9 + 8?" in prompt
+        await session.aclose()
+    outputs = await earned(sums, "42", "41", "about 42", "", (1, "17"))
+    assert rewards(outputs) == [1.5, 0.5, 0.0, 0.0, 1.5]
+    assert outputs[0].metadata["scores"]["letters"] == 2.0
+
+
+async def test_a_reward_function_of_the_name_reward_does_not_replace_the_sum():
+    namesakes = from_verifiers(f"{TASKSETS}:Namesakes")
+    assert rewards(await earned(namesakes, "42", "41")) == [1.25, 0.25]
+
+
+async def test_an_answer_that_breaks_a_function_of_a_rubric_earns_nothing_and_an_outage_is_no_zero():
+    breaking = from_verifiers_environment(f"{ENVIRONMENTS}:load_breaking")
+    (output,) = await earned(breaking, "break")
+    assert output.reward == 0.0
+    assert "cannot read the answer" in str(output.metadata)
+    away = from_verifiers_environment(f"{ENVIRONMENTS}:load_away")
+    async with open_environment(away) as client:
+        session = await client.create(split="test", index=0)
+        with pytest.raises(OrsServerError, match="the judge is away"):
+            await session.submit("submit", {"answer": "42"})
+        assert (await session.summary()).last_reward is None
+        await session.aclose()
+
+
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
+        ("verifiers_environment/{environments}:load_tools", "expected a SingleTurnEnv .* got ToolEnv"),
+        ("verifiers_environment/{environments}:nothing", "expected a function nothing"),
         ("inspect/{tasks}:boxed", "expected a task without a sandbox .* it needs a sandbox"),
         ("inspect/{tasks}:unscored", "it has no a scorer|it has no scorer"),
         ("inspect/{tasks}:sum", "expected a task named 'sum'"),
@@ -183,7 +222,9 @@ async def test_a_prompt_of_messages_and_a_reward_that_names_the_task_are_played(
     ],
 )
 def test_what_cannot_be_served_is_named(reference, words):
-    source, _, place = reference.format(tasks=TASKS, tasksets=TASKSETS).partition("/")
+    source, _, place = reference.format(tasks=TASKS, tasksets=TASKSETS, environments=ENVIRONMENTS).partition(
+        "/"
+    )
     with pytest.raises(EnvironmentDefinitionError, match=words):
         load_source(source).load(place)
 

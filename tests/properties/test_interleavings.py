@@ -7,7 +7,7 @@ from ors_server.store.open import open_store
 from tests.fixtures.interleavings import DOORS, MODES, ViolationError, play_games
 from tests.fixtures.planted_faults import FAULTS
 
-GAMES = 20
+GAMES = 12
 """Of each store, mode and door; `make stress` plays 20,000."""
 SEARCHED = 3_000
 """Games within which a planted fault must be seen, in the modes and doors together."""

@@ -147,7 +147,8 @@ async def test_the_address_itself_names_the_doors_and_the_version(wire, keys):
         assert (answer["name"], answer["version"]) == ("ors-server", __version__)
         assert answer["documentation"].startswith("https://")
         control = "/_ors/openapi.json"
-        assert answer["doors"] == {"ors": "/list_environments", "mcp": "/mcp", "control": control}
+        others = {"control": control, "console": "/console"}
+        assert answer["doors"] == {"ors": "/list_environments", "mcp": "/mcp", **others}
 
 
 async def test_websockets_are_closed(wire):

@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from ors_server.installation import (
+    explain_absence,
     find_activation,
     find_intruders,
     install_hint,
@@ -141,6 +143,27 @@ def test_this_checkout_under_its_earlier_name_is_harmless(add):
     intruder = next(found for found in find_intruders() if found.name == "ors-server")
     assert "this checkout under its earlier name" in intruder.text
     assert intruder.is_harmless
+
+
+@pytest.mark.parametrize(("client", "is_harmless"), [(version("ors-mcp-server"), True), ("0.0.9", False)])
+def test_the_client_s_distribution_in_the_same_version_is_harmless(
+    add, client, is_harmless
+):
+    add("ors-mcp-client", version=client, record="ors_server/__init__.py,,\n")
+    intruder = next(found for found in find_intruders() if found.name == "ors-mcp-client")
+    assert f"ors-mcp-client {client} has a part of this package's files" in intruder.text
+    assert intruder.is_harmless is is_harmless
+    assert intruder.remedy == f"{uninstall_hint('ors-mcp-client')} && {reinstall_hint()}"
+
+
+def test_a_name_of_the_server_is_missing_where_only_the_client_is_installed():
+    absent = ModuleNotFoundError("No module named 'ors_server.app'", name="ors_server.app")
+    assert str(explain_absence("ors_server.create_app", absent)) == (
+        "ors_server.create_app is in ors-mcp-server, and only ors-mcp-client is installed: "
+        f"{uninstall_hint('ors-mcp-client')} && {package_hint('ors-mcp-server')}"
+    )
+    foreign = ModuleNotFoundError("No module named 'sympy'", name="sympy")
+    assert explain_absence("ors_server.score", foreign) is foreign
 
 
 def test_another_package_of_the_name_on_the_path_is_an_intruder(tmp_path, monkeypatch):

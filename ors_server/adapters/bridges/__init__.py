@@ -47,9 +47,8 @@ def to_verifiers(
 ) -> Any:
     """Make a verifiers `MultiTurnEnv` that plays an environment of a server.
 
-    Each row of its data set is a task. The reward of a rollout is the return in the server's record. For
-    verifiers 0.4 and later, which has no `MultiTurnEnv`, use the taskset
-    `ors_server.adapters.bridges.verifiers_taskset` by its id.
+    Each row of its data set is a task. The reward of a rollout is the return in the server's record. There is
+    no `MultiTurnEnv` in verifiers 0.4: use the taskset `ors-taskset` of the distribution ors-mcp-client.
 
     Args:
         split: Split of the data set; the split `test` is the one of `evaluate`, if there is one.
@@ -59,7 +58,7 @@ def to_verifiers(
     Raises:
         InvalidRequestError: If verifiers 0.1.14 to 0.3 is not installed.
     """
-    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"))
+    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"), newer="use its taskset ors-taskset instead")
     served = ServedEnvironment(url, environment, split, api_key, options.pop("policy", {}))
     return import_module(f"{__name__}.verifiers_env").make_env(served, **options)
 
@@ -87,6 +86,35 @@ def to_skyrl_gym(
     return environment_class
 
 
+def to_trl(
+    url: str,
+    environment: str | None = None,
+    *,
+    split: str = "train",
+    api_key: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+    is_async: bool = False,
+) -> type[Any]:
+    """Make an environment class for TRL that plays an environment of a server and owns its reward.
+
+    Give it to `GRPOTrainer` as `environment_factory`, alone or in a dict of factories, and its `rows()` as
+    the data set. The reward is the return in the server's record, whenever the server pays. It is `None`,
+    which TRL leaves out of the group, if the environment, the server or a judgement failed.
+
+    Args:
+        is_async: Whether tools and `get_reward` are async, for trainers that run many rollouts on one event
+            loop. The calls of one rollout run in their order either way.
+
+    Raises:
+        InvalidRequestError: If TRL 1.8 or later is not installed, which asks environments for their reward,
+            or a tool has a name that a method cannot have.
+    """
+    _require("to_trl", "trl", ("1.8", "2"))
+    served = ServedEnvironment(url, environment, split, api_key, policy or {})
+    environment_class: type[Any] = import_module(f"{__name__}.trl_env").make_class(served, is_async=is_async)
+    return environment_class
+
+
 def to_openenv(
     url: str,
     environment: str | None = None,
@@ -98,19 +126,23 @@ def to_openenv(
     """Make an OpenEnv `Environment` class that plays an environment of a server.
 
     Serve it with `openenv.core.env_server.create_app(to_openenv(url), CallToolAction, Observation)`.
-    `reset` takes `index` (default 0), `split` and `seed`; actions are `ListToolsAction` and `CallToolAction`.
+    `reset` takes `index` (default 0), `split` and `seed`; actions are `ListToolsAction`, which needs no
+    `reset`, and `CallToolAction`.
 
     Raises:
-        InvalidRequestError: If openenv-core 0.3 is not installed.
+        InvalidRequestError: If openenv 0.4 to 0.10 is not installed.
     """
-    _require("to_openenv", "openenv-core", ("0.3", "0.4"))
+    _require("to_openenv", "openenv", ("0.4", "0.11"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
     environment_class: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
     return environment_class
 
 
-def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
-    """Raise unless a package is installed whose version is in the half-open range."""
+def _require(bridge: str, package: str, versions: tuple[str, str], newer: str = "") -> None:
+    """Raise unless a package is installed whose version is in the half-open range.
+
+    `newer` says what to do with a later version, if not to install another one.
+    """
     low, high = versions
     wanted = f"{bridge} expected {package} from {low} up to, not including, {high}"
     command = package_hint(f"{package}>={low},<{high}")
@@ -119,7 +151,8 @@ def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
     except PackageNotFoundError as error:
         raise InvalidRequestError(f"{wanted}, but {package} is not installed: {command}") from error
     if not _numbers(low) <= _numbers(installed) < _numbers(high):
-        raise InvalidRequestError(f"{wanted}, got version {installed}: {command}")
+        remedy = newer if newer and _numbers(installed) >= _numbers(high) else command
+        raise InvalidRequestError(f"{wanted}, got version {installed}: {remedy}")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

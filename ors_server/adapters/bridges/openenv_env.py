@@ -1,6 +1,6 @@
-"""An environment of a server as an OpenEnv `Environment` (openenv-core 0.3): actions are tool calls.
+"""An environment of a server as an OpenEnv `Environment` (openenv 0.4 to 0.10): actions are tool calls.
 
-It is imported where openenv-core is installed. The sum of the observations' rewards is the server's return.
+It is imported where openenv is installed. The sum of the observations' rewards is the server's return.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -73,6 +73,8 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
     def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Observation:
         """List the tools, or call one; the reward of an observation is `None` if nothing was judged.
 
+        Before the first `reset`, the tools are those that every session of the environment has.
+
         Raises:
             UnjudgedError: If a judgement failed, or the episode ended without a reward: the sum of the
                 rewards is no return then.
@@ -90,7 +92,7 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
             # `None` would be taken for a reward of 0 by a trainer that adds up rewards.
             self._playing().summary().check_judged()
         if result.finished:
-            self._playing().check().check_judged()
+            self._playing().check().check_valid()
         return _observation(action.tool_name, result)
 
     @property
@@ -114,10 +116,15 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
         return self._episode
 
     def _tools(self) -> list[Tool]:
+        if self._episode is None:
+            # OpenEnv's clients, such as the taskset of verifiers, list tools before they reset.
+            listing = shared_client(self.served).tools(self.served.environment)
+        else:
+            listing = self._episode.tools()
         nothing = {"type": "object", "properties": {}}
         return [
             Tool(name=tool.name, description=tool.description, input_schema=tool.input_schema or nothing)
-            for tool in self._playing().tools().tools
+            for tool in listing.tools
         ]
 
 

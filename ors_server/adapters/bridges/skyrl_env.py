@@ -77,7 +77,7 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
         done = self.episode.finished or self.turns >= self.max_turns
         # Beyond `max_turns` the episode may still be open: its figures are compared all the same.
         if done:
-            self.episode.check().check_judged()
+            self.episode.check().check_valid()
         return BaseTextEnvStepOutput(
             observations=[] if done else [{"role": "user", "content": "\n".join(texts)}],
             reward=self.episode.ledger.total - before,
@@ -88,7 +88,7 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
     def get_metrics(self) -> dict[str, Any]:
         """Return the return of the server's record, and the number of steps; raises as `step` does."""
         summary = self.episode.summary()
-        summary.check_judged()
+        summary.check_valid()
         return {"ors_return": summary.episode_return, "ors_steps": summary.steps}
 
     def close(self) -> None:

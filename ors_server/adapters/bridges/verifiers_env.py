@@ -6,24 +6,28 @@ It is imported where verifiers is installed. The reward of a rollout is the retu
 # pyright: basic, reportMissingImports=false
 # The package is in another virtual environment.
 
-import json
 from typing import Any
 
 import verifiers as vf
 from datasets import Dataset
 
 from ors_server.adapters.bridges import ServedEnvironment
+from ors_server.adapters.bridges.chat_content import (
+    NO_ARGUMENTS,
+    NO_TEXT,
+    ChatArgumentsError,
+    chat_content,
+    read_arguments,
+)
 from ors_server.adapters.bridges.held_episode import HeldEpisode
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.blocking import Client
 from ors_server.client.call_result import text_of
 from ors_server.model.errors import OrsServerError
-from ors_server.model.wire import ImageBlock, Message, ToolListing
+from ors_server.model.wire import Message, ToolListing
 
 EPISODE, LISTING, SUMMARY = "ors_episode", "ors_listing", "ors_summary"
 """Keys of a rollout's state."""
-NO_TEXT = "(no output)"
-"""Replaces a result without text, which some endpoints refuse."""
 
 
 class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a package that is not here
@@ -49,7 +53,9 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
         state["ors_session_id"] = episode.session_id
         state["ors_play"] = episode
         state["tool_defs"] = [
-            vf.Tool(name=tool.name, description=tool.description, parameters=tool.input_schema or _NOTHING)
+            vf.Tool(
+                name=tool.name, description=tool.description, parameters=tool.input_schema or NO_ARGUMENTS
+            )
             for tool in listing.tools
         ]
 
@@ -86,9 +92,7 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
             # A record of an episode with a failed or ungraded step has a sum that is no return.
-            why = "the environment's own code failed" if summary.failed_steps else summary.why_unjudged
-            if summary.phase == "failed":
-                why = why or "the environment failed"
+            why = summary.why_invalid
             if why is not None:
                 state[SUMMARY]["return"] = None
                 state["error"] = state.get("error") or vf.InfraError(why)
@@ -108,9 +112,6 @@ async def ors_return(state: Any) -> float:
 def make_env(served: ServedEnvironment, **options: Any) -> OrsMultiTurnEnv:
     """Return the environment that plays one served environment."""
     return OrsMultiTurnEnv(served, **options)
-
-
-_NOTHING: dict[str, object] = {"type": "object", "properties": {}}
 
 
 def _rows(served: ServedEnvironment, num_tasks: int | None) -> Any:
@@ -133,21 +134,7 @@ def _message(message: Message) -> Any:
         return vf.SystemMessage(content=text_of(message.blocks))
     if message.role == "assistant":
         return vf.AssistantMessage(content=text_of(message.blocks))
-    return vf.UserMessage(content=_content(message.blocks))
-
-
-def _content(blocks: Any) -> Any:
-    if not any(isinstance(block, ImageBlock) for block in blocks):
-        return text_of(blocks)
-    parts: list[dict[str, Any]] = []
-    for block in blocks:
-        if isinstance(block, ImageBlock):
-            parts.append(
-                {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
-            )
-        else:
-            parts.append({"type": "text", "text": block.text})
-    return parts
+    return vf.UserMessage(content=chat_content(message.blocks))
 
 
 async def _answers(episode: AsyncEpisode, listing: ToolListing, message: Any) -> list[Any]:
@@ -165,10 +152,8 @@ async def _played(episode: AsyncEpisode, call: Any) -> Any:
     if episode.finished:
         return "the episode is over; this call did not run"
     try:
-        arguments = json.loads(call.arguments or "{}")
-    except ValueError as error:
-        return f"expected the arguments as a JSON object: {error}"
-    if not isinstance(arguments, dict):
-        return f"expected the arguments as a JSON object, got {type(arguments).__name__}"
+        arguments = read_arguments(call.arguments)
+    except ChatArgumentsError as error:
+        return str(error)
     result = await episode.call(call.name, arguments)
-    return _content(result.blocks) or NO_TEXT
+    return chat_content(result.blocks) or NO_TEXT

@@ -67,7 +67,9 @@ class VerifiersTaskset:
         rewards = {name: reward and reward.value for name, reward in trace.rewards.items()}
         if not rewards or any(reward is None for reward in rewards.values()):
             return {"figures": {"reward": None}, "explanation": "a reward was not computed"}
-        return {"figures": {"reward": trace.reward, **rewards, **trace.metrics}, "explanation": ""}
+        # The first figure is the reward; a reward or a metric of the task may have the same name.
+        parts = {name: value for name, value in {**rewards, **trace.metrics}.items() if name != "reward"}
+        return {"figures": {"reward": trace.reward, **parts}, "explanation": ""}
 
     def _refuse_unplayable(self, reference: str) -> None:
         # Tasks of a set are of one class, so that the first one stands for all.

@@ -38,6 +38,7 @@ from ors_server.files.attribute_docs import DocumentedJsonSchema, attribute_docs
 from ors_server.model.errors import OrsServerError
 from ors_server.model.logs import get_logger
 from ors_server.model.settings import Settings
+from ors_server.model.trajectory import Step
 from ors_server.sessions.manager import SessionManager
 
 log = get_logger("ors_server.control")
@@ -62,6 +63,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", "/ready", h.get_readiness, role=None, failures=(503,)),
         Operation("GET", "/version", h.get_version, role=None),
         Operation("GET", "/openapi.json", h.get_description, role=None),
+        Operation("GET", "/status", h.get_status),
         Operation("GET", "/settings", h.get_settings, Role.ADMIN),
         Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/hosts", hosts.list_hosts, Role.ADMIN, failures=(503,)),
@@ -104,11 +106,13 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
         Operation("GET", "/episodes/series", e.list_series, failures=(400, 503)),
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
+        Operation("GET", "/events", e.follow_everything, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
         Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
         Operation("GET", "/runs", e.list_runs, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/steps/{number}/blocks/{index}", e.get_block, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
     )
 
@@ -137,11 +141,10 @@ class ControlApp:
         self._max_body_bytes = settings.max_body_bytes
         self._manager = manager
         self._description: Description | None = None
-        self.table = make_table(
-            ControlHandlers(manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)),
-            episodes,
-            HostHandlers(hosts),
+        self.handlers = ControlHandlers(
+            manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
+        self.table = make_table(self.handlers, episodes, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""
@@ -166,7 +169,7 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await _send_events(answer.pieces, receive, send)
+        await send_events(answer.pieces, receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
@@ -265,7 +268,7 @@ async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)
 
 
-async def _send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
+async def send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long."""
     async with aclosing(events) as pieces, anyio.create_task_group() as tasks:
         await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
@@ -392,7 +395,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 _EVENT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "event": {"enum": ["step", "summary", "end", "error"]},
+        "event": {"enum": ["step", "summary", "end", "error", "opened", "call", "closed", "missed"]},
         "id": {"type": "string"},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
@@ -407,6 +410,9 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     if operation.signature.is_stream:
         step = f"`step` (data: {answer.__name__}, id: its number)"
         text = f"Events {step}, `summary`, then one `end` or `error` (Problem)."
+        if answer is not Step:
+            words = f"`opened`, `call`, `step` and `closed` (data: {answer.__name__})"
+            text = f"Events {words}, `missed` (data: how many), then one `end` or `error` (Problem)."
         content = {"text/event-stream": {"schema": {**_EVENT_SCHEMA, "description": text}}}
     problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
     responses: dict[str, Any] = {str(int(operation.status)): {"description": summary, "content": content}}

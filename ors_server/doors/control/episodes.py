@@ -7,11 +7,12 @@ server that shares the store.
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import (
     AfterValidator,
@@ -26,7 +27,7 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.control.models import MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -39,7 +40,14 @@ from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRe
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
-from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, ShuttingDownError
+from ors_server.model.errors import (
+    CapacityError,
+    EpisodeNotFoundError,
+    InvalidRequestError,
+    OrsServerError,
+    ShuttingDownError,
+)
+from ors_server.model.failures import StatedSummary
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
     EpisodeOrigin,
@@ -50,8 +58,9 @@ from ors_server.model.trajectory import (
     Step,
     Transition,
 )
-from ors_server.model.wire import Block, JSONObject
-from ors_server.store.aggregates import EpisodeTotals, RunFigures, TaskFigures
+from ors_server.model.wire import Block, ImageBlock, JSONObject
+from ors_server.sessions.activity import ActivityEvent, ActivityFeed
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -61,10 +70,10 @@ from ors_server.store.episode_filter import (
     EpisodeFilter,
     FilterKind,
 )
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, parse_order
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting, parse_order
 from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
-from ors_server.store.series import GroupFigures, ReturnHistogram, SeriesPoint, check_by
+from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint, check_by
 
 log = get_logger("ors_server.control")
 
@@ -73,6 +82,14 @@ LAST_EVENT = "last-event-id"
 
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
+
+STOP_SECONDS = 0.5
+"""Seconds after which a stream of everything looks whether the server stops."""
+
+StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="A step's number, from 1.")]
+BlockIndex: TypeAlias = Annotated[
+    int, Field(ge=0, le=MAX_INTEGER, description="A block's position in its step, from 0.")
+]
 
 MAX_POINTS = 10_000
 """Most points of one answer."""
@@ -128,14 +145,14 @@ class EpisodeEntry(ResponseModel):
     forked_from: Fork | None
     closed: bool
     """Whether the session is gone, so that nothing will be added."""
-    episode: EpisodeSummary
+    episode: StatedSummary
     """The latest figures."""
 
     @classmethod
     def of(cls, record: EpisodeRecord) -> Self:
         """Show a record."""
         values = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
-        values |= {"closed": record.is_closed, "episode": record.summary}
+        values |= {"closed": record.is_closed, "episode": StatedSummary.of(record.summary)}
         values |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
         return cls.model_validate(values)
 
@@ -163,7 +180,7 @@ class EpisodeRecordView(EpisodeEntry):
         """Return the record that is shown, exactly."""
         return EpisodeRecord(
             origin=EpisodeOrigin(**{name: getattr(self, name) for name in _ORIGIN}),
-            summary=self.episode,
+            summary=self.episode.unstated(),
             prompt=self.prompt,
             transitions=self.transitions,
             incidents=self.incidents,
@@ -189,10 +206,27 @@ class RunList(ResponseModel):
     runs: list[RunFigures]
 
 
-class TaskFiguresList(ResponseModel):
+class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
-    tasks: list[TaskFigures]
+    tasks: list[PlayedTask]
+
+
+class BlockView(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, of which a preview has none."""
 
 
 class EpisodeSeries(ResponseModel):
@@ -204,7 +238,7 @@ class EpisodeSeries(ResponseModel):
 class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
-    groups: list[GroupFigures]
+    groups: list[RolloutGroup]
 
 
 class AlarmView(ResponseModel):
@@ -245,6 +279,8 @@ class EpisodeStepPage(ResponseModel):
     total: int
     """How many steps the episode has so far."""
     steps: list[Step]
+    cut: list[CutBlock] = Field(default_factory=list[CutBlock])
+    """Blocks that `preview` cut; each is served in full below `/steps/{number}/blocks/{index}`."""
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
@@ -283,7 +319,7 @@ AnyReason: TypeAlias = Annotated[
 ]
 
 
-_LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
     FilterKind.NAMES: list[Name],
@@ -292,7 +328,7 @@ _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.POSITION: Position,
     FilterKind.PHASE: list[AnyPhase],
     FilterKind.STOP_REASON: list[AnyReason],
-    FilterKind.LABELS: list[_LabelText],
+    FilterKind.LABELS: list[LabelText],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
@@ -384,7 +420,7 @@ class EpisodesQuery(EpisodeSelection):
         return self
 
     @property
-    def wanted_order(self) -> EpisodeOrder:
+    def page_order(self) -> EpisodeSorting:
         """The order of the pages."""
         if self.sort is not None:
             return parse_order(self.sort)
@@ -430,6 +466,44 @@ class HistogramQuery(EpisodeSelection):
     """Number of bins of equal width."""
 
 
+class ActivityQuery(RequestQuery):
+    """Which episodes to follow."""
+
+    repeatable: ClassVar[frozenset[str]] = frozenset({"environment", "label"})
+
+    environment: list[Name] | None = None
+    """Names of environments, of which one fits; all by default."""
+    label: list[LabelText] | None = None
+    """`KEY=VALUE`; given several times, the episode has all of them."""
+    seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Ends the stream after so long; by default it ends with the server."""
+
+    def fits(self, happened: ActivityEvent) -> bool:
+        """Return whether an event is about such an episode."""
+        is_there = self.environment is None or happened.environment in self.environment
+        return is_there and _by_key(self.label or ()).items() <= happened.labels.items()
+
+
+class StepsQuery(PageQuery):
+    """A slice of an episode's steps."""
+
+    preview: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    """Characters of each block's text to send; images are then sent without their data."""
+
+
+def _preview(step: Step, length: int, cut: list[CutBlock]) -> Step:
+    blocks: list[Block] = []
+    for index, block in enumerate(step.blocks):
+        text, shown = (block.data, 0) if isinstance(block, ImageBlock) else (block.text, length)
+        if len(text) > shown:
+            cut.append(CutBlock(number=step.number, index=index, size=len(text)))
+            key = "data" if isinstance(block, ImageBlock) else "text"
+            blocks.append(block.model_copy(update={key: text[:shown]}))
+        else:
+            blocks.append(block)
+    return replace(step, blocks=tuple(blocks))
+
+
 class TailQuery(RequestQuery):
     """From where to follow an episode."""
 
@@ -443,8 +517,12 @@ _POSITION: TypeAdapter[int] = TypeAdapter(Position)
 class EpisodeHandlers:
     """Answers requests about the record."""
 
-    def __init__(self, store: RecordReader, *, clock: Clock, ping_seconds: float) -> None:
+    def __init__(
+        self, store: RecordReader, *, clock: Clock, ping_seconds: float, feed: ActivityFeed | None = None
+    ) -> None:
+        """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
+        self._feed = feed or ActivityFeed()
         self.alarms = AlarmBook(store)
         """The alarms of runs that somebody asked about."""
         self._clock = clock
@@ -464,7 +542,7 @@ class EpisodeHandlers:
             after=query.cursor,
             before=query.before,
             limit=query.limit + 1,
-            order=query.wanted_order,
+            order=query.page_order,
         )
         has_more = len(records) > query.limit
         page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
@@ -481,9 +559,9 @@ class EpisodeHandlers:
         """List the runs (episodes with the same label `run`), the one with the newest episode first."""
         return RunList(runs=list(await self._store.runs(query.as_filter())))
 
-    async def list_tasks_played(self, query: TasksQuery) -> TaskFiguresList:
+    async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
-        return TaskFiguresList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+        return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""
@@ -518,15 +596,29 @@ class EpisodeHandlers:
         """Return an episode's record without its steps."""
         return EpisodeRecordView.of(await find_episode(self._store, episode))
 
-    async def list_episode_steps(self, episode: EpisodeName, page: PageQuery) -> EpisodeStepPage:
+    async def list_episode_steps(self, episode: EpisodeName, page: StepsQuery) -> EpisodeStepPage:
         """Return a slice of an episode's steps."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, page.start, page.end)
+        cut: list[CutBlock] = []
+        if page.preview is not None:
+            steps = [_preview(step, page.preview, cut) for step in steps]
         return EpisodeStepPage(
             episode_id=record.origin.episode_id,
             total=record.summary.steps,
             steps=list(steps),
+            cut=cut,
         )
+
+    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> BlockView:
+        """Return one block of a step, in full."""
+        record = await find_episode(self._store, episode)
+        steps = await self._store.steps(record.origin.episode_id, number - 1, number)
+        if not steps or index >= len(steps[0].blocks):
+            raise EpisodeNotFoundError(
+                f"the episode {record.origin.episode_id} has no block {index} of step {number}"
+            )
+        return BlockView(block=steps[0].blocks[index])
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
@@ -536,9 +628,48 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
+        self._check_followers()
+        return EventResponse(self._events(record.origin.episode_id, start))
+
+    async def follow_everything(self, query: ActivityQuery) -> EventResponse[ActivityEvent]:
+        """Stream what happens in all sessions of this process: episodes, calls that begin, steps."""
+        self._check_followers()
+        return EventResponse(self._activity(query))
+
+    async def _activity(self, query: ActivityQuery) -> AsyncGenerator[bytes, None]:
+        self._followers += 1
+        try:
+            with self._feed.follow() as reader:
+                yield comment("following")
+                silent = 0.0
+                end = None if query.seconds is None else self._clock.monotonic() + query.seconds
+                while not self._is_stopping:
+                    if end is not None and self._clock.monotonic() >= end:
+                        yield event("end", "{}")
+                        return
+                    reader.arrived.clear()
+                    if not reader.waiting:
+                        with anyio.move_on_after(STOP_SECONDS):
+                            await reader.arrived.wait()
+                        silent += STOP_SECONDS
+                    if reader.missed:
+                        missed, reader.missed = reader.missed, 0
+                        yield event("missed", str(missed))
+                    while reader.waiting:
+                        happened = reader.waiting.popleft()
+                        if query.fits(happened):
+                            silent = 0.0
+                            yield event(happened.kind, encode(happened))
+                    if silent >= self._ping_seconds:
+                        silent = 0.0
+                        yield comment("ping")
+            yield problem_event(ShuttingDownError("the server is stopping; follow the next one"))
+        finally:
+            self._followers -= 1
+
+    def _check_followers(self) -> None:
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
-        return EventResponse(self._events(record.origin.episode_id, start))
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
@@ -568,7 +699,7 @@ class EpisodeHandlers:
                     await checkpoint()  # others run between two long pieces
                 sent = news.record.summary
                 if news.is_last:
-                    yield event("end", encode(sent))
+                    yield event("end", encode(StatedSummary.of(sent)))
 
 
 def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
@@ -583,7 +714,7 @@ def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: boo
                 piece = b""
         piece += b"\n\n"
     if news.record.summary != sent:
-        piece += event("summary", encode(news.record.summary))
+        piece += event("summary", encode(StatedSummary.of(news.record.summary)))
     if not news.steps and not piece and is_overdue:
         piece = comment("ping")
     if piece:

@@ -105,6 +105,17 @@ class ControlHandlers:
             hosts = dict(sorted({**own, **await self._peers.healths(request.headers)}.items()))
         return m.Health(sandbox=isolation, queues=queues, loop=loop, hosts=hosts)
 
+    async def get_status(self) -> m.Status:
+        """Return how much this process has to do: sessions, unwritten records, queues, its event loop."""
+        services = self._manager.services
+        waiting = services.store.backlog()
+        return m.Status(
+            live_sessions=len(self._manager.live_sessions),
+            backlog=m.RecordBacklog(entries=waiting.entries, size=waiting.size),
+            queues=services.queues(),
+            loop=services.watch.figures().summary(),
+        )
+
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
         self._manager.check_ready()

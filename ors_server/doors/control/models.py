@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
+from ors_server.model.failures import StatedSummary
 from ors_server.model.policy import EpisodePolicy
-from ors_server.model.trajectory import EpisodeSummary, Fork, Step, UserTurn
+from ors_server.model.trajectory import Fork, Step, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 from ors_server.sessions.session_request import MAX_FORKS
@@ -211,6 +212,25 @@ class Restarting(ResponseModel):
     status: Literal["restarting"] = "restarting"
 
 
+class RecordBacklog(ResponseModel):
+    """What the record has accepted and not written yet."""
+
+    entries: int
+    size: int
+    """Bytes, roughly."""
+
+
+class Status(ResponseModel):
+    """How much this process has to do."""
+
+    live_sessions: int
+    backlog: RecordBacklog
+    queues: JSONObject
+    """Each queue by name, the threads of blocking code among them: its capacity, running and waiting."""
+    loop: JSONObject
+    """Seconds by which the event loop was late, and the code that blocked it."""
+
+
 class Readiness(ResponseModel):
     """The server takes new sessions."""
 
@@ -365,7 +385,7 @@ class SessionView(ResponseModel):
     """Steps that ran and wait to be written to the record; the figures count them already."""
     waits: bool
     """Whether an earlier server left it open; the next request that names it rebuilds it."""
-    episode: EpisodeSummary
+    episode: StatedSummary
 
 
 class CreatedSession(AgentAccess):

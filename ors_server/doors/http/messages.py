@@ -342,7 +342,7 @@ class HostGuard:
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
-        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip()):
+        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host):
             named = origin.decode("latin-1")
             detail = f"requests from {named!r} are not accepted; add it to the setting allowed_origins"
             await send_fault(send, ForbiddenError(detail))
@@ -385,11 +385,14 @@ class HostGuard:
             self.accepted.add(value)
         return is_known
 
-    def _is_known_origin(self, origin: str) -> bool:
+    def _is_known_origin(self, origin: str, host: str) -> bool:
         if origin.lower() in self._origins:
             return True
         try:
-            return urlsplit(origin).hostname in LOOPBACK_NAMES
+            parts = urlsplit(origin)
+            # A page of this server itself, whose name was accepted as the Host.
+            is_own = parts.netloc.lower() == host.strip().lower()
+            return is_own or parts.hostname in LOOPBACK_NAMES
         except ValueError:
             return False
 

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.everyday import spelled_number
-from ors_server.rewards.reading.statements import struck_regions
+from ors_server.rewards.reading.struck_text import struck_regions
 
 _STRUCK_NOTE: Final = re.compile(
     r"(?m)^[^\n]{0,200}\n{0,2}[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ "

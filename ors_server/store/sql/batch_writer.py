@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ors_server.model.clock import Clock
+from ors_server.model.clock import Clock, to_microseconds
 from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import EpisodeSummary
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
-from ors_server.store.sql.column_values import row_digest, to_microseconds
+from ors_server.store.sql.column_values import row_digest
 from ors_server.store.sql.columns import STEP_COLUMNS, episode_columns, label_columns, standing_columns
 from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.host_rows import Fence

@@ -1,22 +1,9 @@
 """Converts values to and from their form in database columns."""
 
 import hashlib
-from datetime import UTC, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _FURTHEST = 2**63 - 1
 _DIGEST_BYTES = 12
-
-
-def to_microseconds(moment: datetime) -> int:
-    """Return a time with a zone as microseconds since 1970 in UTC, exactly."""
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def from_microseconds(stamped: int) -> datetime:
-    """Return the time of a number of microseconds since 1970, in UTC."""
-    return _EPOCH + stamped * _MICROSECOND
 
 
 def as_search_text(text: str) -> str:

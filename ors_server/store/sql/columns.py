@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ors_server.model.clock import to_microseconds
 from ors_server.model.trajectory import (
     STEP_COUNTS,
     EpisodeOrigin,
@@ -11,7 +12,7 @@ from ors_server.model.trajectory import (
     seconds_of,
 )
 from ors_server.store.aggregates import AGENT_LABEL, RUN_LABEL
-from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
+from ors_server.store.sql.column_values import as_bigint, as_search_text
 
 
 def _optional(text: str | None) -> str | None:

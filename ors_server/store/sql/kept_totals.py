@@ -1,6 +1,6 @@
 """Totals of closed episodes, kept while episodes are closed, so that no reader adds all of them up.
 
-Invariants. A row of `totals` has the sums over exactly the closed episodes of its kind. Whoever closes,
+Invariants. A row of `totals` has the sums over exactly the closed episodes of its kind. A writer that closes,
 changes or removes a closed episode changes the rows in the same transaction: a closing adds to them; what is
 rare (a note about a closed episode, pruning) counts the touched kinds again. Writers of one database add to
 the same rows, always in the order of the key, so that no two of them wait for each other.
@@ -81,9 +81,9 @@ def as_groups(rows: Iterable[Any]) -> list[EpisodeGroup]:
     groups: list[EpisodeGroup] = []
     for row in rows:
         cells: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
-        groups.append(
-            EpisodeGroup(**{name: int(cell) if name in whole else cell for name, cell in cells.items()})
-        )
+        for name in whole:
+            cells[name] = int(cells[name])
+        groups.append(EpisodeGroup(**cells))
     return groups
 
 

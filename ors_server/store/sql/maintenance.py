@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from ors_server.model.clock import from_microseconds
 from ors_server.store.location import StoreLocation
 from ors_server.store.sql import pruning
 from ors_server.store.sql.blobs import FileBlobStore
-from ors_server.store.sql.column_values import from_microseconds
 from ors_server.store.sql.components import StoreComponents, make_components, prepare_to_read, reading
 from ors_server.store.sql.database import as_store_error, disposed_after, transaction
 from ors_server.store.sql.migrating import NEWEST, migrate, revision_of

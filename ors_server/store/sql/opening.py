@@ -7,11 +7,11 @@ from secrets import token_bytes
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from ors_server.model.clock import from_microseconds
 from ors_server.model.host_slot import HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
-from ors_server.store.sql.column_values import from_microseconds
 from ors_server.store.sql.database import Database, as_store_error
 from ors_server.store.sql.host_rows import Fence, join, read_hosts
 from ors_server.store.sql.record_tables import episodes, shared_values, standings

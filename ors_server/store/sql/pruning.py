@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
+from ors_server.model.clock import to_microseconds
 from ors_server.store.sql.blobs import BlobStore
-from ors_server.store.sql.column_values import to_microseconds
 from ors_server.store.sql.database import Database, transaction
 from ors_server.store.sql.kept_totals import groups_of, recount_groups
 from ors_server.store.sql.record_tables import blob_uses, blobs, episodes, standings

@@ -25,6 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from ors_server.model.clock import to_microseconds
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
 from ors_server.model.trajectory import (
@@ -41,8 +42,8 @@ from ors_server.store.aggregates import (
     EpisodeGroup,
     EpisodeTotals,
     MeanReturn,
+    PlayedTask,
     RunFigures,
-    TaskFigures,
     fold_runs,
     fold_totals,
 )
@@ -57,20 +58,20 @@ from ors_server.store.episode_filter import (
     FilterKind,
     searched_text,
 )
-from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeOrder, OrderKey
+from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting, OrderKey
 from ors_server.store.series import (
     GROUP_NAMES,
     LABEL,
     EpisodeSample,
-    GroupFigures,
     ReturnHistogram,
+    RolloutGroup,
     SeriesPoint,
     make_groups,
     make_histogram,
     make_series,
 )
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
-from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
+from ors_server.store.sql.column_values import as_bigint, as_search_text
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
 from ors_server.store.sql.record_tables import (
@@ -192,7 +193,7 @@ _ORDER_COLUMNS = {
 }
 
 
-def _order_by(order: EpisodeOrder) -> tuple[ColumnElement[Any], ...]:
+def _order_by(order: EpisodeSorting) -> tuple[ColumnElement[Any], ...]:
     if order.key is OrderKey.CREATED:
         return _ORDER
     column = _ORDER_COLUMNS[order.key]
@@ -203,7 +204,7 @@ def pages(
     episode_filter: EpisodeFilter,
     position: tuple[Any, ...] | None,
     limit: int,
-    order: EpisodeOrder,
+    order: EpisodeSorting,
     *,
     is_backward: bool = False,
 ) -> Select[*tuple[Any, ...]]:
@@ -277,7 +278,10 @@ def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
     )
-    return [EpisodeSample(*row[:4], tuple(row[4:])) for row in connection.execute(query)]
+    return [
+        EpisodeSample(created_at, result, value, count, tuple(names))
+        for created_at, result, value, count, *names in connection.execute(query)
+    ]
 
 
 def _value_of(name: str) -> ColumnElement[str]:
@@ -290,7 +294,7 @@ def _value_of(name: str) -> ColumnElement[str]:
     return func.coalesce(value.scalar_subquery(), "")
 
 
-def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[TaskFigures]:
+def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) -> list[PlayedTask]:
     task = (episodes.c.environment, episodes.c.split, episodes.c.task_index, episodes.c.task_hash)
     graded = case((is_graded, 1), else_=0)
     paid = case((is_graded, bounded_return), else_=0.0)
@@ -313,7 +317,7 @@ def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) ->
         .limit(limit)
     )
     return [
-        TaskFigures(
+        PlayedTask(
             row.environment,
             row.split,
             row.task_index,
@@ -371,7 +375,7 @@ class SqlReader:
         after: str | None = None,
         before: str | None = None,
         limit: int = 100,
-        order: EpisodeOrder = NEWEST_FIRST,
+        order: EpisodeSorting = NEWEST_FIRST,
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
 
@@ -409,7 +413,7 @@ class SqlReader:
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
-    ) -> Sequence[TaskFigures]:
+    ) -> Sequence[PlayedTask]:
         """See `RecordReader.by_task`."""
         return await self._read(_tasks, episode_filter, limit)
 
@@ -438,7 +442,7 @@ class SqlReader:
 
         return make_histogram(await self._read(read_returns), bins)
 
-    async def groups(self, run: str) -> Sequence[GroupFigures]:
+    async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
         return make_groups(await self._read(_samples, EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
@@ -539,7 +543,7 @@ def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _boundary(connection: Connection, episode_id: str, order: EpisodeOrder) -> tuple[Any, ...]:
+def _boundary(connection: Connection, episode_id: str, order: EpisodeSorting) -> tuple[Any, ...]:
     query = (
         select(*_order_by(order))
         .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import subprocess
 import sys
 import threading
 
@@ -67,6 +68,13 @@ async def over_websocket(port, answer):
         }
 
 
+def validate(port):
+    """Runs OpenEnv's own validation of a running server, and gives its report."""
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
 def serve(app):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -85,13 +93,16 @@ def main():
     with Client(url) as client:
         answer = client.task("test", 3, "math_word_problems")["answer"]
     listed = math()
+    early = [tool.name for tool in listed.step(ListToolsAction()).tools]
     listed.reset(index=0)
     tools = [tool.name for tool in listed.step(ListToolsAction()).tools]
     listed.close()
     port = serve(create_fastapi_app(math, CallToolAction, Observation))
     json.dump(
         {
+            "early": early,
             "tools": tools,
+            "validated": validate(port),
             "gold": roll(math(), 3, call("calculator", expression="1+1"), call("submit", answer=answer)),
             "wrong": roll(math(), 3, call("submit", answer="-77")),
             "dense": roll(

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from ors_server.doors.control.models import SessionView
-from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.failures import StatedSummary
+from ors_server.model.trajectory import Step
 
 
 def references(value):
@@ -26,7 +27,8 @@ async def description(keyed):
 
 
 async def test_every_route_is_described_with_its_role_answers_and_failures(keyed, description):
-    for operation in keyed.app._doors["_ors"].table:
+    _, door = keyed.app._doors["_ors"]
+    for operation in door.table:
         described = description["paths"]["/_ors" + operation.path][operation.method.lower()]
         assert described["operationId"] == operation.id
         assert described["x-role"] == (operation.role.name.lower() if operation.role else None)
@@ -66,8 +68,8 @@ async def test_a_step_and_an_episode_are_shown_with_every_field_of_their_record(
     shown = description["components"]["schemas"]["Step"]
     names = [field.name for field in dataclasses.fields(Step)]
     assert list(shown["properties"]) == shown["required"] == names
-    shown = description["components"]["schemas"]["EpisodeSummary"]
-    names = [field.name for field in dataclasses.fields(EpisodeSummary)]
+    shown = description["components"]["schemas"]["StatedSummary"]
+    names = [field.name for field in dataclasses.fields(StatedSummary)]
     names[names.index("episode_return")] = "return"
     assert list(shown["properties"]) == shown["required"] == names
 

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+import anyio
 import pytest
 
 from ors_server.model.recording import STEP
@@ -31,6 +32,23 @@ def read_events(text):
         if fields:
             events.append((fields["event"], json.loads(fields["data"]), fields.get("id")))
     return events
+
+
+def asgi_get(path, query):
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "scheme": "http",
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"localhost:8080")],
+        "http_version": "1.1",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "asgi": {"version": "3.0"},
+    }
 
 
 def test_events_are_read_with_their_ids():
@@ -369,3 +387,81 @@ async def test_an_agent_reads_no_record_not_even_its_own(keyed, keys):
 async def test_a_method_that_is_not_known_is_told_once(control):
     answer = await control.post("/episodes/totals")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+async def test_one_stream_tells_of_every_episode_and_of_calls_that_begin(control):
+    sent, has_begun, is_complete = [], anyio.Event(), anyio.Event()
+
+    requests = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive():
+        if requests:
+            return requests.pop()
+        await is_complete.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+        if b"following" in sent[-1]:
+            has_begun.set()
+        if b"event: closed" in sent[-1]:
+            is_complete.set()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(control.app, asgi_get("/_ors/events", "label=run=a"), receive, send)
+            await has_begun.wait()
+            await played(control, 0.5, labels={"run": "other"})
+            episode_id = await played(control, 0.25, labels={"run": "a", "try": "1"})
+    told = read_events(b"".join(sent).decode())
+    kinds = [name for name, _, _ in told]
+    assert kinds == ["opened", "call", "step", "closed"]
+    assert {data["episode_id"] for _, data, _ in told} == {episode_id}
+    _, call, step, closed = (data for _, data, _ in told)
+    assert (call["tool"], json.loads(call["arguments"]), call["number"]) == ("pay", {"reward": 0.25}, None)
+    assert (step["call_id"], step["number"], step["status"], step["reward"]) == (
+        *(call["call_id"], 1, "graded", 0.25),
+    )
+    assert closed["summary"]["return"] == 0.25
+    assert closed["labels"] == {"run": "a", "try": "1"}
+
+
+async def test_a_preview_has_the_beginning_of_each_block_and_blocks_come_whole(control):
+    session_id = await control.create()
+    await control.call(session_id, "pay", {"reward": 0.5})
+    path = f"/episodes/{session_id}/steps"
+    (whole,) = (await control.get(path)).json()["steps"]
+    text = whole["blocks"][0]["text"]
+    page = (await control.get(f"{path}?preview=3")).json()
+    assert page["steps"][0]["blocks"][0]["text"] == text[:3]
+    assert page["cut"] == [{"number": 1, "index": 0, "size": len(text)}]
+    assert (await control.get(f"{path}?preview=1000")).json()["cut"] == []
+    assert (await control.get(f"{path}/1/blocks/0")).json() == {"block": whole["blocks"][0]}
+    for missing in ("1/blocks/9", "2/blocks/0"):
+        answer = await control.get(f"{path}/{missing}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
+
+
+async def test_series_histogram_and_groups_are_served(control):
+    for number, reward in enumerate((1.0, 0.0, 0.5, 0.5)):
+        labels = {"run": "a", "group": "g", "kind": "xy"[number % 2]}
+        await played(control, reward, 0.0, 0.0, 0.0, 0.0, labels=labels)
+    points = (await control.get("/episodes/series?every=1d&by=environment&by=label:kind")).json()["points"]
+    assert {(point["group"]["label:kind"], point["returns"]["mean"]) for point in points} == {
+        ("x", 0.75),
+        ("y", 0.25),
+    }
+    counted = (await control.get("/episodes/histogram?bins=2&label=run=a")).json()
+    assert counted == {"episodes": 4, "edges": [0.0, 0.5, 1.0], "counts": [1, 3]}
+    (group,) = (await control.get("/runs/a/groups")).json()["groups"]
+    assert (group["group"], group["kind"], group["is_dead"], group["graded"]) == ("g", "mixed", False, 4)
+    assert (await control.get("/runs/nothing/groups")).json() == {"groups": []}
+    for query in ("every=0m", "every=soon", "by=colour", "by=label:"):
+        assert (await control.get(f"/episodes/series?{query}")).status_code == 422, query
+
+
+async def test_the_status_counts_sessions_and_what_waits(control):
+    await control.create()
+    status = (await control.get("/status")).json()
+    assert (status["live_sessions"], status["backlog"]) == (1, {"entries": 0, "size": 0})
+    assert {"gradings", "threads"} <= status["queues"].keys()

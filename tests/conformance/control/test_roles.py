@@ -31,6 +31,15 @@ TRAIN = [
     "get_episode",
     "list_episode_steps",
     "follow_episode",
+    "get_status",
+    "list_alarms",
+    "list_runs",
+    "list_groups",
+    "list_tasks_played",
+    "list_series",
+    "count_returns",
+    "get_block",
+    "follow_everything",
 ]
 ADMIN = ["get_settings", "shut_down"]
 ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]
@@ -56,16 +65,19 @@ BODIES = {
 PAST = "past"
 """A session that is gone, so that whoever follows its episode comes to an end."""
 VALUES = {"{episode}": PAST, "{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
+VALUES |= {"{run}": "a", "{number}": "1"}
+QUERIES = {"follow_everything": "?seconds=0"}
 
 
 def table(control):
-    door = control.app._doors["_ors"]
+    _, door = control.app._doors["_ors"]
     assert isinstance(door, ControlApp)
     return {operation.id: operation for operation in door.table}
 
 
 async def make_past(control, key=None):
     await control.create(key=key, session_id=PAST)
+    await control.call(PAST, "pay", {"reward": 0.5}, key=key)
     assert (await control.ask("DELETE", f"/sessions/{PAST}", key=key)).status_code == 200
 
 
@@ -100,6 +112,7 @@ async def visit(control, operation, session_id, key) -> httpx2.Response:
     path = path.replace("{snapshot_id}", kept[0].id if kept else "absent")
     for name, value in VALUES.items():
         path = path.replace(name, value)
+    path += QUERIES.get(operation.id, "")
     return await control.ask(operation.method, path, json=BODIES.get(operation.body), key=key)
 
 

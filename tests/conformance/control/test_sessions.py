@@ -259,3 +259,31 @@ async def test_a_session_that_expired_says_so_at_every_door(open_control):
     for answer in answers:
         assert (answer.status_code, answer.json()["code"]) == (404, "session_expired")
         assert answer.json()["detail"].endswith("expired after 0.01 s idle")
+
+
+async def test_an_ended_session_says_what_failed(control):
+    def failure(view):
+        return view["episode"]["failure"]
+
+    created = (await control.post("/sessions", {"task_spec": {"number": 1}})).json()
+    session = created["session_id"]
+    assert failure(created["status"]) is None
+    await control.ask("DELETE", f"/sessions/{session}")
+    ended = (await control.get(f"/sessions/{session}")).json()
+    assert failure(ended)["kind"] in {"abandoned", "not_started"}
+    assert failure(ended)["valid"] is False
+
+    session = (await control.post("/sessions", {"task_spec": {"setup_fail": True}})).json()["session_id"]
+    await control.call(session, "tell")
+    broken = (await control.get(f"/sessions/{session}")).json()
+    assert failure(broken) == {
+        "kind": "setup_failed",
+        "stage": "setup",
+        "terminal": True,
+        "retry": True,
+        "grade": False,
+        "valid": False,
+    }
+    await control.ask("DELETE", f"/sessions/{session}")
+    entry = (await control.get(f"/episodes/{session}")).json()
+    assert failure(entry)["kind"] == "setup_failed"

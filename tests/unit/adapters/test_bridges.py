@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_verifiers
+from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_trl, to_verifiers
 from ors_server.adapters.bridges.text_calls import TextCallError, describe_tools, read_moves
 from ors_server.installation import package_hint
 from ors_server.model.errors import InvalidRequestError
@@ -14,9 +14,10 @@ from ors_server.model.wire import TerminalToolSpec, ToolListing, ToolSpec
 ECHO = ToolSpec(name="echo", description="Echoes.", input_schema={"type": "object"})
 LISTING = ToolListing(tools=[ECHO])
 BRIDGES = {
-    to_verifiers: ("verifiers", "0.1.14", "0.4", "0.4.0"),
+    to_verifiers: ("verifiers", "0.1.14", "0.4", "0.1.13"),
     to_skyrl_gym: ("skyrl-gym", "0.4", "0.5", "0.3.9"),
-    to_openenv: ("openenv-core", "0.3", "0.4", "0.4.0rc1"),
+    to_trl: ("trl", "1.8", "2", "1.7.1"),
+    to_openenv: ("openenv", "0.4", "0.11", "0.3.1"),
 }
 
 
@@ -39,6 +40,12 @@ def test_a_bridge_names_the_wrong_version(bridge, monkeypatch):
         InvalidRequestError, match=f"got version {found}: .*pip install '{package}>={low},<{high}'"
     ):
         bridge("http://127.0.0.1:1")
+
+
+def test_a_verifiers_without_the_class_of_the_bridge_is_sent_to_the_taskset(monkeypatch):
+    monkeypatch.setattr(bridges, "version", {"verifiers": "0.4.0"}.__getitem__)
+    with pytest.raises(InvalidRequestError, match=r"got version 0\.4\.0: use its taskset ors-taskset"):
+        to_verifiers("http://127.0.0.1:1")
 
 
 def test_the_packages_are_not_installed_here():

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ors_server.client import AsyncMcpClient, BrokenAnswerError, ClientOptions
+from ors_server.client import AsyncMcpClient, BrokenAnswerError, ClientOptions, Patience
+from ors_server.client.bounded_http import MAX_PROBLEM_BYTES
 from ors_server.client.mcp_content import RESULT_KEY
 from ors_server.model.errors import OrsServerError
 from tests.fixtures.evaluated_environments import Guessing
@@ -16,6 +17,7 @@ from tests.fixtures.hostile_servers import Asked, HostileServer, Proper
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.timeout(120)
+PATIENT = ClientOptions(patience=Patience(attempts=1, answer_seconds=60.0))
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -162,3 +164,39 @@ async def test_an_answer_of_many_values_does_not_hold_the_event_loop(kind, is_st
                 async with client.lobby_episode("guessing", "test", 2):
                     pass
     assert slices.worst < 2 * yardstick(), slices.where
+
+
+@pytest.mark.parametrize(
+    "value", ["text", {"choices": "text", "id": "text"}, {"jsonrpc": "2.0", "id": 1, "result": "text"}]
+)
+async def test_a_long_answer_that_is_no_message_does_not_hold_the_event_loop(value):
+    body = json.dumps(value).replace("text", "a" * (6 << 20)).encode()
+
+    def answer(asked: Asked) -> Proper:
+        return Proper(200, {"content-type": "application/json"}, body)
+
+    server = HostileServer(answer, "types", 0, first=10**9)
+    with server.serving():
+        async with AsyncMcpClient(server.url, era="2026-07-28", options=PATIENT) as client:
+            with (
+                measured_slices() as slices,
+                pytest.raises(BrokenAnswerError, match="expected a message of JSON-RPC"),
+            ):
+                async with client.lobby_episode("guessing", "test", 2):
+                    pass
+    assert slices.worst < 2 * yardstick(), slices.where
+
+
+async def test_an_error_of_many_characters_is_cut():
+    def answer(asked: Asked) -> Proper:
+        error = {"code": -1, "message": "a" * (1 << 20)}
+        body = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked.body).get("id"), "error": error}).encode()
+        return Proper(200, {"content-type": "application/json"}, body)
+
+    server = HostileServer(answer, "types", 0, first=10**9)
+    with server.serving():
+        async with AsyncMcpClient(server.url, era="2026-07-28", options=PATIENT) as client:
+            with pytest.raises(OrsServerError, match=r"^a") as refused:
+                async with client.lobby_episode("guessing", "test", 2):
+                    pass
+    assert len(str(refused.value)) == MAX_PROBLEM_BYTES

@@ -12,6 +12,7 @@ from ors_server.doors.control.models import SessionView
 from ors_server.export.plain import episode_rows
 from ors_server.export.tables import EPISODES
 from ors_server.model.episode import EpisodeState, Metric, Phase, StopReason
+from ors_server.model.failures import StatedSummary
 from ors_server.model.policy import PenaltyCause
 from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import (
@@ -91,7 +92,8 @@ def test_every_figure_is_in_the_terminal(name):
 
 def test_views_and_the_client_take_the_figures_from_the_summary():
     for view in (EpisodeEntry, SessionView):
-        assert view.model_fields["episode"].annotation is EpisodeSummary
+        assert view.model_fields["episode"].annotation is StatedSummary
+    assert [field.name for field in fields(StatedSummary)] == [*NAMES, "failure"]
     assert {*NAMES} <= {field.name for field in fields(Summary)}
 
 

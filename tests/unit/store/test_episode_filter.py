@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -54,7 +55,7 @@ def test_the_description_of_a_parameter_is_that_of_the_table(name):
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_condition_is_an_option_of_the_commands_that_read_the_record(words):
-    command = get_command(app)
+    command: Any = get_command(app)
     for word in words:
         command = command.commands[word]
     flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}

@@ -181,6 +181,15 @@ def test_a_host_that_does_not_exist_or_cannot_be_reached_is_refused(text, messag
         HostSlot.read(text, None)
 
 
+async def test_the_console_is_the_first_hosts(tmp_path):
+    async with front(tmp_path) as ask:
+        paths = ("/console", "/console/episodes/abc?step=2", "/console/sign-in")
+        answers = [await ask("GET", path) for path in paths for _ in range(HOSTS)]
+        others = {await ask("GET", "/consoles") for _ in range(2 * HOSTS)}
+    assert set(answers) == {"h0"}
+    assert others == {"h0", "h1", "h2"}
+
+
 async def test_one_address_has_a_limited_number_of_connections(tmp_path):
     async with front(tmp_path, max_connections_per_address=1) as ask:
         assert await ask("GET", "/health") in {"h0", "h1", "h2"}

@@ -43,7 +43,7 @@ def test_an_episode_is_shown_step_by_step(episodes, long_one):
         "transitions",
         "summary  deleted, completed",
         "  return       1.25 = rewards 1.5 + penalties -0.25 (invalid_call -0.25)",
-        "  steps        6 (3 ungraded, 1 failed, 0 unjudged)",
+        "  steps        6 (3 ungraded, 1 failed, 1 refused, 1 penalised, 0 unjudged)",
         "  error tool_failed: RuntimeError: broken on purpose (tests/fixtures/workshop.py:46)",
     ):
         assert line in text.splitlines()

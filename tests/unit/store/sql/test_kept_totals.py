@@ -2,14 +2,17 @@
 
 import sqlite3
 from dataclasses import replace
+from datetime import timedelta
 
 import anyio
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ors_server.model.trajectory import StepStatus, Transition
-from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.model.trajectory import Fork, StepStatus, Transition
+from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_order import parse_order
 from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
@@ -17,6 +20,7 @@ from ors_server.store.sql.maintenance import prune
 from ors_server.store.sql.pruning import Retention
 from ors_server.store.sql.verification import verify
 from ors_server.testing.store_promises import MORNING, after, make_origin, make_step
+from tests.fixtures.older_records import FIGURES
 
 FILTERS = [
     EpisodeFilter(),
@@ -169,3 +173,78 @@ async def test_steps_have_columns_for_their_tool_status_blame_and_time(records):
         ("fly\N{SYMBOL FOR NULL}",),
         ("walk",),
     ]
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
+async def test_a_record_of_the_previous_schema_gets_columns_and_totals(where, records, request):
+    place = str(records.path)
+    if where == "postgresql":
+        place = request.getfixturevalue("postgres").create_database()
+    store = await open_store(place)
+    kinds = [
+        {"tool": "walk"},
+        {"tool": "fly\0", "status": StepStatus.REFUSED, "error_code": "unknown_tool", "error": "no"},
+        {
+            "status": StepStatus.FAILED,
+            "error_code": "tool_failed",
+            "error": "no",
+            "reward": None,
+            "components": {},
+        },
+        {"status": StepStatus.CANCELLED, "error_code": "call_cancelled", "error": "no"},
+    ]
+    for number, parts in enumerate(
+        [
+            (
+                "maze",
+                {"run": "a", "agent": "x\0"},
+                0,
+                1.0,
+                {"phase": "deleted", "stop_reason": "deleted"},
+                "close",
+            ),
+            ("chess", {}, 2, 0.2, {"phase": "finished", "stop_reason": "completed"}, "close"),
+            ("chess", {}, 1, 0.1, {"phase": "playing"}, "open"),
+        ]
+    ):
+        await play(store, number, *parts)
+    origin = make_origin(7, forked_from=Fork("parent", 1), labels={"run": "b"})
+    await store.open(origin)
+    for number, changes in enumerate(kinds, 1):
+        await store.append(origin.episode_id, make_step(number, **changes), after(origin, number))
+    counts = {"failed_steps": 1, "refused_steps": 1, "ungraded_steps": 1, "penalised_steps": 3}
+    times = {"started_at": MORNING, "finished_at": MORNING + timedelta(seconds=9)}
+    last = after(origin, 4, phase="finished", stop_reason="completed", **counts, **times)
+    await store.close(origin.episode_id, last)
+    before = await told_of(store)
+    await store.aclose()
+    run_statements(place, [*FIGURES, "UPDATE alembic_version SET version_num = '0005'"])
+    store = await open_store(place)
+    try:
+        assert await told_of(store) == before
+        found = await store.page(EpisodeFilter(forked_from="parent", has=("refused", "failed"), tool="fly\0"))
+        assert [record.summary for record in found] == [last]
+        (slowest, *_) = await store.page(ALL, order=parse_order("-duration"))
+        assert slowest.origin == origin
+    finally:
+        await store.aclose()
+    assert kept_findings(place) == []
+    texts = [finding.text for finding in verify(parse_location(place)).findings]
+    assert not [text for text in texts if "columns" in text]
+
+
+async def told_of(store):
+    return await store.totals(), await store.runs(), await store.by_task()
+
+
+def run_statements(place, statements):
+    if place.startswith("postgresql"):
+        with psycopg.connect(place, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+        return
+    connection = sqlite3.connect(place)
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()

@@ -1,0 +1,133 @@
+"""Sign-in of browsers: a key is exchanged for a short session, which a cookie names and the server revokes.
+
+The cookie is opaque: 256 random bits, of which only the digest is kept. Every use looks the key up again, so
+that a key that was removed or has expired signs its browsers out.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from ors_server.doors.access import OPEN_CALLER, ApiKey, Caller, Keyring, Role
+from ors_server.model.clock import Clock
+from ors_server.model.errors import CapacityError, ForbiddenError, OrsServerError, UnauthenticatedError
+
+MAX_SECONDS = 8 * 3600.0
+"""Seconds after which a browser has to sign in again in every case."""
+IDLE_SECONDS = 3600.0
+"""Seconds without a request after which it has to."""
+MAX_BROWSERS = 1_000
+"""Sessions that are kept; beyond it the one that was used longest ago is signed out."""
+FAILURES, FAILURE_SECONDS = 5, 60.0
+"""Wrong keys that one address may send within so many seconds."""
+MAX_ADDRESSES = 10_000
+"""Addresses whose wrong keys are counted; beyond it the oldest is forgotten."""
+
+
+@dataclass(slots=True)
+class BrowserSession:
+    """A browser that is signed in, or may look without."""
+
+    caller: Caller
+    csrf: str
+    """What every form of it sends back."""
+    key: ApiKey | None = None
+    """`None` on a server without keys."""
+    ends_at: float = 0.0
+    """Monotonic time."""
+    used_at: float = 0.0
+
+
+@dataclass(eq=False)
+class BrowserSessions:
+    """The browsers that are signed in."""
+
+    keyring: Keyring
+    clock: Clock
+    _sessions: OrderedDict[bytes, BrowserSession] = field(
+        default_factory=OrderedDict[bytes, BrowserSession], init=False
+    )
+    _failures: OrderedDict[str, deque[float]] = field(
+        default_factory=OrderedDict[str, deque[float]], init=False
+    )
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), init=False)
+
+    @property
+    def anonymous_csrf(self) -> str:
+        """The token of forms that are sent before a browser has signed in."""
+        return hmac.digest(self._secret, b"anonymous", "sha256").hex()
+
+    def sign_in(self, key: str, address: str) -> str:
+        """Exchange a key for a session, and return the value of its cookie.
+
+        Raises:
+            CapacityError: If the address has sent too many wrong keys.
+            UnauthenticatedError: If the key is unknown.
+            ForbiddenError: If it is an agent's.
+        """
+        now = self.clock.monotonic()
+        failures = self._failures.get(address, deque())
+        while failures and failures[0] <= now - FAILURE_SECONDS:
+            failures.popleft()
+        if len(failures) >= FAILURES:
+            raise CapacityError(
+                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait",
+                retry_after=int(FAILURE_SECONDS),
+            )
+        refusal: OrsServerError | None = None
+        try:
+            caller = self.keyring.identify(key)
+        except UnauthenticatedError as error:
+            caller, refusal = OPEN_CALLER, error
+        # Tokens of agents and the server's own key are no configured keys: they open nothing either.
+        if refusal is None and (caller.key is None or caller.role < Role.TRAINER):
+            refusal = ForbiddenError(
+                "an agent's credential opens no console; use a trainer's or an admin's key"
+            )
+        if refusal is not None:
+            failures.append(now)
+            self._failures[address] = failures
+            self._failures.move_to_end(address)
+            while len(self._failures) > MAX_ADDRESSES:
+                self._failures.popitem(last=False)
+            raise refusal
+        self._failures.pop(address, None)
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_digest(cookie)] = BrowserSession(
+            caller, secrets.token_urlsafe(32), caller.key, now + MAX_SECONDS, now
+        )
+        while len(self._sessions) > MAX_BROWSERS:
+            self._sessions.popitem(last=False)
+        return cookie
+
+    def find(self, cookie: str | None) -> BrowserSession | None:
+        """Return the session that a cookie names; `None` if the browser has to sign in."""
+        if self.keyring.is_open:
+            return BrowserSession(self.keyring.identify(None), self.anonymous_csrf)
+        digest = _digest(cookie or "")
+        session = self._sessions.get(digest)
+        if session is None or session.key is None:
+            return None
+        now = self.clock.monotonic()
+        is_over = now >= session.ends_at or now >= session.used_at + IDLE_SECONDS
+        if is_over or not self.keyring.accepts(session.key):
+            del self._sessions[digest]
+            return None
+        session.used_at = now
+        self._sessions.move_to_end(digest)
+        return session
+
+    def sign_out(self, cookie: str | None) -> None:
+        """Revoke a session; an unknown cookie is ignored."""
+        self._sessions.pop(_digest(cookie or ""), None)
+
+
+def is_same(expected: str, sent: str) -> bool:
+    """Compare two tokens in constant time."""
+    return hmac.compare_digest(expected.encode(), sent.encode())
+
+
+def _digest(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode()).digest()

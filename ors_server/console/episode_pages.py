@@ -1,0 +1,229 @@
+"""The pages about one episode: its steps, its blocks one by one, and its live stream."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+from jinja2 import Environment
+from pydantic import TypeAdapter
+
+from ors_server.console.page_types import (
+    Answer,
+    Download,
+    LiveEvents,
+    Page,
+    PageRequest,
+    Redirect,
+    note_action,
+)
+from ors_server.console.views import episode as views
+from ors_server.console.views.episode_list import ListQuery, read_list_query
+from ors_server.doors.http.request_errors import UnknownPathError
+from ors_server.doors.http.sse import comment, event
+from ors_server.model.clock import Clock
+from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
+from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import Block, ImageBlock, compact_json
+from ors_server.sessions.manager import SessionManager
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_updates import follow
+from ors_server.store.lookup import find_episode
+
+log = get_logger("ors_server.console")
+
+MAX_FOLLOWERS = 200
+"""Live pages that are sent at once."""
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
+
+
+@dataclass(eq=False)
+class EpisodePages:
+    """Answers requests about one episode."""
+
+    _store: RecordReader
+    _manager: SessionManager
+    _clock: Clock
+    _ping_seconds: float
+    templates: Environment | None = None
+    """Set by the application that serves the pages."""
+    _followers: int = 0
+    _is_stopping: bool = False
+
+    def stop(self) -> None:
+        """End every stream soon, because a server that stops waits for them."""
+        self._is_stopping = True
+
+    async def show(self, request: PageRequest) -> Answer:
+        """Show an episode and a page of its steps: the one with `step`, else the first."""
+        record = await find_episode(self._store, request.path["episode"])
+        episode_id = record.origin.episode_id
+        number = request.number("step")
+        start = 0 if not number else (number - 1) // views.STEPS_PER_PAGE * views.STEPS_PER_PAGE
+        steps = await self._store.steps(episode_id, start, start + views.STEPS_PER_PAGE)
+        same_task = EpisodeFilter(environment=record.origin.environment, task_hash=record.origin.task_hash)
+        siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
+        listed = read_list_query(request.value("list") or "")
+        previous, following = await self._neighbours(listed, record)
+
+        def build() -> Mapping[str, Any]:
+            return {
+                "episode": views.view_episode(record, siblings, self._clock.now()),
+                "steps": views.view_steps(steps),
+                "start": start,
+                "chosen": number,
+                "list_query": listed.text,
+                "previous": previous,
+                "following": following,
+                "per_page": views.STEPS_PER_PAGE,
+            }
+
+        return Page("episode", build)
+
+    async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
+        """Return the ids of the episodes before and after this one in the list it was opened from."""
+        selected, this = listed.episode_filter, record.origin.episode_id
+        previous = await self._store.page(selected, before=this, limit=1, order=listed.order)
+        following = await self._store.page(selected, after=this, limit=1, order=listed.order)
+        return (
+            previous[-1].origin.episode_id if previous else None,
+            following[0].origin.episode_id if following else None,
+        )
+
+    async def show_raw(self, request: PageRequest) -> Answer:
+        """Show a step exactly, with every field."""
+        record, step = await self._step(request)
+
+        def build() -> Mapping[str, Any]:
+            return {
+                "title": views.task_title(record),
+                "episode_id": record.origin.episode_id,
+                "number": step.number,
+                "raw": views.raw_text(_STEP.dump_python(step, mode="json", by_alias=True))[0].text,
+            }
+
+        return Page("raw", build)
+
+    async def block(self, request: PageRequest) -> Answer:
+        """Return one block: an image to be shown, anything else to be saved."""
+        record, step = await self._step(request)
+        return _block_answer(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
+
+    async def prompt_block(self, request: PageRequest) -> Answer:
+        """Return one block of the prompt, as `block` does."""
+        record = await find_episode(self._store, request.path["episode"])
+        return _block_answer(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
+
+    async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
+        record = await find_episode(self._store, request.path["episode"])
+        position = _position(request.path["number"])
+        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
+        if not steps:
+            raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
+        return record, steps[0]
+
+    async def end(self, request: PageRequest) -> Answer:
+        """End the session of a live episode."""
+        record = await find_episode(self._store, request.path["episode"])
+        note_action(request, "end_session", record.origin.session_id)
+        await self._manager.delete(record.origin.session_id)
+        return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
+
+    # Live
+
+    async def follow(self, request: PageRequest) -> Answer:
+        """Stream the steps after number `after`, written as the page has them, until the record is closed."""
+        record = await find_episode(self._store, request.path["episode"])
+        if self._followers >= MAX_FOLLOWERS:
+            raise CapacityError(f"{MAX_FOLLOWERS} live pages are open already; close one, or retry")
+        return LiveEvents(self._events(record.origin.episode_id, request.number("after") or 0))
+
+    async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
+        self._followers += 1
+        try:
+            async with aclosing(self._updates(episode_id, start)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except OrsServerError as error:
+            yield event("failure", compact_json({"code": error.code, "message": str(error)}))
+        except Exception:  # a stream that has begun must end with an event in every case
+            log.exception("console_stream_defect", episode_id=episode_id)
+            yield event("failure", compact_json({"code": "error", "message": "the server failed"}))
+        finally:
+            self._followers -= 1
+
+    async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
+        sent: object = None
+        last_sent = self._clock.monotonic()
+        async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as updates:
+            async for update in updates:
+                if self._is_stopping:
+                    raise ShuttingDownError("the server is stopping; the page comes back by itself")
+                pieces = [
+                    await anyio.to_thread.run_sync(partial(self._step_event, episode_id, step))
+                    for step in update.steps
+                ]
+                if update.record.summary != sent:
+                    sent = update.record.summary
+                    pieces.append(await anyio.to_thread.run_sync(self._summary_event, update.record))
+                if update.is_last:
+                    pieces.append(event("end", "{}"))
+                now = self._clock.monotonic()
+                if not pieces and now - last_sent >= self._ping_seconds:
+                    pieces.append(comment("ping"))
+                for piece in pieces:
+                    last_sent = now
+                    yield piece
+
+    def _step_event(self, episode_id: str, step: Step) -> bytes:
+        view = views.view_step(step)
+        parts: Any = self._parts()
+        data = {
+            "number": step.number,
+            "step": parts.step(view, episode_id),
+            "outline": parts.outline_entry(view),
+            "cell": parts.strip_cell(view),
+        }
+        return event("step", compact_json(data))
+
+    def _summary_event(self, record: EpisodeRecord) -> bytes:
+        parts: Any = self._parts()
+        view = views.view_episode(record, (), self._clock.now())
+        data = {
+            "facts": parts.facts(view),
+            "mark": parts.mark(view.mark),
+            "end": view.end,
+            "figures": parts.figures(view),
+        }
+        return event("summary", compact_json(data))
+
+    def _parts(self) -> Any:
+        if self.templates is None:
+            raise ShuttingDownError("the console does not run")
+        return self.templates.get_template("episode_parts.html.j2").module
+
+
+def _position(text: str) -> int:
+    """Return the position from 0 of a number from 1."""
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text) > 0):  # noqa: PLR2004  (2**53)
+        raise UnknownPathError("expected a number from 1")
+    return int(text) - 1
+
+
+def _block_answer(blocks: tuple[Block, ...], request: PageRequest, name: str) -> Download:
+    position = _position(request.path["index"])
+    if position >= len(blocks):
+        raise UnknownPathError("there is no such block")
+    block = blocks[position]
+    name = f"{name}-block{position + 1}"
+    if not isinstance(block, ImageBlock):
+        return Download(block.text.encode(errors="replace"), "text/plain; charset=utf-8", f"{name}.txt")
+    content = views.image_bytes(block)
+    if block.mimeType in views.SAFE_IMAGES:
+        return Download(content, block.mimeType)
+    ending = "svg" if block.mimeType.startswith("image/svg") else "bin"
+    return Download(content, "application/octet-stream", f"{name}.{ending}")

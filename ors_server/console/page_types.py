@@ -1,0 +1,110 @@
+"""What a page is asked with, and what it may answer."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ors_server.console.browser_sessions import BrowserSession
+from ors_server.model.logs import get_logger
+
+log = get_logger("ors_server.console")
+
+MAX_FIELDS = 1_000
+"""Parameters of one query or form."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request of a browser that may look."""
+
+    session: BrowserSession
+    path: Mapping[str, str]
+    """The parts of the path that have a name in the table of routes."""
+    pairs: Sequence[tuple[str, str]] = ()
+    """The query, in order."""
+    form: Mapping[str, str] = field(default_factory=dict[str, str])
+    base_url: str = ""
+    """Scheme, host and mount point of the server."""
+    query_string: str = ""
+    root: str = ""
+    """Path of the console."""
+
+    def value(self, name: str) -> str | None:
+        """Return the first value of a parameter that is not empty."""
+        return next((value for key, value in self.pairs if key == name and value), None)
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number from a parameter; `None` for anything else."""
+        text = self.value(name) or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page to be written from a template."""
+
+    template: str
+    build: Callable[[], Mapping[str, Any]]
+    """Makes the template's values, in a thread: it may take as long as writing the page."""
+    status: int = 200
+    refresh: int | None = None
+    """Seconds after which the browser tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Another page instead."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Bytes of the record."""
+
+    content: bytes
+    content_type: str
+    name: str | None = None
+    """The file's name, for what is saved and never shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvents:
+    """Server-sent events, until the reader leaves or there are no more."""
+
+    pieces: AsyncGenerator[bytes, None]
+
+
+def note_action(request: PageRequest, action: str, session_id: str | None = None) -> None:
+    """Write a line of the log about something that a person did, and with which key."""
+    caller = request.session.caller
+    log.info(
+        "console_action",
+        action=action,
+        session_id=session_id,
+        credential_id=caller.credential_id,
+        role=caller.role.name.lower(),
+    )
+
+
+Answer: TypeAlias = Page | Redirect | Download | LiveEvents
+Handler: TypeAlias = Callable[[PageRequest], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the table: names in braces are parts of the path."""
+
+    method: str
+    path: str
+    handler: Handler
+
+    def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
+        """Return the named parts of a path below the console's, or `None` if it is another route's."""
+        expected = self.path.split("/") if self.path else []
+        if len(expected) != len(segments):
+            return None
+        pairs = list(zip(expected, segments, strict=True))
+        if any(part != segment for part, segment in pairs if not part.startswith("{")):
+            return None
+        return {part[1:-1]: segment for part, segment in pairs if part.startswith("{")}

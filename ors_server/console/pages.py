@@ -1,0 +1,165 @@
+"""The table of pages, and the pages about many episodes and the server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.console.episode_pages import EpisodePages
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.play_pages import PlayPages
+from ors_server.console.server_pages import ServerPages
+from ors_server.console.views import comparison, formats, runs
+from ors_server.console.views import episode_list as lists
+from ors_server.console.views.episode import view_episode
+from ors_server.model.clock import Clock
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.lookup import find_episode
+
+RECORDS_AT_ONCE = 500
+"""Episodes that are read at once for figures over many."""
+
+
+@dataclass(eq=False)
+class Pages:
+    """Answers requests about many episodes and the server."""
+
+    _store: RecordReader
+    _clock: Clock
+    _alarms: AlarmBook
+    episodes: EpisodePages
+    server: ServerPages
+    play: PlayPages
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return every page but the sign-in; of two that fit a path, the first one counts."""
+        episodes, server, play = self.episodes, self.server, self.play
+        return (
+            Route("GET", "", server.overview),
+            Route("GET", "environments", server.list_environments),
+            Route("GET", "environments/{name}", server.show_environment),
+            Route("GET", "settings", server.settings),
+            Route("POST", "settings/shutdown", server.shut_down),
+            Route("POST", "play", play.start),
+            Route("GET", "play/{episode}", play.show),
+            Route("POST", "play/{episode}/call", play.call),
+            Route("POST", "play/{episode}/undo", play.undo),
+            Route("GET", "compare", self.compare),
+            Route("GET", "episodes", self.list_episodes),
+            Route("GET", "runs", self.list_runs),
+            Route("GET", "episodes/{episode}", episodes.show),
+            Route("GET", "episodes/{episode}/events", episodes.follow),
+            Route("POST", "episodes/{episode}/end", episodes.end),
+            Route("GET", "episodes/{episode}/prompt/{index}", episodes.prompt_block),
+            Route("GET", "episodes/{episode}/steps/{number}", episodes.show_raw),
+            Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
+        )
+
+    async def list_episodes(self, request: PageRequest) -> Answer:
+        """List episodes, newest first; a condition that was typed becomes a part of the address."""
+        typed = (request.value("add") or "").strip()
+        parts = [part for part in request.query_string.split("&") if part.partition("=")[0] != "add"]
+        query = lists.read_list_query("&".join(parts))
+        if typed:
+            return await self._add_condition(typed, query, request)
+        store, selected = self._store, query.episode_filter
+        before = None if query.after else query.before
+        records = await store.page(
+            selected, after=query.after, before=before, limit=lists.PAGE + 1, order=query.order
+        )
+        has_more = len(records) > lists.PAGE
+        # Backwards, the episode that is too many is the first one.
+        shown = records[-lists.PAGE :] if before else records[: lists.PAGE]
+        totals = await store.totals(selected)
+        histogram = await store.histogram(selected)
+        is_first = query.after is None and (before is None or not has_more)
+
+        def build() -> Mapping[str, Any]:
+            return {
+                "view": lists.view_list(
+                    query,
+                    shown,
+                    totals,
+                    histogram,
+                    self._clock.now(),
+                    has_newer=not is_first,
+                    has_older=has_more or before is not None,
+                ),
+                "all_columns": lists.COLUMNS,
+            }
+
+        return Page("episodes", build)
+
+    async def list_runs(self, request: PageRequest) -> Answer:
+        """List the runs, and compare those that are chosen."""
+        values = [value for key, value in request.pairs if key == "compare"]
+        chosen = [*values, *(name for value in values if "," in value for name in value.split(","))]
+        figures = await self._store.runs()
+        names = [name for name in dict.fromkeys(chosen) if any(run.run == name for run in figures)]
+        names = names[: runs.MAX_COMPARED]
+        groups = [await self._newest(EpisodeFilter(labels={runs.RUN: name})) for name in names]
+        alarms = self._alarms.open
+        shows_all = request.value("all") is not None
+
+        def build() -> Mapping[str, Any]:
+            view = runs.view_runs(
+                figures, dict(zip(names, groups, strict=True)), self._clock.now(), shows_all=shows_all
+            )
+            return runs.as_template(view, alarms)
+
+        return Page("runs", build)
+
+    async def _newest(self, selected: EpisodeFilter) -> Sequence[EpisodeRecord]:
+        """Return the newest episodes that match, oldest first."""
+        records: list[EpisodeRecord] = []
+        after: str | None = None
+        while len(records) < runs.MAX_EPISODES:
+            page = await self._store.page(selected, after=after, limit=RECORDS_AT_ONCE)
+            records += page
+            if len(page) < RECORDS_AT_ONCE:
+                break
+            after = page[-1].origin.episode_id
+        return records[::-1]
+
+    async def compare(self, request: PageRequest) -> Answer:
+        """Compare two episodes call by call; without a second one, offer those of the same task."""
+        left = await find_episode(self._store, request.value("a") or "")
+        name = request.value("b")
+        right = None if name is None else await find_episode(self._store, name)
+        same_task = EpisodeFilter(environment=left.origin.environment, task_hash=left.origin.task_hash)
+        others: Sequence[EpisodeRecord] = [] if right else await self._store.page(same_task, limit=lists.PAGE)
+        pair = [] if right is None else [left, right]
+        steps = [
+            await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
+        ]
+
+        def build() -> Mapping[str, Any]:
+            now = self._clock.now()
+            return {
+                "left": view_episode(left, (), now),
+                "right": None if right is None else view_episode(right, (), now),
+                "others": [lists.view_row(record, now) for record in others if record != left],
+                "stretches": comparison.compare_steps(*steps) if steps else [],
+                "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
+                "max_steps": comparison.MAX_STEPS,
+            }
+
+        return Page("compare", build)
+
+    async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
+        """Lead to the episode that was typed, else to the list with one more condition."""
+        name, separator, value = typed.partition("=")
+        if not separator:
+            try:
+                record = await find_episode(self._store, typed)
+            except EpisodeNotFoundError:
+                name, value = "environment", typed
+            else:
+                return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
+        pair = (name.strip(), value.strip())
+        if lists.read_list_query(f"{formats.query([pair])[1:]}").mistakes:
+            pair = ("label", typed)
+        return Redirect(f"{request.root}/episodes{query.with_pair(*pair)}")

@@ -1,0 +1,150 @@
+"""Playing by hand: a session with a form for each tool, recorded like any other episode."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action
+from ors_server.console.views import episode as views
+from ors_server.console.views import forms
+from ors_server.doors.control import models as m
+from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
+from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.http.request_errors import UnknownPathError
+from ors_server.model.clock import Clock
+from ors_server.model.errors import InvalidRequestError, OrsServerError
+from ors_server.model.logs import get_logger
+from ors_server.model.wire import ToolSpec
+from ors_server.sessions.manager import SessionManager
+from ors_server.store.base import RecordReader
+from ors_server.store.lookup import find_episode
+
+log = get_logger("ors_server.console")
+
+PLAYER = {"player": "human"}
+"""Label of every episode that is played here."""
+MAX_UNDO = 3
+"""Snapshots of one session that are kept for undoing."""
+
+
+@dataclass(eq=False)
+class PlayPages:
+    """Answers requests about playing by hand."""
+
+    _store: RecordReader
+    _manager: SessionManager
+    _control: ControlHandlers
+    _clock: Clock
+    _undo: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Snapshots before the last calls of each session that is played here."""
+
+    async def start(self, request: PageRequest) -> Answer:
+        """Create a session of the task that was chosen."""
+        form = request.form
+        index = form.get("index", "0").strip() or "0"
+        if not (index.isascii() and index.isdigit()):
+            raise InvalidRequestError("expected the index of a task, from 0")
+        body = m.SessionOrderBody(
+            environment=form.get("environment"), split=form.get("split"), index=int(index), labels=PLAYER
+        )
+        created = await self._control.create_session(self._asked(request), body)
+        note_action(request, "play", created.session_id)
+        return Redirect(f"{request.root}/play/{created.status.episode_id}")
+
+    async def show(self, request: PageRequest) -> Answer:
+        """Show a session that is played: its prompt, its steps, and a form for each tool."""
+        return await self._page(request, None, {})
+
+    async def call(self, request: PageRequest) -> Answer:
+        """Call a tool with what a form says; a form that is wrong comes back with its mistakes."""
+        session_id = await self._session_of(request)
+        name = request.form.get("tool", "")
+        spec = next((tool for tool in await self._tools(session_id) if tool.name == name), None)
+        if spec is None:
+            raise UnknownPathError("the session has no such tool")
+        arguments, errors = forms.read_form(spec.input_schema, request.form)
+        if errors:
+            return await self._page(request, name, errors)
+        await self._keep(session_id)
+        note_action(request, "call", session_id)
+        body = m.CallBody(name=name, arguments=arguments)
+        answer = (await self._control.call_tool(self._asked(request), session_id, body)).root
+        if isinstance(answer, RefusedCall) and answer.step is None:
+            raise InvalidRequestError(answer.detail)
+        return Redirect(f"{request.root}/play/{request.path['episode']}#s{answer.step or 1}")
+
+    async def undo(self, request: PageRequest) -> Answer:
+        """Restore the snapshot from before the last call; the record keeps the call, and says so."""
+        session_id = await self._session_of(request)
+        kept = self._undo.get(session_id, [])
+        if kept:
+            snapshot = kept.pop()
+            note_action(request, "undo", session_id)
+            await self._control.restore_snapshot(session_id, snapshot)
+            await self._control.discard_snapshot(session_id, snapshot)
+        return Redirect(f"{request.root}/play/{request.path['episode']}#tools")
+
+    async def _keep(self, session_id: str) -> None:
+        """Take a snapshot to come back to, where the environment allows it."""
+        kept = self._undo.setdefault(session_id, [])
+        try:
+            kept.append((await self._control.take_snapshot(session_id)).snapshot_id)
+            if len(kept) > MAX_UNDO:
+                await self._control.discard_snapshot(session_id, kept.pop(0))
+        except OrsServerError as error:
+            log.debug("console_no_snapshot", session_id=session_id, error=str(error))
+        # What has ended leaves nothing to undo; the dictionary does not grow with the sessions of a day.
+        for other in [name for name in self._undo if self._manager.episode_of(name) is None]:
+            del self._undo[other]
+
+    async def _session_of(self, request: PageRequest) -> str:
+        record = await find_episode(self._store, request.path["episode"])
+        return record.origin.session_id
+
+    async def _tools(self, session_id: str) -> list[ToolSpec]:
+        return list((await self._control.get_tools(session_id)).tools)
+
+    async def _page(self, request: PageRequest, wrong: str | None, errors: Mapping[str, str]) -> Answer:
+        session_id = await self._session_of(request)
+        is_live = self._manager.episode_of(session_id) is not None
+        tools = await self._tools(session_id) if is_live else []
+        if is_live:
+            await self._control.get_prompt(session_id)  # waits for the setup, and puts the prompt on record
+        record = await find_episode(self._store, request.path["episode"])
+        count = record.summary.steps
+        start = max(0, count - views.STEPS_PER_PAGE)
+        steps = await self._store.steps(record.origin.episode_id, start, count)
+
+        def build() -> Mapping[str, Any]:
+            made = [
+                forms.make_form(
+                    tool.name,
+                    tool.description or "",
+                    tool.input_schema,
+                    request.form if tool.name == wrong else None,
+                    errors if tool.name == wrong else None,
+                )
+                for tool in tools
+            ]
+            last = steps[-1] if steps else None
+            return {
+                "episode": views.view_episode(record, (), self._clock.now()),
+                "steps": views.view_steps(steps),
+                "forms": made,
+                "can_play": is_live and record.summary.stop_reason is None,
+                "can_undo": bool(self._undo.get(session_id)),
+                "curl": None
+                if last is None
+                else forms.curl_line(
+                    request.base_url,
+                    session_id,
+                    last.tool,
+                    last.arguments,
+                    has_keys=request.session.key is not None,
+                ),
+            }
+
+        return Page("play", build, 422 if errors else 200)
+
+    def _asked(self, request: PageRequest) -> ControlRequest:
+        return ControlRequest(request.session.caller, request.base_url, "", b"")

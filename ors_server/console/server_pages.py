@@ -1,0 +1,149 @@
+"""The pages about the server: overview, environments, settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.console.page_types import Answer, Page, PageRequest, note_action
+from ors_server.console.views import overview as views
+from ors_server.console.views.episode import policy_differences
+from ors_server.console.views.episode_list import view_row
+from ors_server.doors.access import Keyring, Role
+from ors_server.doors.control import models as m
+from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.operations import ControlRequest
+from ors_server.files.attribute_docs import attribute_docs
+from ors_server.model.clock import Clock
+from ors_server.model.errors import ForbiddenError, OrsServerError
+from ors_server.model.settings import Settings
+from ors_server.sessions.manager import SessionManager
+from ors_server.store.base import RecordReader
+from ors_server.store.episode_filter import EpisodeFilter
+
+RECENT = 8
+"""Episodes of each list of the overview."""
+TASKS = 25
+"""Tasks of one page."""
+
+
+@dataclass(eq=False)
+class ServerPages:
+    """Answers requests about the server."""
+
+    _store: RecordReader
+    _manager: SessionManager
+    _control: ControlHandlers
+    _keyring: Keyring
+    _clock: Clock
+    _alarms: AlarmBook
+
+    async def overview(self, request: PageRequest) -> Answer:
+        """Show what needs attention, what runs, what ended, and how to connect."""
+        totals = await self._store.totals(EpisodeFilter())
+        live = await self._store.page(EpisodeFilter(closed=False), limit=RECENT)
+        ended = await self._store.page(EpisodeFilter(closed=True), limit=RECENT)
+        failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
+        health = await self._control.get_health(_asked(request))
+        sessions = await self._manager.sessions()
+        alarms = self._alarms.open
+
+        def build() -> Mapping[str, Any]:
+            now = self._clock.now()
+            is_open = self._keyring.is_open
+            return {
+                "alarms": alarms[: views.MAX_ALARMS],
+                "alerts": views.alerts_of(
+                    health, is_open=is_open, newest_failure=failed[0] if failed else None, now=now
+                ),
+                "totals": totals,
+                "sessions": len(sessions),
+                "running": sum(session.running_calls for session in sessions),
+                "live": [view_row(record, now) for record in live],
+                "ended": [view_row(record, now) for record in ended],
+                "lines": views.lines_to_paste(request.base_url, has_keys=not is_open),
+                "environments": len(self._manager.environments),
+                "sandbox": health.sandbox,
+            }
+
+        return Page("overview", build)
+
+    async def list_environments(self, request: PageRequest) -> Answer:
+        """List the environments that are served."""
+        del request
+        briefs = (await self._control.list_environments()).environments
+        tools = {
+            name: len(self._manager.environment(name).listing.tools) for name in (b.name for b in briefs)
+        }
+        splits = {brief.name: self._manager.environment(brief.name).splits for brief in briefs}
+        return Page("environments", lambda: {"briefs": briefs, "tools": tools, "splits": splits})
+
+    async def show_environment(self, request: PageRequest) -> Answer:
+        """Show an environment: its tasks, its tools, its rules, and a form to play one."""
+        view = await self._control.get_environment(request.path["name"])
+        names = [split.name for split in view.splits]
+        split = request.value("split") or (names[0] if names else "")
+        start = request.number("start") or 0
+        problem: str | None = None
+        page: m.TaskPage | None = None
+        try:
+            query = m.PageQuery(start=start, stop=start + TASKS)
+            page = await self._control.list_tasks(view.name, split, query)
+        except OrsServerError as error:
+            problem = str(error)
+
+        def build() -> Mapping[str, Any]:
+            tasks = (
+                [] if page is None else [(task.index, views.gist_of(task.task_spec)) for task in page.tasks]
+            )
+            return {
+                "env": view,
+                "split": split,
+                "tasks": tasks,
+                "problem": problem,
+                "total": 0 if page is None else page.total,
+                "start": start,
+                "per_page": TASKS,
+                "tools": [(tool, views.pretty(tool.input_schema)) for tool in view.tools.tools],
+                "policy": policy_differences(view.policy.model_dump(mode="json")),
+            }
+
+        return Page("environment", build)
+
+    async def settings(self, request: PageRequest) -> Answer:
+        """Show the settings in force; of secrets and keys, no value."""
+        caller = request.session.caller
+        if caller.role < Role.ADMIN:
+            is_open = self._keyring.is_open
+            return Page("settings_closed", lambda: {"without_keys": is_open}, 403)
+        note_action(request, "show_settings")
+        shown = await self._control.get_settings()
+        keys = self._keyring.listed()
+        docs = attribute_docs(Settings)
+        defaults = Settings.model_fields
+
+        def build() -> Mapping[str, Any]:
+            rows = [
+                (
+                    name,
+                    views.shown(value),
+                    value != views.plain(defaults[name].get_default(call_default_factory=True)),
+                    docs.get(name, ""),
+                )
+                for name, value in shown.values.items()
+            ]
+            return {"rows": rows, "secrets": shown.secrets, "keys": keys}
+
+        return Page("settings", build)
+
+    async def shut_down(self, request: PageRequest) -> Answer:
+        """Stop the server, for an admin."""
+        if request.session.caller.role < Role.ADMIN:
+            raise ForbiddenError("this needs the role admin")
+        note_action(request, "shut_down")
+        await self._control.shut_down()
+        return Page("stopping", dict)
+
+
+def _asked(request: PageRequest) -> ControlRequest:
+    return ControlRequest(request.session.caller, request.base_url, "", b"")

@@ -1,0 +1,1 @@
+"""What the pages show: pure functions from the record to frozen dataclasses, which know no HTML."""

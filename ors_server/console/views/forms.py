@@ -1,0 +1,155 @@
+"""Forms from JSON Schema, and the arguments that a filled form stands for."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ors_server.model.wire import compact_json
+
+LONG_TEXT = frozenset(
+    {"command", "cmd", "code", "content", "text", "query", "script", "source", "old", "new", "patch"}
+)
+"""Names, or parts of names, of texts that need several lines."""
+MAX_ERROR = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    """One argument of a tool."""
+
+    name: str
+    kind: str
+    """text, long, number, choice or json."""
+    hint: str
+    """What the schema says about it."""
+    is_required: bool
+    choices: tuple[str, ...] = ()
+    value: str = ""
+    error: str | None = None
+
+    @property
+    def input_name(self) -> str:
+        """Its name in the form, apart from the form's own fields."""
+        return f"arg:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """The form of one tool."""
+
+    name: str
+    description: str
+    fields: tuple[FieldView, ...]
+    raw: str
+    """The arguments as JSON, where they are typed so."""
+    error: str | None = None
+    is_open: bool = False
+
+
+def make_form(
+    name: str,
+    description: str,
+    schema: Mapping[str, Any] | None,
+    form: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+) -> ToolForm:
+    """Return a tool's form; filled again with what was sent, if it was wrong."""
+    properties = _mapping((schema or {}).get("properties"))
+    required = cast("list[str]", (schema or {}).get("required") or [])
+    sent, wrong = form or {}, errors or {}
+    fields = [
+        _field(key, _resolve(_mapping(value), schema or {}), required, sent, wrong)
+        for key, value in properties.items()
+    ]
+    return ToolForm(name, description, tuple(fields), sent.get("raw", ""), wrong.get(""), form is not None)
+
+
+def read_form(
+    schema: Mapping[str, Any] | None, form: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the arguments that a form stands for, and what is wrong by field; "" is the whole form."""
+    if form.get("raw", "").strip():
+        try:
+            value = json.loads(form["raw"])
+        except (ValueError, RecursionError) as error:
+            return {}, {"": f"not JSON: {error}"[:MAX_ERROR]}
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value), {}
+        return {}, {"": "expected a JSON object of arguments"}
+    arguments: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    for field in make_form("", "", schema, form).fields:
+        # A browser sends line breaks as CR LF.
+        text = form.get(field.input_name, "").replace("\r\n", "\n")
+        if text == "" and not (field.is_required and field.kind in {"text", "long"}):
+            if field.is_required:
+                errors[field.name] = "a value is needed"
+            continue
+        try:
+            arguments[field.name] = text if field.kind in {"text", "long"} else json.loads(text)
+        except (ValueError, RecursionError):
+            errors[field.name] = "expected a number" if field.kind == "number" else "expected JSON"
+    return arguments, errors
+
+
+def curl_line(
+    base_url: str, session_id: str, tool: str, arguments: Mapping[str, Any], *, has_keys: bool
+) -> str:
+    """Return the call as a command for a shell."""
+    body = compact_json({"name": tool, "arguments": dict(arguments)})
+    key = ' -H "X-API-Key: $ORS_API_KEY"' if has_keys else ""
+    return (
+        f"curl {shlex.quote(f'{base_url}/_ors/sessions/{session_id}/calls')}{key} --json {shlex.quote(body)}"
+    )
+
+
+def _field(
+    name: str,
+    schema: Mapping[str, Any],
+    needed: Sequence[str],
+    sent: Mapping[str, str],
+    wrong: Mapping[str, str],
+) -> FieldView:
+    choices = _choices(schema)
+    kinds = _types(schema)
+    if choices:
+        kind = "choice"
+    elif kinds == {"string"}:
+        kind = "long" if any(word in name.lower() for word in LONG_TEXT) else "text"
+    else:
+        kind = "number" if kinds and kinds <= {"integer", "number"} else "json"
+    hint = str(schema.get("description", ""))
+    if schema.get("default") is not None:
+        hint = f"{hint} Default: {compact_json(schema['default'])}".strip()
+    value = sent.get(f"arg:{name}", "")
+    return FieldView(name, kind, hint, name in needed, choices, value, wrong.get(name))
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values that are allowed, as JSON; none if there are any number."""
+    if isinstance(schema.get("enum"), list):
+        return tuple(compact_json(value) for value in schema["enum"])
+    return ("true", "false") if _types(schema) == {"boolean"} else ()
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """Return the types a value may have, null apart: a field that is left empty is not sent."""
+    kinds = schema.get("type")
+    found: set[str] = {kinds} if isinstance(kinds, str) else set(cast("list[str]", kinds or []))
+    for option in cast("Sequence[Any]", schema.get("anyOf") or schema.get("oneOf") or ()):
+        found |= _types(_mapping(option))
+    return found - {"null"}
+
+
+def _resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow one reference into the schema's own definitions."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+        return schema
+    return {**_mapping(_mapping(root.get("$defs")).get(reference.rpartition("/")[2])), **schema}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,275 @@
+"""The pages about the server, its runs, two episodes side by side, and playing by hand."""
+
+import logging
+import re
+
+import pytest
+
+from ors_server.console.views import forms
+from ors_server.console.views.comparison import compare_steps
+from ors_server.console.views.runs import mean_of, view_runs
+from ors_server.model import logs
+from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
+from ors_server.store.memory import MemoryStore
+from tests.fixtures import console_record as made
+from tests.unit.console.conftest import KEYS, opened
+from tests.unit.console.test_sign_in import ADMIN, ORIGIN, TRAINER, csrf_of, sign_in
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "description": "What to run."},
+        "name": {"type": "string"},
+        "count": {"type": "integer", "default": 3},
+        "loud": {"type": "boolean"},
+        "mode": {"enum": ["fast", "slow", 7]},
+        "limit": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "places": {"type": "array", "items": {"type": "string"}},
+        "where": {"$ref": "#/$defs/Where"},
+    },
+    "required": ["command", "count"],
+    "$defs": {"Where": {"type": "object", "description": "A place."}},
+}
+
+
+def test_a_form_has_a_field_for_each_kind_of_argument():
+    form = forms.make_form("go", "Goes.", SCHEMA)
+    kinds = {field.name: field.kind for field in form.fields}
+    assert kinds == {
+        "command": "long",
+        "name": "text",
+        "count": "number",
+        "loud": "choice",
+        "mode": "choice",
+        "limit": "number",
+        "places": "json",
+        "where": "json",
+    }
+    fields = {field.name: field for field in form.fields}
+    assert fields["mode"].choices == ('"fast"', '"slow"', "7")
+    assert fields["where"].hint == "A place."
+    assert "Default: 3" in fields["count"].hint
+    assert [name for name, field in fields.items() if field.is_required] == ["command", "count"]
+    assert forms.make_form("none", "", None).fields == ()
+
+
+def test_a_filled_form_becomes_arguments():
+    sent = {
+        "arg:command": "ls\r\npwd",
+        "arg:name": "",
+        "arg:count": "4",
+        "arg:loud": "true",
+        "arg:mode": '"slow"',
+        "arg:places": '["a"]',
+        "arg:where": '{"x": 1}',
+    }
+    arguments, errors = forms.read_form(SCHEMA, sent)
+    assert errors == {}
+    assert arguments == {
+        "command": "ls\npwd",
+        "count": 4,
+        "loud": True,
+        "mode": "slow",
+        "places": ["a"],
+        "where": {"x": 1},
+    }
+    assert forms.read_form(SCHEMA, {"raw": '{"any": [1]}'}) == ({"any": [1]}, {})
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ({"arg:count": "many"}, {"count"}),
+        ({"arg:count": "1", "arg:places": "[1"}, {"places"}),
+        ({}, {"count"}),
+        ({"raw": "{"}, {""}),
+        ({"raw": "[1]"}, {""}),
+        ({"raw": "[" * 100_000}, {""}),
+    ],
+)
+def test_a_wrong_form_names_its_fields(sent, wrong):
+    assert set(forms.read_form(SCHEMA, sent)[1]) == wrong
+
+
+def test_a_call_is_a_command_that_a_shell_reads_as_one():
+    line = forms.curl_line("http://x", "s", "bash", {"command": "echo 'a' $(rm)"}, has_keys=True)
+    assert line.startswith('curl http://x/_ors/sessions/s/calls -H "X-API-Key: $ORS_API_KEY" --json \'{')
+    assert "'\"'\"'a'\"'\"'" in line
+
+
+async def test_a_task_is_played_by_hand_to_its_record():
+    async with opened() as client:
+        page = await client.get("/console/environments/lamp")
+        start = {"csrf": csrf_of(page), "environment": "lamp", "split": "train", "index": "0"}
+        answer = await client.post("/console/play", data=start, headers=ORIGIN)
+        assert answer.status_code == 303
+        path = answer.headers["location"]
+        page = await client.get(path)
+        assert "Call press" in page.text
+        token = csrf_of(page)
+        called = await client.post(f"{path}/call", data={"csrf": token, "tool": "press"}, headers=ORIGIN)
+        assert called.headers["location"] == f"{path}#s1"
+        page = (await client.get(path)).text
+        assert "It is on." in page
+        assert "curl http://localhost:8080/_ors/sessions/" in page
+        wrong = await client.post(
+            f"{path}/call", data={"csrf": token, "tool": "press", "raw": "{"}, headers=ORIGIN
+        )
+        assert wrong.status_code == 422
+        assert "not JSON" in wrong.text
+        unknown = await client.post(f"{path}/call", data={"csrf": token, "tool": "fly"}, headers=ORIGIN)
+        assert unknown.status_code == 404
+        record = (await client.get(path.replace("/play/", "/episodes/"))).text
+        assert "player" in record
+        assert "human" in record
+
+
+async def test_settings_are_for_admins():
+    async with opened() as client:
+        closed = await client.get("/console/settings")
+        assert closed.status_code == 403
+        assert "ORS_API_KEYS=" in closed.text
+    async with opened(api_keys=KEYS) as client:
+        await sign_in(client, TRAINER)
+        assert (await client.get("/console/settings")).status_code == 403
+        token = csrf_of(await client.get("/console/environments/lamp"))
+        stop = await client.post("/console/settings/shutdown", data={"csrf": token}, headers=ORIGIN)
+        assert stop.status_code == 403
+    async with opened(api_keys=KEYS) as client:
+        await sign_in(client, ADMIN)
+        page = (await client.get("/console/settings")).text
+        assert "<code>max_sessions</code>" in page
+        assert all(role in page for role in ("tim", "ada", "al"))
+        assert not any(key in page for key in (TRAINER, ADMIN))
+        stop = await client.post(
+            "/console/settings/shutdown", data={"csrf": csrf_of_text(page)}, headers=ORIGIN
+        )
+        assert stop.status_code == 404  # this application has nothing that could stop it
+
+
+def csrf_of_text(text):
+    return re.search(r'name="csrf" value="([^"]+)"', text)[1]
+
+
+async def test_each_action_of_an_admin_is_a_line_of_the_log(caplog):
+    caplog.set_level(logging.INFO, logger=logs.ROOT)
+    async with opened(api_keys=KEYS) as client:
+        await sign_in(client, ADMIN)
+        await client.get("/console/settings")
+    text = caplog.text
+    assert "console_sign_in" in text
+    assert "show_settings" in text
+    assert "ada" in text
+    assert ADMIN not in text
+
+
+async def test_the_overview_shows_failures_first(filled):
+    client, ids = filled
+    page = (await client.get("/console")).text
+    assert "To connect" in page
+    assert f"/console/episodes/{ids['live']}" in page
+    assert "http://localhost:8080/mcp" in page
+
+
+async def test_environments_show_tasks_and_tools():
+    async with opened() as client:
+        assert "Has a lamp." in (await client.get("/console/environments")).text
+        page = (await client.get("/console/environments/lamp?split=none")).text
+        assert "press" in page
+        assert 'class="notice"' in page
+        assert (await client.get("/console/environments/none")).status_code == 404
+
+
+async def test_runs_are_compared_over_the_tasks_that_both_played():
+    store = MemoryStore()
+    await made.fill_runs(store)
+    low, mid, high = made.RUNS
+    chosen = {
+        run: await store.page(EpisodeFilter(labels={"run": run}), limit=500, order=OLDEST_FIRST)
+        for run in (high, low)
+    }
+    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False)
+    assert [run.name for run in view.runs] == [high, low, mid]
+    best = view.chosen[0]
+    own = [record.summary.episode_return for record in chosen[high]]
+    assert best.mean.value == pytest.approx(sum(own) / 48)
+    assert best.solved == best.mean.value
+    assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1
+    difference = view.differences[0]
+    assert difference.mean == pytest.approx(best.mean.value - view.chosen[1].mean.value)
+    assert difference.low > 0
+    assert difference.better + difference.worse <= difference.tasks == 12
+    spreads = [task.spread for task in view.tasks]
+    assert spreads == sorted(spreads, reverse=True)
+    assert all(len(cell.squares) == cell.graded == 4 for task in view.tasks for cell in task.cells)
+    chart = view.charts[0]
+    assert chart.lines[0].points[-1].y == pytest.approx(best.mean.value)
+    assert [series["data"][-1][1] for series in chart.options["series"][2::3]] == [
+        line.points[-1].y for line in chart.lines
+    ]
+    assert chart.table[-1][1] == tuple(line.points[-1].y for line in chart.lines)
+
+
+def test_means_have_the_interval_of_their_kind():
+    assert mean_of([]) is None
+    wilson = mean_of([1.0] * 8 + [0.0] * 2)
+    assert (round(wilson.low, 3), round(wilson.high, 3)) == (0.49, 0.943)  # Wilson (1927), 8 of 10
+    normal = mean_of([0.2, 0.4, 0.6, 0.8])
+    assert normal.high - normal.value == pytest.approx(1.96 * 0.2582 / 2, abs=1e-3)
+    assert mean_of([5]).low == 5
+
+
+async def test_the_page_of_runs_has_its_charts_as_data(filled):
+    client, _ = filled
+    await made.fill_runs(client.app.manager.services.store)
+    page = (await client.get(f"/console/runs?compare={made.RUNS[0]},{made.RUNS[2]}")).text
+    assert page.count(" checked") >= 2
+    assert 'id="c-returns"' in page
+    assert "is behind" in page
+    data = re.search(r'id="c-returns">(.*?)</script>', page)[1]
+    assert "<" not in data
+    empty = (await client.get("/console/runs?compare=none")).text
+    assert "echarts" not in empty
+
+
+def test_steps_are_aligned_by_call():
+    left = made.SHELL_STEPS
+    right = (*made.SHELL_STEPS[:2], *made.SHELL_STEPS[3:6], made.step(7, "bash", {"command": "ls"}))
+    stretches = compare_steps(left, right)
+    assert [(s.is_same, len(s.left), len(s.right)) for s in stretches] == [
+        (True, 2, 2),
+        (False, 1, 0),
+        (True, 3, 3),
+        (False, 4, 1),
+    ]
+    assert [s.is_first_difference for s in stretches] == [False, True, False, False]
+    assert stretches[3].pairs[1][1] is None
+
+
+async def test_two_episodes_are_compared(filled):
+    client, ids = filled
+    page = (await client.get(f"/console/compare?a={ids['shell']}&b={ids['live']}")).text
+    assert "3 identical steps" in page
+    assert 'id="first-difference"' in page
+    offered = (await client.get(f"/console/compare?a={ids['shell']}")).text
+    assert offered.count(f"?a={ids['shell']}&amp;b=") == 4
+    assert (await client.get("/console/compare")).status_code == 404
+
+
+async def test_open_alarms_are_shown_with_their_run(filled):
+    client, _ = filled
+    store = client.app.manager.services.store
+    for number in range(100):
+        origin = made.origin(
+            f"bad{number:03}", labels={"run": "bad<b>", "agent": "a"}, task_hash=f"{number:064x}"
+        )
+        await made.write(store, origin, made.SHELL_STEPS[:1])
+    await client.app._episodes.alarms.of("bad<b>").update()
+    page = (await client.get("/console/runs?compare=bad%3Cb%3E")).text
+    assert "Alarms of a" in page
+    assert "An alarm proves nothing" in page
+    assert re.search(r'<span class="mark warn">\d+ alarms?</span>', page)
+    assert "bad<b>" not in page
+    overview = (await client.get("/console")).text
+    assert "Alarm of bad&lt;b&gt;: " in overview
