@@ -38,7 +38,7 @@ class FailureKind(StrEnum):
     REFUSED = "refused"
     """The server refused to create the session, and will refuse it again."""
     NO_CAPACITY = "no_capacity"
-    """The server could not create the session now: no room, or it was out of reach."""
+    """The server could not create the session now: no capacity, or it was out of reach."""
     SETUP_FAILED = "setup_failed"
     """The environment's setup failed."""
     NOT_STARTED = "not_started"

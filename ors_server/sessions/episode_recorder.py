@@ -213,7 +213,7 @@ class EndedCall:
 
     @property
     def size(self) -> int | None:
-        """Bytes that the output takes in memory, roughly; `None` where nobody has counted them."""
+        """Bytes that the output takes in memory, roughly; `None` where they were not counted."""
         output = self.output
         if output is None or output.size is None or self.user_turns or self.unjudged is not None:
             return None

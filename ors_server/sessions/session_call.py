@@ -40,7 +40,7 @@ class Completed:
     recorded: Step
     """The step as it is on record, which holds the output."""
     size: int | None = None
-    """Bytes that it takes in memory, roughly; `None` where nobody has counted them."""
+    """Bytes that it takes in memory, roughly; `None` where they were not counted."""
 
     @property
     def step(self) -> int:

@@ -113,7 +113,7 @@ class CheckedOutput:
     """Admitted by the policy."""
     finished: bool = False
     size: int | None = None
-    """Bytes that it takes in memory, roughly; `None` where nobody has counted them."""
+    """Bytes that it takes in memory, roughly; `None` where they were not counted."""
 
 
 def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> CheckedOutput:

@@ -146,9 +146,7 @@ def test_this_checkout_under_its_earlier_name_is_harmless(add):
 
 
 @pytest.mark.parametrize(("client", "is_harmless"), [(version("ors-mcp-server"), True), ("0.0.9", False)])
-def test_the_client_s_distribution_in_the_same_version_is_harmless(
-    add, client, is_harmless
-):
+def test_the_client_s_distribution_in_the_same_version_is_harmless(add, client, is_harmless):
     add("ors-mcp-client", version=client, record="ors_server/__init__.py,,\n")
     intruder = next(found for found in find_intruders() if found.name == "ors-mcp-client")
     assert f"ors-mcp-client {client} has a part of this package's files" in intruder.text

@@ -5,6 +5,9 @@ at the end. The reward is the return in the server's record, whenever the server
 nothing of TRL, which reads the class by its names.
 """
 
+# pyright: reportPrivateUsage=false
+# TRL offers every method without an underscore as a tool; functions outside of the class use the others.
+
 import asyncio
 import inspect
 import json
@@ -184,7 +187,7 @@ def _method(tool: ToolSpec, *, is_async: bool) -> Callable[..., Any]:
         method = call
     schema: JSONObject = tool.input_schema or {}
     properties = cast("dict[str, JSONObject]", schema.get("properties") or {})
-    required = schema.get("required") or []
+    required = cast("list[str]", schema.get("required") or [])
     # Parameters without a default come first.
     names = sorted(properties, key=lambda parameter: parameter not in required)
     hints = {parameter: _hint(properties[parameter]) for parameter in names}
