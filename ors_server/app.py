@@ -25,8 +25,7 @@ from ors_server.doors.control.hosts import HostControl
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
-from ors_server.doors.http.messages import HostGuard
-from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.http.messages import HostGuard, HttpMeters
 from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
@@ -200,7 +199,8 @@ class App:
         settings = self.settings
         async with AsyncExitStack() as stack:
             if self._in_process is None:
-                _load_mcp()
+                # A third of all imports, before anything watches the event loop or shares it.
+                importlib.import_module("ors_server.doors.mcp.mcp_app")
                 logs.load()
                 if settings.otel_endpoint is not None:
                     host = None if settings.slot.is_alone else settings.slot.name
@@ -352,38 +352,34 @@ class App:
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve a request at its door; an unexpected exception stays inside the request."""
         began = perf_counter()
-        answer = scope.get("extensions", {}).get(http.EXCHANGE)
-        if answer is None:
-            answer = http.WatchedAnswer(send)
-            send = answer.send
         if self._ors is None:
             await http.send_fault(send, ShuttingDownError("the server is not running"))
             return
-        name, door = self._find_door(scope, self._ors)
-        if scope["method"] == "HEAD":
+        answer: http.Exchange | None = scope.get("extensions", {}).get(http.EXCHANGE)
+        if answer is None:
+            answer = watched = http.WatchedAnswer(send)
+            send = watched.send
+        path, method = scope["path"], scope["method"]
+        if path in self._pages and method in {"GET", "HEAD"}:
+            name, door = path.strip("/") or "front", self._pages[path]
+        else:
+            name, door = self._doors.get(path.split("/", 2)[1] if "/" in path else "", ("ors", self._ors))
+        if method == "HEAD":
             door = partial(http.serve_head, door)
         self._http_meters.open_requests += 1
         try:
-            if spans.is_on():
+            if spans.tracing.tracer is None:
+                await door(scope, receive, send)
+            else:
                 with spans.request_span(scope, name, http.read_headers(scope), answer):
                     await door(scope, receive, send)
-            else:
-                await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if answer.response_started:
                 raise
             await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
         finally:
-            self._http_meters.count(name, scope["method"], answer, began)
-
-    def _find_door(self, scope: http.Scope, ors: OrsApp) -> tuple[str, http.Application]:
-        """Return the door of a request, and its name in metrics and spans."""
-        path = scope["path"]
-        if scope["method"] in {"GET", "HEAD"} and path in self._pages:
-            return path.strip("/") or "front", self._pages[path]
-        root = path.split("/", 2)[1] if "/" in path else ""
-        return self._doors.get(root, ("ors", ors))
+            self._http_meters.count(name, method, answer, began)
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()
@@ -423,11 +419,6 @@ def create_app(
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
     return App(definitions, settings or load_settings())
-
-
-def _load_mcp() -> None:
-    """Import the MCP door, a third of all imports, before anything watches the event loop or shares it."""
-    importlib.import_module("ors_server.doors.mcp.mcp_app")
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ which it ends.
 
 import json
 import os
+import resource
 from collections.abc import Generator
 
 import pytest
@@ -18,15 +19,16 @@ FILE = os.environ.get("ORS_TEST_TIMES")
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around all that belongs to a test, its fixtures too
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Add a line for the test: its id, and the seconds of this process and of those that ended."""
-    before = os.times()
+    before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     try:
         return (yield)
     finally:
         if FILE is not None:
-            after = os.times()
-            own = after.user + after.system - before.user - before.system
-            ended = after.children_user + after.children_system
-            ended -= before.children_user + before.children_system
-            line = json.dumps([item.nodeid, round(own, 3), round(ended, 3)]) + "\n"
+            after = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+            own, ended = (
+                now.ru_utime + now.ru_stime - then.ru_utime - then.ru_stime
+                for now, then in zip(after, before, strict=True)
+            )
+            line = json.dumps([item.nodeid, round(own, 4), round(ended, 4)]) + "\n"
             with open(FILE, "a", encoding="utf-8") as file:  # noqa: PTH123  (one write, which processes share)
                 file.write(line)

@@ -19,12 +19,13 @@ from ors_server.doors.control.episodes import (
     EpisodeSeries,
     EpisodeStepPage,
     GroupList,
+    NoteList,
     PlayedTaskList,
     RunList,
 )
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
-from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
+from ors_server.model.trajectory import EpisodeNote, EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting
@@ -144,6 +145,10 @@ class ServerRecord:
         query = {**_query(episode_filter), "limit": limit}
         return (await self._get("/episodes/by-task", PlayedTaskList, query)).tasks
 
+    async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
+        """Return the notes about an episode."""
+        return (await self._get(_path(episode_id, "/notes"), NoteList)).notes
+
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
     ) -> Sequence[SeriesPoint]:
@@ -222,9 +227,9 @@ def _path(name: str, below: str = "") -> str:
 def _query(episode_filter: EpisodeFilter) -> dict[str, Any]:
     query: dict[str, Any] = {}
     for name, parameter in PARAMETERS.items():
-        value = getattr(episode_filter, name)
-        if isinstance(value, Mapping):
-            value = [f"{key}={text}" for key, text in value.items()]
+        value: Any = getattr(episode_filter, name)
+        if name == "labels":
+            value = [f"{key}={text}" for key, text in episode_filter.labels.items()]
         if value is not None:
             query[parameter] = value.isoformat() if isinstance(value, datetime) else value
     return query

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from ors_server._version import __version__
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.http.messages import HttpMeters
 from ors_server.sessions.call_meters import EnvironmentMeters, Histogram
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_services import Services

@@ -12,7 +12,7 @@ from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.access import Keyring, Role, credential_from
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
-from ors_server.doors.http.request_meters import HttpMeters
+from ors_server.doors.http.messages import HttpMeters
 from ors_server.model.errors import OrsServerError
 from ors_server.sessions.manager import SessionManager
 

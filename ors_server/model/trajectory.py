@@ -240,6 +240,24 @@ class Incident:
     the session was rebuilt."""
 
 
+@dataclass(frozen=True, slots=True)
+class EpisodeNote:
+    """A remark about an episode, apart from the record: no figure, export or replay reads it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    note_id: str
+    author: str
+    """Id of the credential that wrote it; `local` on a server without keys."""
+    at: datetime
+    """UTC."""
+    text: str
+    verdict: str | None = None
+    """A short word for what its author decided, such as `cheated`."""
+    step: int | None = None
+    """Number of the step that it is about; `None` if it is about the episode."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
     """The authoritative figures of an episode."""

@@ -67,22 +67,18 @@ class ActivityFeed:
 
     def __init__(self) -> None:
         """Begin without readers."""
-        self._readers: set[ActivityReader] = set()
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether anybody follows: else no event need be made."""
-        return bool(self._readers)
+        self.readers: set[ActivityReader] = set()
+        """Those who follow; without any, no event need be made."""
 
     @contextmanager
     def follow(self) -> Generator[ActivityReader]:
         """Pass the events of a with block to its reader."""
         reader = ActivityReader()
-        self._readers.add(reader)
+        self.readers.add(reader)
         try:
             yield reader
         finally:
-            self._readers.discard(reader)
+            self.readers.discard(reader)
 
     def open(self, origin: EpisodeOrigin) -> None:
         """Tell that an episode began."""
@@ -121,7 +117,7 @@ class ActivityFeed:
         self._publish(_event("closed", origin, at, summary=summary))
 
     def _publish(self, happened: ActivityEvent) -> None:
-        for reader in self._readers:
+        for reader in self.readers:
             if len(reader.waiting) == MAX_WAITING:
                 reader.missed += 1
             reader.waiting.append(happened)

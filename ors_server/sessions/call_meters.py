@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ors_server.model.policy import TOOL_PART, WITHHELD
-from ors_server.model.trajectory import EpisodeResult, EpisodeSummary, Step, StepStatus, result_of
+from ors_server.model.trajectory import (
+    REWARD_STATUS,
+    EpisodeResult,
+    EpisodeSummary,
+    Step,
+    StepStatus,
+    result_of,
+)
 
 MAX_TOOLS: Final = 512
 """Names of tools that are counted apart in one environment; the others are counted together."""
@@ -135,7 +142,7 @@ class EnvironmentMeters:
             self.failures[step.error_code or "unknown"] += 1
         elif step.status is not StepStatus.REFUSED:
             counter.tool_seconds.add(step.duration)
-        if step.is_unjudged:
+        if step.metadata is not None and REWARD_STATUS in step.metadata and step.is_unjudged:
             self.unjudged_steps += 1
         for cause, amount in step.components.items():
             if cause not in _NO_PENALTIES:

@@ -432,11 +432,12 @@ class CallRunner:
     def start(self, call: Call) -> None:
         """Run a call in the background, which keeps running if its client disconnects."""
         self.calls.add(call)
+        perform: Callable[[Call], Awaitable[CallResult | None]] = self._play
         if call.repeats is not None and self._recorder.has_run(call.repeats):
             call.seal()
-            self._begin(call, self._repeat)
-        else:
-            self._begin(call, self._play)
+            perform = self._repeat
+        # `_run` lets nothing out, and takes its task off the list.
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -448,11 +449,7 @@ class CallRunner:
             return None
 
         self.calls.add(call)
-        self._begin(call, run_when_ready)
-
-    def _begin(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
-        """Run a call in its own task; `_run` lets nothing out, and takes the task off the list."""
-        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
+        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, run_when_ready)))
 
     def end(self, make_error: MakeError) -> None:
         """Refuse everything from now on, requests that still wait for the session included."""
@@ -535,19 +532,11 @@ class CallRunner:
                 result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
-        if spans.is_on():
-            return await self._run_in_span(call, tool, parsed, has_waited=has_waited)
-        return await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
-
-    async def _run_in_turn(
-        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
-    ) -> CallResult:
-        """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
+        run = self._run_tool if spans.tracing.tracer is None else self._run_in_span
         try:
-            over = await self._look_again(call) if has_waited else None
-            return over or await self._run_tool(call, tool, parsed, thread)
-        finally:
+            return await run(call, tool, parsed, thread, has_waited=has_waited)
+        finally:  # the turn is released once nothing of the tool's runs
             if thread.ended is None or thread.ended.is_set():
                 self.turns.release(tool.concurrency)
             else:
@@ -563,7 +552,7 @@ class CallRunner:
         return self._recorder.refusal(call.tool)
 
     async def _run_in_span(
-        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
+        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread, *, has_waited: bool
     ) -> CallResult:
         """Run the tool in a span of OpenTelemetry."""
         origin = self._recorder.origin
@@ -573,7 +562,7 @@ class CallRunner:
             "ors.episode.id": origin.episode_id,
         }
         with spans.tool_span(tool.definition.name, call.id, attributes) as span:
-            result = await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
+            result = await self._run_tool(call, tool, parsed, thread, has_waited=has_waited)
             if isinstance(result, Completed):
                 step = result.recorded
                 spans.note_outcome(
@@ -612,9 +601,15 @@ class CallRunner:
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
     async def _run_tool(
-        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread
+        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread, *, has_waited: bool
     ) -> CallResult:
-        """Run the tool within its time limit and record its result, in the task of the call."""
+        """Run the tool within its time limit and record its result, in the task of the call.
+
+        Args:
+            has_waited: Whether another call may have ended the episode meanwhile.
+        """
+        if has_waited and (over := await self._look_again(call)) is not None:
+            return over
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)
         clock, ended = run.clock, None  # stays so if the tool is stopped

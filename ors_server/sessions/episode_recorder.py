@@ -285,7 +285,7 @@ class EpisodeRecorder:
         latest = self._latest if self.unwritten else self.state
         self.playing[call] = None
         services = self.services
-        if services.feed.is_followed:
+        if services.feed.readers:
             services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
         if self.policy.time_limit is not None:
             self._clock.enter(clock)
@@ -310,7 +310,7 @@ class EpisodeRecorder:
             self.services.health.fail(error)
             raise
         self.services.health.failure = None
-        if self.services.feed.is_followed:
+        if self.services.feed.readers:
             self.services.feed.open(self.origin)
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
@@ -493,7 +493,7 @@ class EpisodeRecorder:
             raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         summary = self.summary()
         await self.services.store.close(self.origin.episode_id, summary)
-        if self.services.feed.is_followed:
+        if self.services.feed.readers:
             self.services.feed.close(self.origin, self.services.clock.now(), summary)
         meters = self.services.meters
         meters.of(self.origin.environment).count_end(summary)
@@ -536,7 +536,8 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
-        meters = self.services.meters.of(self.origin.environment)
+        meters, environment = self.services.meters, self.origin.environment
+        counts = meters.environments.get(environment) or meters.of(environment)
         while self.unwritten and self.state.phase in LIVE:
             pending = self.unwritten[0]
             began = perf_counter()
@@ -549,8 +550,8 @@ class EpisodeRecorder:
                 self.unwritten.clear()  # a defect would only happen again
                 raise
             health.failure = None
-            meters.count_step(pending.step, perf_counter() - began)
-            if self.services.feed.is_followed:
+            counts.count_step(pending.step, perf_counter() - began)
+            if self.services.feed.readers:
                 summary, now = self._sum_up(pending.state), self.services.clock.now()
                 self.services.feed.record_step(self.origin, now, pending.step, summary)
             del self.unwritten[0]
@@ -603,7 +604,7 @@ class EpisodeRecorder:
             error=error,
             error_code=error_code,
             metadata=self._metadata(output, entry, charge, state, now),
-            started_at=wall_time(self.origin, self.state, entry.started),
+            started_at=self.origin.created_at + timedelta(0, entry.started - self.state.created_at),
             duration=now - entry.started,
         )
 

@@ -559,11 +559,8 @@ class SessionManager:
         while True:
             await self.services.clock.sleep(self._limits.reap_seconds)
             self.services.log_queues()
-            self._expire_idle()
-
-    def _expire_idle(self) -> None:
-        for session in self._idle(self._sessions.values()):
-            self.services.spawn(self._expire, session)
+            for session in self._idle(self._sessions.values()):
+                self.services.spawn(self._expire, session)
 
     async def _expire(self, session: Session) -> None:
         if self._idle([session]):

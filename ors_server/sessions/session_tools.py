@@ -170,7 +170,10 @@ class SessionTools:
         if name not in self.bound:
             function = tool.bind(await self._owner(toolset))
             code = AuthorCode(self._definition.name, f"tool {name!r}")
-            self.bound[name] = BoundTool(tool, function, code, _concurrency_of(tool))
+            concurrency = Concurrency.CONCURRENT if tool.concurrent else Concurrency.SERIAL
+            if tool.exclusive:
+                concurrency = Concurrency.EXCLUSIVE
+            self.bound[name] = BoundTool(tool, function, code, concurrency)
         return self.bound[name]
 
     async def listing(self) -> ToolListing:
@@ -228,9 +231,3 @@ class SessionTools:
                 with running_code(self._definition.name, "a toolset", is_urgent=True):
                     self._owners[key] = await call_hook(toolset.make, self._instance)
         return self._owners[key]
-
-
-def _concurrency_of(tool: ToolDefinition) -> Concurrency:
-    if tool.exclusive:
-        return Concurrency.EXCLUSIVE
-    return Concurrency.CONCURRENT if tool.concurrent else Concurrency.SERIAL

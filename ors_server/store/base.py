@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from ors_server.model.trajectory import (
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeSummary,
@@ -100,6 +101,10 @@ class RecordReader(Protocol):
         """
         ...
 
+    async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
+        """Return the notes about an episode, oldest first; empty for an unknown one."""
+        ...
+
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
     ) -> Sequence[SeriesPoint]:
@@ -185,6 +190,10 @@ class EpisodeStore(RecordReader, Protocol):
 
     async def record_incident(self, episode_id: str, incident: Incident) -> None:
         """Write an incident of an episode; an unknown episode is ignored."""
+        ...
+
+    async def add_note(self, episode_id: str, note: EpisodeNote) -> None:
+        """Write a note about an episode, open or closed; an unknown episode is ignored."""
         ...
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:

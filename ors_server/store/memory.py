@@ -9,6 +9,7 @@ from typing import Any
 
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeResult,
@@ -54,6 +55,7 @@ class _StoredEpisode:
     transitions: list[Transition] = field(default_factory=list[Transition])
     is_closed: bool = False
     incidents: list[Incident] = field(default_factory=list[Incident])
+    notes: dict[str, EpisodeNote] = field(default_factory=dict[str, EpisodeNote])
 
     def as_record(self) -> EpisodeRecord:
         return EpisodeRecord(
@@ -125,6 +127,17 @@ class MemoryStore:
         episode = self._episodes.get(episode_id)
         if episode is not None:
             episode.incidents.append(incident)
+
+    async def add_note(self, episode_id: str, note: EpisodeNote) -> None:
+        """See `EpisodeStore.add_note`."""
+        if episode_id in self._episodes:
+            self._episodes[episode_id].notes[note.note_id] = note
+
+    async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
+        """See `RecordReader.notes`."""
+        episode = self._episodes.get(episode_id)
+        kept = () if episode is None else episode.notes.values()
+        return sorted(kept, key=lambda note: (note.at, note.note_id))
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
         """Keep the final summary, and remove the oldest closed episodes beyond the limit."""

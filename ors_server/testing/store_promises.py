@@ -11,6 +11,7 @@ import anyio
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import (
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeResult,
     EpisodeSummary,
@@ -388,9 +389,7 @@ async def _totals(store: EpisodeStore) -> None:
 
 
 async def _runs(store: EpisodeStore) -> None:
-    require_equal(
-        ([], []), (list(await store.runs()), list(await store.by_task())), "runs and tasks of nothing"
-    )
+    require_equal((0, 0), (len(await store.runs()), len(await store.by_task())), "runs and tasks of nothing")
     for number, (run, value) in enumerate((("a", 1.0), ("a", 0.0), ("b", 0.5), ("a", 1.0), ("", 1.0))):
         labels = {"run": run, "agent": f"agent-{run}"} if run else {}
         origin = make_origin(number, labels=labels, task_hash="ab"[number % 2] * 64, index=number % 2)
@@ -466,6 +465,20 @@ async def _series(store: EpisodeStore) -> None:
     )
 
 
+async def _notes(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    last = await play(store, origin, 2)
+    later = EpisodeNote("b", "ann", MORNING + timedelta(hours=1), "looks forged \N{SNOWMAN}", "cheated", 2)
+    first = EpisodeNote("c", "local", MORNING, "first")
+    for note in (later, first, later):
+        await store.add_note(origin.episode_id, note)
+    await store.add_note("nobody", first)
+    require_equal([first, later], list(await store.notes(origin.episode_id)), "the notes, oldest first")
+    require_equal([], list(await store.notes("nobody")), "notes about nothing")
+    record = await store.find(origin.episode_id)
+    require_equal((last, True), record and (record.summary, record.is_closed), "the record beside its notes")
+
+
 def _bins(histogram: Any) -> tuple[Any, ...]:
     return histogram.episodes, histogram.edges, histogram.counts
 
@@ -528,6 +541,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "figures are those of the episodes": _totals,
     "runs and tasks add up their episodes": _runs,
     "series, histograms and groups are those of the episodes": _series,
+    "notes are kept apart from the record": _notes,
     "a stream goes through everything, oldest first": _stream,
     "a beginning leads to ids": _resolve,
     "many episodes at once do not mix": _crowd,

@@ -191,7 +191,9 @@ class LoopWatch:
             on_wait: Called once, before it waits for the first time.
         """
         steps: Any = awaitable.__await__()
-        step: Callable[[Any], Any] = getattr(steps, "send", None) or _plain_step(steps)
+        step: Callable[[Any], Any] = getattr(steps, "send", None) or (
+            lambda _argument: next(steps)  # an iterator that takes nothing
+        )
         resume, argument = step, None
         now = self.now
         while True:
@@ -210,7 +212,12 @@ class LoopWatch:
                 if ended - began > TOLERANCE:
                     if on_hold is not None:
                         on_hold(max(0.0, ended - max(began, self._due)))
-                    self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
+                    held = ended - began - (self._claimed - claimed)
+                    if self._alarm is not None:
+                        held -= self._alarm.lost_until(self.now()) - lost
+                    if held > HELD:
+                        self._claimed += held
+                        self._hold(str(name), held, self._seen)
             if on_wait is not None:
                 on_wait()
                 on_wait = None
@@ -220,13 +227,6 @@ class LoopWatch:
                 if not hasattr(steps, "throw"):
                     raise
                 argument, resume = error, steps.throw
-
-    def _note_step(self, name: str, held: float, lost: float) -> None:
-        if self._alarm is not None:
-            held -= self._alarm.lost_until(self.now()) - lost
-        if held > HELD:
-            self._claimed += held
-            self._hold(name, held, self._seen)
 
     def _hold(self, name: str, seconds: float, seen: str | None) -> None:
         if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:
@@ -285,11 +285,6 @@ class LoopWatch:
                 log.warning(
                     "event_loop_stuck", by=str(self._running), seconds=round(now - due, 3), at=self._seen
                 )
-
-
-def _plain_step(steps: Any) -> Callable[[Any], Any]:
-    """Step an iterator that takes nothing."""
-    return lambda _argument: next(steps)
 
 
 _frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name

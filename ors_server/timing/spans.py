@@ -25,29 +25,25 @@ _CARRIED = ("traceparent", "tracestate", "baggage")
 _SERVER_ERROR = 500
 
 
-class _Tracing:
+class Tracing:
     """The tracer of this process; `None` while there is no SDK."""
 
     def __init__(self) -> None:
         self.tracer: Tracer | None = None
 
 
-_tracing = _Tracing()
-
-
-def is_on() -> bool:
-    """Return whether spans are made."""
-    return _tracing.tracer is not None
+tracing = Tracing()
+"""Spans are made while it has a tracer."""
 
 
 def begin() -> None:
     """Make spans from now on if the program has configured an SDK; a server calls it when it starts."""
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
-        _tracing.tracer = None
+        tracing.tracer = None
         logs.set_context_fields(None)
         return
-    _tracing.tracer = api.get_tracer("ors_server", __version__)
+    tracing.tracer = api.get_tracer("ors_server", __version__)
     logs.set_context_fields(current_ids)
 
 
@@ -176,9 +172,9 @@ def note_outcome(span: "Span", outcome: str, *, step: int, reward: float | None,
 
 
 def _tracer() -> "Tracer":
-    if _tracing.tracer is None:
-        raise AssertionError("a span is made only while `is_on`")
-    return _tracing.tracer
+    if tracing.tracer is None:
+        raise AssertionError("a span is made only while there is a tracer")
+    return tracing.tracer
 
 
 def current_ids() -> dict[str, str]:

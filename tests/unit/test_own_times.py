@@ -33,7 +33,7 @@ def test_a_test_counts_with_the_processes_that_ended_in_it(tmp_path):
     (first, own, idle), (second, _, busy) = map(json.loads, record.read_text().splitlines())
     assert (first, second) == ("test_two.py::test_that_computes", "test_two.py::test_whose_child_computes")
     assert (own > 0.0, idle) == (True, 0.0)
-    assert busy >= 0.3
+    assert busy > 0.2
 
 
 def test_folders_are_summed_up_and_the_longest_tests_named():

@@ -303,7 +303,7 @@ def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
     return RunView(
         name=run.run,
         agent=", ".join(run.agents) or run.run,
-        environment=run.environments[0] + more,
+        environment=next(iter(run.environments), "") + more,
         short_id=run.run[-6:] if len(run.run) > MAX_ID else run.run,
         mean=mean,
         lowest=min(0.0, mean.low if mean else 0.0),

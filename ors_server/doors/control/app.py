@@ -104,7 +104,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
         Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
         Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
-        Operation("GET", "/episodes/series", e.list_series, failures=(400, 503)),
+        Operation("GET", "/episodes/series", e.list_series, failures=(503,)),
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
         Operation("GET", "/events", e.follow_everything, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
@@ -113,6 +113,8 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/steps/{number}/blocks/{index}", e.get_block, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/notes", e.list_notes, failures=(404, 409, 503)),
+        Operation("POST", EPISODE + "/notes", e.add_note, status=created, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
     )
 

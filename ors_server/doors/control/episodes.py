@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import anyio
@@ -31,6 +32,7 @@ from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQ
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
+    RequestBody,
     RequestQuery,
     encode,
     encode_parts,
@@ -50,6 +52,7 @@ from ors_server.model.errors import (
 from ors_server.model.failures import StatedSummary
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import (
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeSummary,
@@ -61,7 +64,7 @@ from ors_server.model.trajectory import (
 from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed
 from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
-from ors_server.store.base import RecordReader
+from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import (
     CONDITIONS,
     PARAMETERS,
@@ -90,6 +93,9 @@ StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="
 BlockIndex: TypeAlias = Annotated[
     int, Field(ge=0, le=MAX_INTEGER, description="A block's position in its step, from 0.")
 ]
+
+MAX_NOTE = 10_000
+"""Most characters of a note."""
 
 MAX_POINTS = 10_000
 """Most points of one answer."""
@@ -212,7 +218,7 @@ class PlayedTaskList(ResponseModel):
     tasks: list[PlayedTask]
 
 
-class BlockView(ResponseModel):
+class WholeBlock(ResponseModel):
     """One block of a step."""
 
     block: Block
@@ -227,6 +233,22 @@ class CutBlock(ResponseModel):
     """The block's position in the step, from 0."""
     size: int
     """Characters of the whole text, or of an image's base64, of which a preview has none."""
+
+
+class NoteBody(RequestBody):
+    """A new note about an episode."""
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE)]
+    verdict: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    """A short word for what you decided, such as `cheated`."""
+    step: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
+    """Number of the step that it is about; by default it is about the episode."""
+
+
+class NoteList(ResponseModel):
+    """The notes about an episode, oldest first."""
+
+    notes: list[EpisodeNote]
 
 
 class EpisodeSeries(ResponseModel):
@@ -518,7 +540,7 @@ class EpisodeHandlers:
     """Answers requests about the record."""
 
     def __init__(
-        self, store: RecordReader, *, clock: Clock, ping_seconds: float, feed: ActivityFeed | None = None
+        self, store: EpisodeStore, *, clock: Clock, ping_seconds: float, feed: ActivityFeed | None = None
     ) -> None:
         """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
@@ -610,7 +632,7 @@ class EpisodeHandlers:
             cut=cut,
         )
 
-    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> BlockView:
+    async def get_block(self, episode: EpisodeName, number: StepNumber, index: BlockIndex) -> WholeBlock:
         """Return one block of a step, in full."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, number - 1, number)
@@ -618,7 +640,7 @@ class EpisodeHandlers:
             raise EpisodeNotFoundError(
                 f"the episode {record.origin.episode_id} has no block {index} of step {number}"
             )
-        return BlockView(block=steps[0].blocks[index])
+        return WholeBlock(block=steps[0].blocks[index])
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
@@ -630,6 +652,23 @@ class EpisodeHandlers:
         record = await find_episode(self._store, episode)
         self._check_followers()
         return EventResponse(self._events(record.origin.episode_id, start))
+
+    async def list_notes(self, episode: EpisodeName) -> NoteList:
+        """List the notes about an episode, oldest first."""
+        record = await find_episode(self._store, episode)
+        return NoteList(notes=list(await self._store.notes(record.origin.episode_id)))
+
+    async def add_note(self, request: ControlRequest, episode: EpisodeName, body: NoteBody) -> EpisodeNote:
+        """Write a note about an episode; the record stays as it is."""
+        record = await find_episode(self._store, episode)
+        if body.step is not None and body.step > record.summary.steps:
+            raise InvalidRequestError(
+                f"the episode has {record.summary.steps} steps; expected one of them, got step {body.step}"
+            )
+        author = request.caller.credential_id or "local"
+        note = EpisodeNote(token_hex(8), author, self._clock.now(), body.text, body.verdict, body.step)
+        await self._store.add_note(record.origin.episode_id, note)
+        return note
 
     async def follow_everything(self, query: ActivityQuery) -> EventResponse[ActivityEvent]:
         """Stream what happens in all sessions of this process: episodes, calls that begin, steps."""

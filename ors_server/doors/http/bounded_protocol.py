@@ -311,8 +311,10 @@ class BoundedProtocol(BaseProtocol):
 
     @override
     def on_headers_complete(self) -> None:
-        if self._fed > self._max_header_bytes and self._header_size() > self._max_header_bytes:
-            raise self._parser_error(self._too_large())
+        if self._fed > self._max_header_bytes:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self._max_header_bytes:
+                raise self._parser_error(self._too_large())
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 raise self._parser_error(
@@ -418,9 +420,6 @@ class BoundedProtocol(BaseProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._is_upgrade = False
         self.data_received(b"\r\n".join([*lines, b"", b""]) + rest)
-
-    def _header_size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _too_large(self) -> HeaderTooLargeError:
         return HeaderTooLargeError(

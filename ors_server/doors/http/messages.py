@@ -1,10 +1,12 @@
-"""Shared by the HTTP applications: accepted hosts and origins, limited bodies, answers, disconnects."""
+"""Shared by the HTTP applications: accepted hosts and origins, limited bodies, answers and their counts."""
 
 import asyncio
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ from ors_server.model.errors import (
 from ors_server.model.json_bounds import NEVER_TOO_MUCH, check_json
 from ors_server.model.logs import get_logger
 from ors_server.model.wire import compact_json
+from ors_server.sessions.call_meters import SECONDS, Histogram
 
 log = get_logger("ors_server.http")
 
@@ -227,6 +230,51 @@ async def _until_gone(receive: Receive) -> None:
         await checkpoint()
 
 
+_COUNTED_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
+
+
+class RequestCounter:
+    """Counts the answers of one door to one method with one status."""
+
+    __slots__ = ("answers", "seconds")
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.answers = 0
+        self.seconds = Histogram(SECONDS)
+        """How long requests waited for the first byte of their answer."""
+
+
+@dataclass(slots=True)
+class HttpMeters:
+    """Counts the requests of a process by door."""
+
+    answers: dict[tuple[str, str, int], RequestCounter] = field(
+        default_factory=dict[tuple[str, str, int], RequestCounter]
+    )
+    """Counts by door, method and status."""
+    open_requests: int = 0
+    """Requests that are being served, streams included."""
+
+    def count(self, door: str, method: str, answer: Exchange, began: float) -> None:
+        """Count a request that has ended, if it was answered.
+
+        Args:
+            began: When it came, by `time.perf_counter`.
+        """
+        self.open_requests -= 1
+        if not answer.response_started:
+            return
+        counter = self.answers.get((door, method, answer.status))
+        if counter is None:
+            method = method if method in _COUNTED_METHODS else "other"
+            counter = self.answers.setdefault((door, method, answer.status), RequestCounter())
+        counter.answers += 1
+        waited, seconds = answer.started_at - began, counter.seconds
+        seconds.counts[bisect_left(seconds.bounds, waited)] += 1
+        seconds.total += waited
+
+
 class WatchedAnswer:
     """An answer over an HTTP server that does not say whether it has begun."""
 
@@ -342,7 +390,7 @@ class HostGuard:
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
-        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host):
+        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip(), host or ""):
             named = origin.decode("latin-1")
             detail = f"requests from {named!r} are not accepted; add it to the setting allowed_origins"
             await send_fault(send, ForbiddenError(detail))

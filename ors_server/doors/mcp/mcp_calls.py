@@ -112,7 +112,12 @@ class McpCalls:
             return await run(HandshakeClient(context, self._levels.of(context)))
         if responses.state is None and not may_be_asked(context):
             return await run(McpCallingClient(context))
-        key = RequestKey(owner=session_id, subject=_subject(context), call_id=_call_id(context))
+        params = context.params or {}
+        # Method, name, URI and arguments: a later request repeats them to continue this one.
+        subject = json.dumps(
+            [context.method, *(params.get(name) for name in ("name", "uri", "arguments"))], sort_keys=True
+        )
+        key = RequestKey(owner=session_id, subject=subject, call_id=_call_id(context))
         if responses.state is not None:
             return await self._input_requests.resume(responses.state, key, context, responses.by_name)
         return await self._input_requests.start(key, context, responses.by_name, run)
@@ -128,7 +133,8 @@ class McpCalls:
         asked = self._access.wants_rewards(client.context)
         session = await self._sessions.obtain(session_id)
         fields = ResultFields.of(session.visibility, asked=asked)
-        if not _wants_progress(client.context):
+        meta = (client.context.params or {}).get("_meta")
+        if not isinstance(meta, dict) or cast("Result", meta).get("progressToken") is None:
             call = await session.call(tool, arguments, call_id=call_id, client=client)
             call.begin_sending()
             try:
@@ -155,13 +161,6 @@ class McpCalls:
         return tool_result(call, fields)
 
 
-def _subject(context: Context) -> str:
-    """Return method, name, URI and arguments of a request: a later request repeats them to continue it."""
-    params = context.params or {}
-    subject = [context.method, params.get("name"), params.get("uri"), params.get("arguments")]
-    return json.dumps(subject, sort_keys=True)
-
-
 def _call_id(context: Context) -> str | None:
     call_id = (context.meta or {}).get(CALL_ID_KEY)
     if call_id is None:
@@ -170,11 +169,6 @@ def _call_id(context: Context) -> str | None:
         text = f"expected a string of 1 to {MAX_CALL_ID} characters as {CALL_ID_KEY}"
         raise MCPError(types.INVALID_PARAMS, text)
     return call_id
-
-
-def _wants_progress(context: Context) -> bool:
-    meta = (context.params or {}).get("_meta")
-    return isinstance(meta, dict) and cast("Result", meta).get("progressToken") is not None
 
 
 async def _wait_or_withdraw(call: Call, call_id: str | None) -> None:

@@ -63,7 +63,7 @@ def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any
     """
     server: Server[Any] = Server("ors-server", get_tool_input_schema=lambda _name: None, **options)
     server.middleware[:] = (
-        [_enter_request_span, *server.middleware, middleware] if spans.is_on() else [middleware]
+        [_enter_request_span, *server.middleware, middleware] if spans.tracing.tracer else [middleware]
     )
     return server
 

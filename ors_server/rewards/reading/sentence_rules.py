@@ -176,12 +176,15 @@ class SentenceRules(SentenceReader):
         """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
         stated = False
         is_part = False
+        # The parts end the sentence, and a colon opens them: the last one is enough to look at.
+        colons = [at for at, clause in enumerate(sentence.clauses) if clause.lead and clause.lead.word == ":"]
+        opening = sentence.clauses[colons[-1]] if colons and not self._takes_alternatives else None
+        is_broken_down = opening is not None and _is_breakdown(sentence.clauses[colons[-1] :])
         for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
             is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
             if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
                 is_part = True
-            if clause.lead is not None and clause.lead.word == ":" and earlier is not None and stated:
-                is_part = is_part or (_is_breakdown(sentence, clause) and not self._takes_alternatives)
+            is_part = is_part or (clause is opening and is_broken_down and stated)
             for value in clause.values:
                 if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
@@ -291,9 +294,8 @@ class SentenceRules(SentenceReader):
                 following = value
 
 
-def _is_breakdown(sentence: Sentence, clause: Clause) -> bool:
+def _is_breakdown(clauses: Sequence[Clause]) -> bool:
     """Whether a colon opens the parts of a value: "42 students: 20 boys and 22 girls"."""
-    clauses = sentence.clauses[sentence.clauses.index(clause) :]
     values = [value for part in clauses for value in part.values]
     return len(values) > 1 and all(
         part.lead is not None and part.lead.word in (":", ",", *AND) and part.tokens[0].kind == "value"

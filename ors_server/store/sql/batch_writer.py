@@ -14,7 +14,13 @@ from ors_server.model.trajectory import EpisodeSummary
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import row_digest
-from ors_server.store.sql.columns import STEP_COLUMNS, episode_columns, label_columns, standing_columns
+from ors_server.store.sql.columns import (
+    STEP_COLUMNS,
+    episode_columns,
+    label_columns,
+    note_columns,
+    standing_columns,
+)
 from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.host_rows import Fence
 from ors_server.store.sql.kept_totals import add_closed, groups_of, recount_groups, recount_tools
@@ -23,6 +29,7 @@ from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
     PendingIncident,
+    PendingNote,
     PendingOpen,
     PendingPrompt,
     PendingSign,
@@ -51,6 +58,7 @@ class _Rows:
     steps: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict[tuple[int, int], Any])
     moves: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     incidents: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    notes: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     prompts: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, Any])
     standings: dict[int, EpisodeSummary] = field(default_factory=dict[int, EpisodeSummary])
     """The latest summary by episode."""
@@ -199,6 +207,7 @@ class BatchWriter:
             (upserts.TOOL_USES, rows.tools),
             (upserts.MOVES, rows.moves),
             (upserts.INCIDENTS, rows.incidents),
+            (upserts.NOTES, rows.notes),
             (upserts.PROMPTS, rows.prompts.values()),
             (upserts.BLOB_USES, rows.uses),
         ):
@@ -209,7 +218,9 @@ class BatchWriter:
             _standing_row(key, summary, now, closing if key in rows.closed else None)
             for key, summary in sorted(rows.standings.items(), key=itemgetter(0))
         ]
-        kept_before = groups_of(connection, rows.reopened) if rows.reopened else set()
+        kept_before: set[tuple[str, ...]] = set()
+        if rows.reopened:
+            kept_before = groups_of(connection, rows.reopened)
         upserts.STANDINGS.run(connection, placeholder, latest)
         if rows.closed - rows.reopened:
             add_closed(connection, placeholder, sorted(rows.closed - rows.reopened))
@@ -234,6 +245,8 @@ def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
             _add_move(entry, state, state.key, rows)
         case PendingIncident():
             _add_incident(entry, state, state.key, rows)
+        case PendingNote():
+            rows.notes.append((entry.note.note_id, state.key, *note_columns(entry.note)))
         case PendingPrompt():
             digest = row_digest(entry.body, entry.blob_refs)
             row = (state.key, entry.body.decode(), digest, entry.blob_refs)

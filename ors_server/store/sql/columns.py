@@ -5,6 +5,7 @@ from typing import Any
 from ors_server.model.clock import to_microseconds
 from ors_server.model.trajectory import (
     STEP_COUNTS,
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeSummary,
     Step,
@@ -77,4 +78,15 @@ def step_columns(step: Step) -> tuple[Any, ...]:
         step.blame,
         to_microseconds(step.started_at),
         step.duration,
+    )
+
+
+def note_columns(note: EpisodeNote) -> tuple[Any, ...]:
+    """Return the values of the columns of `notes` but its id and episode, in order."""
+    return (
+        as_search_text(note.author),
+        to_microseconds(note.at),
+        as_search_text(note.text),
+        _optional(note.verdict),
+        note.step,
     )

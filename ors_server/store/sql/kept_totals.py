@@ -35,9 +35,11 @@ COLUMNS = tuple(column.name for column in totals.c)
 _TOLERANCE = 1e-9
 
 value = standings.c.episode_return
+_largest: ColumnElement[float] = literal_column(repr(LARGEST_RETURN))
+_smallest: ColumnElement[float] = literal_column(repr(-LARGEST_RETURN))
 bounded_return = case(
-    (value > LARGEST_RETURN, literal_column(repr(LARGEST_RETURN))),
-    (value < -LARGEST_RETURN, literal_column(repr(-LARGEST_RETURN))),
+    (value > LARGEST_RETURN, _largest),
+    (value < -LARGEST_RETURN, _smallest),
     else_=value,
 )
 is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.model.trajectory import EpisodeNote, EpisodeOrigin, EpisodeSummary
 
 NO_TEXTS: Mapping[str, bytes] = {}
 
@@ -110,6 +110,13 @@ class PendingIncident(PendingWrite):
     body: bytes
     position: int | None = None
     """Its position among the incidents; the same in every attempt to write it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingNote(PendingWrite):
+    """Somebody wrote a note about the episode."""
+
+    note: EpisodeNote
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

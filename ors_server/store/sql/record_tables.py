@@ -164,6 +164,20 @@ incidents = Table(
 )
 """What happened to an episode besides its steps and transitions, in order."""
 
+notes = Table(
+    "notes",
+    metadata,
+    Column("note_id", Name, primary_key=True),
+    Column("episode", Whole, ForeignKey("episodes.key", ondelete="CASCADE"), nullable=False),
+    Column("author", Name, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("verdict", Name),
+    Column("step", BigInteger),
+    Index("notes_by_episode", "episode", "at", "note_id"),
+)
+"""Remarks about episodes, apart from the record."""
+
 prompts = Table(
     "prompts",
     metadata,

@@ -25,11 +25,12 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ors_server.model.clock import to_microseconds
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
 from ors_server.model.trajectory import (
     STEP_COUNTS,
+    EpisodeNote,
     EpisodeRecord,
     EpisodeResult,
     EpisodeSummary,
@@ -80,6 +81,7 @@ from ors_server.store.sql.record_tables import (
     labels,
     metadata,
     moves,
+    notes,
     prompts,
     standings,
     steps,
@@ -278,10 +280,11 @@ def _samples(connection: Connection, episode_filter: EpisodeFilter, by: Sequence
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
     )
-    return [
-        EpisodeSample(created_at, result, value, count, tuple(names))
-        for created_at, result, value, count, *names in connection.execute(query)
-    ]
+    samples: list[EpisodeSample] = []
+    for row in connection.execute(query):
+        cells: tuple[Any, ...] = tuple(row)
+        samples.append(EpisodeSample(cells[0], cells[1], cells[2], cells[3], cells[4:]))
+    return samples
 
 
 def _value_of(name: str) -> ColumnElement[str]:
@@ -416,6 +419,25 @@ class SqlReader:
     ) -> Sequence[PlayedTask]:
         """See `RecordReader.by_task`."""
         return await self._read(_tasks, episode_filter, limit)
+
+    async def notes(self, episode_id: str) -> Sequence[EpisodeNote]:
+        """See `RecordReader.notes`."""
+
+        def read_notes(connection: Connection) -> list[EpisodeNote]:
+            query = (
+                select(notes)
+                .join(episodes, episodes.c.key == notes.c.episode)
+                .where(episodes.c.episode_id == episode_id)
+                .order_by(notes.c.at, notes.c.note_id)
+            )
+            return [
+                EpisodeNote(
+                    row.note_id, row.author, from_microseconds(row.at), row.text, row.verdict, row.step
+                )
+                for row in connection.execute(query)
+            ]
+
+        return await self._read(read_notes)
 
     async def last_step(self, episode_id: str) -> int | None:
         """Return the number of an episode's last step; `None` if it was never opened."""

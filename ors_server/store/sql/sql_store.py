@@ -18,6 +18,7 @@ from ors_server.model.host_slot import HostTable, slot_of
 from ors_server.model.logs import get_logger
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, TRANSITION
 from ors_server.model.trajectory import (
+    EpisodeNote,
     EpisodeOrigin,
     EpisodeSummary,
     Incident,
@@ -39,6 +40,7 @@ from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
     PendingClose,
     PendingIncident,
+    PendingNote,
     PendingOpen,
     PendingPrompt,
     PendingSign,
@@ -193,6 +195,11 @@ class SqlStore(SqlReader):
         """See `EpisodeStore.record_incident`."""
         body = INCIDENT.write(incident)
         entry = PendingIncident(state=self._state_of(episode_id), body=body, size=len(body) + OVERHEAD)
+        await self._queue.write(entry)
+
+    async def add_note(self, episode_id: str, note: EpisodeNote) -> None:
+        """See `EpisodeStore.add_note`."""
+        entry = PendingNote(state=self._state_of(episode_id), note=note, size=len(note.text) + OVERHEAD)
         await self._queue.write(entry)
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:

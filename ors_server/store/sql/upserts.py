@@ -101,6 +101,7 @@ STEPS = Upsert(
 )
 TOOL_USES = Upsert("tool_uses", "episode, tool", "episode, tool")
 MOVES = Upsert("moves", "episode, position, body, digest", "episode, position")
+NOTES = Upsert("notes", "note_id, episode, author, at, text, verdict, step", "note_id")
 INCIDENTS = Upsert("incidents", "episode, position, body, digest", "episode, position")
 PROMPTS = Upsert("prompts", "episode, body, digest, blobs", "episode")
 LABELS = Upsert("labels", "episode, name, value", "episode, name")

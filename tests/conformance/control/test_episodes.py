@@ -465,3 +465,29 @@ async def test_the_status_counts_sessions_and_what_waits(control):
     status = (await control.get("/status")).json()
     assert (status["live_sessions"], status["backlog"]) == (1, {"entries": 0, "size": 0})
     assert {"gradings", "threads"} <= status["queues"].keys()
+
+
+async def test_notes_about_an_episode_are_kept_apart_from_its_record(keyed, keys):
+    key = keys["trainer"]
+    session_id = await keyed.create(key=key)
+    await keyed.call(session_id, "pay", {"reward": 0.5}, key=key)
+    await keyed.ask("DELETE", f"/sessions/{session_id}", key=key)
+    (episode_id,) = await listed(keyed, f"?session_id={session_id}", key=key)
+    before = (await keyed.get(f"/episodes/{episode_id}", key=key)).json()
+    body = {"text": "read the hidden tests", "verdict": "cheated", "step": 1}
+    answer = await keyed.post(f"/episodes/{episode_id}/notes", body, key=key)
+    assert answer.status_code == 201
+    note = answer.json()
+    assert (note["text"], note["verdict"], note["step"], note["author"]) == (
+        *body.values(),
+        before["credential_id"],
+    )
+    assert (await keyed.get(f"/episodes/{episode_id}/notes", key=key)).json() == {"notes": [note]}
+    assert (await keyed.get(f"/episodes/{episode_id}", key=key)).json() == before
+    for wrong, status in (
+        ({"text": ""}, 422),
+        ({"text": "a", "step": 2}, 422),
+        ({"text": "a", "more": 1}, 422),
+    ):
+        assert (await keyed.post(f"/episodes/{episode_id}/notes", wrong, key=key)).status_code == status
+    assert (await keyed.post("/episodes/nothing/notes", body, key=key)).status_code == 404

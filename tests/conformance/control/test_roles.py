@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.episodes import NoteBody
 from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
 OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
@@ -39,6 +40,8 @@ TRAIN = [
     "list_series",
     "count_returns",
     "get_block",
+    "list_notes",
+    "add_note",
     "follow_everything",
 ]
 ADMIN = ["get_settings", "shut_down"]
@@ -60,6 +63,7 @@ MATRIX: dict[str, dict[str, Sequence[str]]] = {
 BODIES = {
     SessionOrderBody: {"task_spec": {}},
     ForkBody: {"count": 2},
+    NoteBody: {"text": "looks right"},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
 }
 PAST = "past"

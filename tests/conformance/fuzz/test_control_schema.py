@@ -39,10 +39,17 @@ ensure_resource_availability = { enabled = false }
 # days a month has, and that one label has one value.
 [[operations]]
 include-name = [
-  "POST /_ors/sessions", "GET /_ors/sessions", "GET /_ors/episodes", "GET /_ors/episodes/totals"
+  "POST /_ors/sessions", "GET /_ors/sessions", "GET /_ors/episodes", "GET /_ors/episodes/totals",
+  "GET /_ors/episodes/by-task", "GET /_ors/episodes/series", "GET /_ors/episodes/histogram", "GET /_ors/runs",
+  "POST /_ors/episodes/{episode}/notes"
 ]
 [operations.checks]
 positive_data_acceptance = { expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"] }
+
+# It would end with the server.
+[[operations]]
+include-name = "GET /_ors/events"
+parameters = { seconds = 0 }
 """
 
 KNOWN = f"""

@@ -1,5 +1,6 @@
 """The page of one episode, from the record to HTML."""
 
+import html
 import json
 import re
 
@@ -190,7 +191,7 @@ async def test_no_text_of_others_becomes_markup(filled):
         assert "alert(1)" in page, path
         assert not re.search(r"<(script|img)\b(?! src=\"/console/)", page), path
         assert not re.search(r"\son\w+=", re.sub(r"&lt;.*?&gt;", "", page)), path
-        assert "49" not in re.sub(r"\d{3,}|[0-9a-f]{12,}", "", page), "a template was evaluated"
+        assert "49'\"" not in html.unescape(page), "a template was evaluated"
         assert "\u202e" not in page
         assert "\x1b" not in page
 

@@ -243,8 +243,8 @@ def run_statements(place, statements):
             for statement in statements:
                 connection.execute(statement)
         return
-    connection = sqlite3.connect(place)
-    with connection:
+    database = sqlite3.connect(place)
+    with database:
         for statement in statements:
-            connection.execute(statement)
-    connection.close()
+            database.execute(statement)
+    database.close()

@@ -219,8 +219,6 @@ def make_old(path) -> None:
             "DROP TABLE blobs",
             "DROP TABLE incidents",
             "DROP TABLE shared_values",
-            "DROP TABLE hosts",
-            "DROP TABLE slots",
             "ALTER TABLE steps DROP COLUMN blobs",
             "ALTER TABLE prompts DROP COLUMN blobs",
             "ALTER TABLE standings DROP COLUMN unjudged_steps",

@@ -96,7 +96,7 @@ def _fill_origins(connection: sa.Connection) -> None:
     rows: list[dict[str, Any]] = []
     for key, body in _texts(connection, 'SELECT "key", body FROM episodes'):
         origin: dict[str, Any] = json.loads(body)
-        labels = origin.get("labels") or {}
+        labels: dict[str, str] = origin.get("labels") or {}
         fork = origin.get("forked_from")
         rows.append(
             {
@@ -177,9 +177,10 @@ def _blame(step: dict[str, Any]) -> str | None:
 
 def _fill_standings(connection: sa.Connection, counts: dict[int, dict[str, int]], paid: set[int]) -> None:
     rows: list[dict[str, Any]] = []
-    nothing = dict.fromkeys(_COUNTS, 0)
+    nothing: dict[str, int] = dict.fromkeys([*_COUNTS], 0)
     for row in _texts(connection, "SELECT episode, stop_reason, unjudged_steps, body FROM standings"):
         summary: dict[str, Any] = json.loads(row.body)
+        own: dict[str, int] = counts.get(row.episode, nothing)
         started, finished = summary.get("started_at"), summary.get("finished_at")
         duration = None
         if started is not None and finished is not None:
@@ -190,7 +191,7 @@ def _fill_standings(connection: sa.Connection, counts: dict[int, dict[str, int]]
                 "episode": row.episode,
                 "result": _result(row, row.episode in paid),
                 "duration": duration,
-                **counts.get(row.episode, nothing),
+                **own,
             }
         )
     _write(
