@@ -85,7 +85,7 @@ async def call_author(
     clock = call_clock.get()
     try:
         if is_async(function) if on_loop is None else on_loop:
-            result = function(*args)
+            result: Any = function(*args)
         else:
             if clock is not None:
                 clock.arm()
@@ -93,7 +93,7 @@ async def call_author(
             # every session.
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
-        if type(result) is CoroutineType or inspect.isawaitable(result):
+        if result.__class__ is CoroutineType or inspect.isawaitable(result):
             watch = current_watch.get() if clock is None else clock.watch
             if watch is None:
                 if clock is not None:

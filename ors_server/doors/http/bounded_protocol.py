@@ -226,6 +226,7 @@ class BoundedProtocol(BaseProtocol):
     @override
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._application: Any = getattr(self.config, "loaded_app")  # noqa: B009  (uvicorn types it by halves)
         self._max_header_bytes = self.server_state.limits.header_bytes
         self._state = _FIRST
         self._waited = 0.0
@@ -333,7 +334,7 @@ class BoundedProtocol(BaseProtocol):
             self._serve(cycle)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline.appendleft((cycle, self._application))
 
     def _make_cycle(self, headers: list[tuple[bytes, bytes]]) -> BoundedCycle:
         path, raw_path, query = split_target(self.url)
@@ -376,7 +377,7 @@ class BoundedProtocol(BaseProtocol):
 
     async def _run(self, cycle: RequestResponseCycle) -> None:
         try:
-            await cycle.run_asgi(self.app)
+            await cycle.run_asgi(self._application)
         finally:  # a callback of the task would cost a turn of the event loop
             self.server_state.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 

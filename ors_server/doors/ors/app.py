@@ -425,7 +425,11 @@ def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
         ]
     described: list[dict[str, Any]] = []
     for problem in error.errors(include_url=False, include_context=False):
-        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
+        row: dict[str, Any] = {
+            "type": problem["type"],
+            "loc": ["body", *problem["loc"]],
+            "msg": problem["msg"],
+        }
         value = problem["input"]
         if isinstance(value, float):
             is_short = math.isfinite(value)

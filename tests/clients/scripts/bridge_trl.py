@@ -17,7 +17,7 @@ from ors_server.adapters import to_trl
 from ors_server.client import Client
 from ors_server.model.errors import OrsServerError
 
-LOGGED = []
+LOGGED: list[str] = []
 
 
 class Kept(logging.Handler):

@@ -9,24 +9,25 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 from datasets import Dataset
-from tiny_model import make_model, make_tokenizer
+from tiny_model import make_model, make_tokenizer  # type: ignore[import-not-found]  # of examples/
 from trl import GRPOConfig, GRPOTrainer
 
 from ors_server.adapters import to_trl
 
 GENERATIONS = 4
-SEEN = []
+SEEN: list[list[Any]] = []
 
 
-def played(kind, *plays):
+def played(kind: Any, *plays: Any) -> Any:
     """A class whose rollouts are played by turns, and which keeps what it returned."""
     turns = itertools.cycle(plays)
 
-    class Played(kind):
+    class Played(kind):  # type: ignore[misc]  # made at run time
         def reset(self, **row):
             prompt = super().reset(**row)
             self._session_id = self._episode.session_id
@@ -44,7 +45,8 @@ def played(kind, *plays):
 
 
 def main(url):
-    climb, jump = ("climb", {"hand": "left"}), ("jump", {})
+    climb: Any = ("climb", {"hand": "left"})
+    jump: Any = ("jump", {})
     ladder = played(to_trl(url, "ladder"), [], [climb], [climb, jump], [jump])
     misjudged = played(
         to_trl(url, "misjudged", is_async=True),

@@ -10,7 +10,8 @@ from ors_server.rewards.math.answer_values import find_values
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.math_options import MathOptions
 from ors_server.rewards.reading.polarity import Polarity
-from ors_server.rewards.reading.statements import keep_asserted, read_statements, struck_regions
+from ors_server.rewards.reading.statements import keep_asserted, read_statements
+from ors_server.rewards.reading.struck_text import struck_regions
 from tests.fixtures.processor_time import processor_seconds
 
 SAMPLE = Path(__file__).parents[3] / "data" / "responses_dev.jsonl"
