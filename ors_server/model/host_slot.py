@@ -129,7 +129,16 @@ class HostSlot:
     @property
     def address(self) -> str:
         """Where the front and the other hosts reach it."""
-        return self.own_address if self.folder is None else f"{UNIX}{socket_path(self.folder, self.number)}"
+        return self.address_of(self.number) or ""
+
+    def address_of(self, number: int) -> str | None:
+        """Return where a host is reached; `None` if it is on another machine and has not started yet."""
+        if self.folder is not None:
+            return f"{UNIX}{socket_path(self.folder, number)}"
+        if number == self.number:
+            return self.own_address
+        row = self.table.rows.get(number)
+        return None if row is None else row.address
 
     def has(self, session_id: str) -> bool:
         """Return whether a session of this id belongs to this host."""

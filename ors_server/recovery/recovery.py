@@ -21,6 +21,7 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionStatus
 from ors_server.store.base import OpenEpisode
 from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.recovery")
 
@@ -89,7 +90,7 @@ class Recovery:
         after: str | None = None
         while self._waiting:
             page = await self._services.store.page(
-                EpisodeFilter(closed=False), after=after, limit=PAGE, newest_first=False
+                EpisodeFilter(closed=False), after=after, limit=PAGE, order=OLDEST_FIRST
             )
             for record in page:
                 waiting = self._waiting.get(record.origin.session_id)

@@ -104,13 +104,20 @@ class FrontControl:
             raise FrontControlError(f"{answer} {committed}".strip())
 
     async def follow(self) -> None:
-        """Look at the slots of the hosts again and again, and change the front's table; returns never."""
+        """Look at the slots of the hosts again and again, and change the front's table, until cancelled."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
             try:
                 await self.look()
             except FrontControlError as error:
                 log.warning("front_not_changed", error=str(error))
+
+    async def aclose(self) -> None:
+        """Close the connections to the hosts; another look opens them again."""
+        clients = list(self._clients.values())
+        self._clients.clear()
+        for client in clients:
+            await client.aclose()
 
     async def look(self) -> None:
         """Ask each host once which slots it has, and change the front's table."""

@@ -207,6 +207,8 @@ class Supervisor:
             await self._end(self.hosts)
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._control.aclose()
         if self._failure is not None:
             raise HostsFailedError(self._failure)
 

@@ -55,7 +55,7 @@ def test_the_hosts_of_compose_are_those_of_its_front():
 
 
 def test_the_pods_of_kubernetes_are_those_of_its_front():
-    kinds = {}
+    kinds: dict[str, list[dict]] = {}
     for resource in yaml.safe_load_all((CLUSTER / "kubernetes.yaml").read_text()):
         kinds.setdefault(resource["kind"], []).append(resource)
     (pods,), (front,) = kinds["StatefulSet"], kinds["Deployment"]

@@ -42,7 +42,7 @@ def workers(tmp_path_factory):
 def test_the_rewards_of_trls_rollouts_are_right_while_hosts_are_killed(workers):
     command = [str(client_python("trl")), str(SCRIPTS / "roll_out_trl.py"), workers.url, "3", "4"]
     variables = {**os.environ, "OPENREWARD_API_KEY": KEY}
-    groups = []
+    groups: list[object] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as trainer:
         for line in trainer.stdout:
             if line == "reset\n":

@@ -85,14 +85,14 @@ class Peers:
 
     async def _ask(self, number: int, path: str, headers: Mapping[str, str]) -> bytes:
         name = host_name(number)
-        row = self.slot.table.rows.get(number)
-        if row is None:
+        address = self.slot.address_of(number)
+        if address is None:
             raise StartingError(f"host {name} has not started yet; repeat the request")
-        if row.address.startswith(UNIX):
-            transport = httpx2.AsyncHTTPTransport(uds=row.address.removeprefix(UNIX))
+        if address.startswith(UNIX):
+            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX))
             base_url = "http://127.0.0.1"
         else:
-            transport, base_url = None, f"http://{row.address}"
+            transport, base_url = None, f"http://{address}"
         passed = {key: headers[key] for key in _PASSED_ON if key in headers}
         try:
             async with (

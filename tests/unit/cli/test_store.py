@@ -18,6 +18,7 @@ from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.local_client import open_environment
 from ors_server.testing.store_promises import after, make_origin, make_step
+from tests.fixtures.older_records import FIGURES
 
 LONG = TextBlock(text="long " * 500)
 
@@ -126,15 +127,21 @@ def test_a_sound_record_is_called_sound(record, run):
         (swapped('"reward":0.1', '"reward":5.0', 1), "rewards add up to 5.1999"),
         ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns differ from its body"),
         ("UPDATE steps SET body = '{}' WHERE episode = 2 AND number = 1", "step 1: invalid step"),
-        ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of its summary differ"),
+        ("UPDATE standings SET steps = 9 WHERE episode = 2", "the columns steps of its summary differ"),
         ("UPDATE standings SET body = 'x' WHERE episode = 2", "invalid summary of an episode"),
         ("UPDATE episodes SET body = '[]' WHERE key = 2", "invalid origin of an episode"),
         ("DELETE FROM standings WHERE episode = 2", "its summary is missing"),
         ("DELETE FROM blob_uses WHERE episode = 2", "is not listed for the episode"),
         ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt: invalid list of blocks"),
         ("DELETE FROM episodes WHERE key = 2", "refers to a missing row of episodes"),
-        ("UPDATE standings SET phase = 'finished' WHERE episode = 2", "columns of its summary differ"),
-        ("UPDATE standings SET stop_reason = 'completed' WHERE episode = 2", "columns of its summary differ"),
+        (
+            "UPDATE standings SET phase = 'finished' WHERE episode = 2",
+            "the columns phase of its summary differ",
+        ),
+        (
+            "UPDATE standings SET stop_reason = 'completed' WHERE episode = 2",
+            "the columns stop_reason of its summary differ",
+        ),
         ("UPDATE episodes SET task_hash = 'x' WHERE key = 2", "the columns task_hash differ"),
         ("UPDATE episodes SET task_index = 9 WHERE key = 2", "the columns task_index differ"),
         (
@@ -213,12 +220,11 @@ def test_migrating_says_what_it_did(record, run):
     assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0008\n"
     harm(
         record,
+        *FIGURES,
         "DROP TABLE blob_uses",
         "DROP TABLE blobs",
         "DROP TABLE incidents",
         "DROP TABLE shared_values",
-        "DROP TABLE hosts",
-        "DROP TABLE slots",
         "ALTER TABLE steps DROP COLUMN blobs",
         "ALTER TABLE prompts DROP COLUMN blobs",
         "ALTER TABLE standings DROP COLUMN unjudged_steps",

@@ -7,6 +7,7 @@ import json
 import secrets
 import shutil
 import socket
+from dataclasses import dataclass
 from urllib.parse import quote
 from zlib import crc32
 
@@ -51,9 +52,34 @@ async def answer(name, slots, reader, writer):
     writer.close()
 
 
+@dataclass
+class Front:
+    """A running front; called with a request, it returns the body of the answer."""
+
+    port: int
+    control: FrontControl
+    slots: dict[str, list[int]]
+    """The slots that each host says it has."""
+
+    async def __call__(self, method, path, headers=(), body=None):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        data = b"" if body is None else json.dumps(body).encode()
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            "host: x",
+            "connection: close",
+            f"content-length: {len(data)}",
+        ]
+        lines += [f"{name}: {value}" for name, value in headers]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + data)
+        answered = (await reader.read()).decode()
+        writer.close()
+        return answered.partition("\r\n\r\n")[2]
+
+
 @contextlib.asynccontextmanager
 async def front(folder, **changes):
-    """Run HAProxy before fake hosts, and give the function that sends it a request."""
+    """Run HAProxy before fake hosts, and give what sends it a request."""
     async with contextlib.AsyncExitStack() as stack:
         slots = {f"h{number}": list(range(number, SLOTS, HOSTS)) for number in range(HOSTS)}
         for number in range(HOSTS):
@@ -67,6 +93,7 @@ async def front(folder, **changes):
         descriptor = inheritable(listener)
         options = options_for(folder, **changes)
         control = FrontControl(folder, options.addresses)
+        stack.push_async_callback(control.aclose)
         path = write_configuration(options, descriptor)
         check_configuration(find_program(), path, descriptor)
         command = [find_program(), "-db", "-q", "-f", str(path)]
@@ -74,24 +101,7 @@ async def front(folder, **changes):
         stack.push_async_callback(process.wait)
         stack.callback(process.terminate)
         port = listener.getsockname()[1]
-
-        async def ask(method, path, headers=(), body=None):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            data = b"" if body is None else json.dumps(body).encode()
-            lines = [
-                f"{method} {path} HTTP/1.1",
-                "host: x",
-                "connection: close",
-                f"content-length: {len(data)}",
-            ]
-            lines += [f"{name}: {value}" for name, value in headers]
-            writer.write("\r\n".join([*lines, "", ""]).encode() + data)
-            answered = (await reader.read()).decode()
-            writer.close()
-            return answered.partition("\r\n\r\n")[2]
-
-        ask.control, ask.slots = control, slots
-        yield ask
+        yield Front(port, control, slots)
 
 
 def places_of(session_id):
@@ -210,6 +220,15 @@ def test_a_machine_without_haproxy_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(SettingsError, match=r"HAProxy.*workers.*haproxy"):
         find_program()
+
+
+def test_a_host_knows_the_sockets_of_the_others_on_its_machine_before_they_start(tmp_path):
+    slot = HostSlot.read("1/2/9", tmp_path)
+    assert [slot.address_of(number) for number in (0, 1)] == [
+        f"unix:{socket_path(tmp_path, number)}" for number in (0, 1)
+    ]
+    far = HostSlot.read("1/2", None, "host-b:8080")
+    assert [far.address_of(number) for number in (0, 1)] == [None, "host-b:8080"]
 
 
 def test_a_host_draws_ids_of_its_own_slot():
