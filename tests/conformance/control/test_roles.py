@@ -46,7 +46,7 @@ TRAIN = [
 ]
 ADMIN = ["get_settings", "shut_down", "list_hosts", "drain_host", "restart_hosts"]
 OF_SEVERAL = {"get_own_slots", "drain_host", "restart_hosts"}
-"""Routes of servers with several hosts: a single process answers callers who may use them that it has none."""
+"""Routes of servers with several hosts: a single process answers that it has none."""
 ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]
 
 
