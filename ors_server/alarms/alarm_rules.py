@@ -13,6 +13,8 @@ from statistics import fmean, pstdev
 
 from ors_server.alarms.episode_facts import EpisodeFacts
 
+MAX_THRESHOLD = 100_000
+"""The highest value of any threshold: a window's facts are in memory."""
 EXAMPLES = 5
 """Episodes that an alarm names."""
 
@@ -455,16 +457,19 @@ def read_thresholds(values: Mapping[str, float]) -> AlarmThresholds:
     """Return the thresholds with some of them changed.
 
     Raises:
-        ValueError: If a name is unknown, or a number is not above zero.
+        ValueError: If a name is unknown, or a number is out of its range.
     """
     known = {threshold.name: threshold.type for threshold in fields(AlarmThresholds)}
+    chosen: dict[str, float] = {}
     for name, value in values.items():
         if name not in known:
             raise ValueError(f"expected a threshold of {', '.join(known)}, got {name!r}")
-        if not value > 0:
-            raise ValueError(f"expected a number above 0 for {name}, got {value!r}")
-    whole = {name: int(value) if known[name] in {int, "int"} else value for name, value in values.items()}
-    return AlarmThresholds(**whole)  # type: ignore[arg-type]  # the loop has checked names and types
+        is_whole = known[name] in {int, "int"}
+        if not 0 < value <= MAX_THRESHOLD or (is_whole and value != int(value)):
+            kind = "a whole number" if is_whole else "a number"
+            raise ValueError(f"expected {kind} above 0 and up to {MAX_THRESHOLD:,} for {name}, got {value!r}")
+        chosen[name] = int(value) if is_whole else value
+    return AlarmThresholds(**chosen)  # type: ignore[arg-type]  # the loop has checked names and types
 
 
 def _grouped(

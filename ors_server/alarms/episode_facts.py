@@ -1,5 +1,6 @@
 """What an alarm knows of an ended episode: figures, words and digests, none of its texts."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ MAX_STEPS = 2_000
 _CUT = frozenset({"step_limit", "time_limit"})
 _FAULTS = frozenset({StepStatus.REFUSED, StepStatus.FAILED})
 _DIGEST_BYTES = 12
+_STEP = re.compile(r"[0-9]{1,15}")
+"""A label that is a number of steps; any other names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
         trajectory=_digest(arguments),
         calls=calls,
         failed_calls=Counter(step.tool for step in steps if step.status in _FAULTS),
-        policy_step=int(policy_step) if policy_step.isascii() and policy_step.isdigit() else None,
+        policy_step=int(policy_step) if _STEP.fullmatch(policy_step) else None,
     )
 
 

@@ -146,13 +146,26 @@ class AlarmBook:
         """Read nothing yet."""
         self._reader = reader
         self._runs: OrderedDict[str, WatchedRun] = OrderedDict()
+        self._active: set[str] = set()
+        """Runs of which episodes ended last: questions about other runs do not make the book forget them."""
 
     def of(self, run: str) -> WatchedRun:
         """Return a run; it is read when it is updated."""
         watched = self._runs.pop(run, None) or WatchedRun(self._reader, run)
         self._runs[run] = watched
-        if len(self._runs) > MAX_RUNS:
-            self._runs.popitem(last=False)
+        idle = [name for name in self._runs if name not in self._active]
+        if len(idle) > MAX_RUNS:
+            del self._runs[idle[0]]
+        return watched
+
+    async def update(self, run: str) -> WatchedRun:
+        """Read what ended of a run since its last update, and log the alarms that open or close by it."""
+        watched = self.of(run)
+        opened, closed = await watched.update()
+        for alarm in opened:
+            log.warning("alarm_opened", run=run, **alarm.as_json())
+        for alarm in closed:
+            log.info("alarm_closed", run=run, alarm=alarm.name)
         return watched
 
     @property
@@ -161,7 +174,7 @@ class AlarmBook:
         return [(run, alarm) for run, watched in self._runs.items() for alarm in watched.alarms.open]
 
     async def watch(self, ended: Mapping[str, int], clock: Clock) -> None:
-        """Look again and again at the runs of which episodes ended, and log what opens and closes.
+        """Look again and again at the runs of which episodes ended.
 
         Args:
             ended: Number of ended episodes by run, which others count up.
@@ -169,19 +182,18 @@ class AlarmBook:
         seen: dict[str, int] = {}
         while True:
             await clock.sleep(LOOK_SECONDS)
+            self._active = set(ended)
             for run, count in list(ended.items()):
                 if seen.get(run) == count:
                     continue
                 try:
-                    opened, closed = await self.of(run).update()
+                    await self.update(run)
                 except StoreError as error:
                     log.warning("alarms_not_read", run=run, error=str(error))
                     continue
+                except Exception:  # one run must not end the watch of the others
+                    log.exception("alarms_defect", run=run)
                 seen[run] = count
-                for alarm in opened:
-                    log.warning("alarm_opened", run=run, **alarm.as_json())
-                for alarm in closed:
-                    log.info("alarm_closed", run=run, alarm=alarm.name)
             seen = {run: count for run, count in seen.items() if run in ended}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
-from ors_server.model.clock import SystemClock
 from ors_server.model.errors import RecordError, first_of
 
 if TYPE_CHECKING:
@@ -85,16 +85,23 @@ def _plan(options: EvalOptions) -> tuple[Path | None, list[_EvalProgress]]:
         return None, [_EvalProgress(requested[0], options.resume, options.output)]
     if options.resume is not None:
         raise MisuseError("one run is resumed at a time; leave its target and its agent out")
+    for chosen in requested:  # before the first attempt, so that one wrong target does not waste the others
+        _play(options, _EvalProgress(chosen, output=options.output), resume=None, checks_only=True)
+    from ors_server.model.clock import SystemClock
+
     folder = options.output or Path(RUNS) / f"suite-{SystemClock().now():%Y%m%d-%H%M%S}"
     runs = plan_suite(folder, requested)
     return folder, [_EvalProgress(run.options, output=run.folder) for run in runs]
 
 
-def _play(options: EvalOptions, progress: _EvalProgress, *, resume: Path | None) -> None:
+def _play(
+    options: EvalOptions, progress: _EvalProgress, *, resume: Path | None, checks_only: bool = False
+) -> None:
     """Play a run to its end.
 
     Args:
         resume: Folder of the suite that it belongs to.
+        checks_only: Whether it is only looked whether it could be played; then nothing is written.
     """
     import anyio
 
@@ -103,7 +110,7 @@ def _play(options: EvalOptions, progress: _EvalProgress, *, resume: Path | None)
     from ors_server.evaluation.runner import RunError
 
     try:
-        anyio.run(_evaluate, options, progress)
+        anyio.run(partial(_evaluate, options, progress, checks_only=checks_only))
     except KeyboardInterrupt:
         _explain_resume(progress, resume)
         raise
@@ -114,11 +121,12 @@ def _play(options: EvalOptions, progress: _EvalProgress, *, resume: Path | None)
         raise error from None
 
 
-async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
+async def _evaluate(options: EvalOptions, progress: _EvalProgress, *, checks_only: bool) -> None:
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_reward, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
+    from ors_server.model.clock import SystemClock
     from ors_server.store.open import open_reader
 
     with _refusing_folders():
@@ -134,6 +142,8 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
         if begun is None:
             run = await plan_run(requested, target, agent.describe(), SystemClock().now())
             await check_agent(agent, target)
+            if checks_only:
+                return
             folder = RunFolder(progress.output or Path(RUNS) / run.run_id)
             with _refusing_folders():
                 folder.begin(run)

@@ -1,13 +1,15 @@
 """`ors-server watch`: looks at a run until one of its alarms opens."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.command_output import complain, say, say_json
+from ors_server.cli.command_output import MisuseError, complain, say, say_json
 from ors_server.cli.episodes_options import SourceOptions
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.model.errors import OrsServerError, StoreError, first_of
 
 if TYPE_CHECKING:
     from ors_server.alarms.alarm_rules import AlarmThresholds
@@ -49,7 +51,8 @@ class WatchOptions(SourceOptions):
 def watch(options: WatchOptions) -> None:
     """Watch a run: print its alarms, and end with status 1 when the first one opens.
 
-    A job that trains on the run can stop then. An alarm proves nothing: it says what to look at, with its
+    A job that trains on the run can stop then. The status is 2 if the record cannot be read; a server that
+    does not answer for a while is asked again. An alarm proves nothing: it says what to look at, with its
     formula, its value and some episodes.
     """
     import anyio
@@ -62,7 +65,14 @@ def watch(options: WatchOptions) -> None:
         async with open_source(options) as record:
             return await _watch(record, options, thresholds)
 
-    if anyio.run(run):
+    try:
+        has_alarm = anyio.run(run)
+    except Exception as escaped:
+        error = first_of(escaped)
+        if isinstance(error, OrsServerError):  # status 1 is that of an alarm, at which a job may stop
+            raise MisuseError(str(error)) from escaped
+        raise
+    if has_alarm:
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -80,6 +90,8 @@ def _read_thresholds(options: WatchOptions) -> "AlarmThresholds":
     for name in options.ignore:
         if name not in names:
             raise typer.BadParameter(f"--ignore: expected one of {', '.join(names)}, got {name!r}.")
+    if not isfinite(options.success_at):
+        raise typer.BadParameter(f"--success-at: expected a number, got {options.success_at}.")
     try:
         return read_thresholds(values)
     except ValueError as error:
@@ -89,6 +101,7 @@ def _read_thresholds(options: WatchOptions) -> "AlarmThresholds":
 async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "AlarmThresholds") -> bool:
     """Return whether an alarm opened."""
     from ors_server.alarms.watched_runs import WatchedRun, read_baseline
+    from ors_server.client.client_errors import UnreachableError
     from ors_server.model.clock import SystemClock
 
     clock = SystemClock()
@@ -104,7 +117,14 @@ async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "Ala
     news_at = clock.monotonic()
     while True:
         before = watched.alarms.episodes
-        opened, _ = await watched.update()
+        try:
+            opened, _ = await watched.update()
+        except (StoreError, UnreachableError) as error:
+            if options.once or before == 0:
+                raise
+            complain(f"{error}; trying again")  # a server that is started again is no reason to end
+            await clock.sleep(POLL_SECONDS)
+            continue
         opened = [alarm for alarm in opened if alarm.name not in options.ignore]
         for alarm in opened:
             _show(watched, alarm, as_json=options.json)

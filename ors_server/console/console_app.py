@@ -74,9 +74,12 @@ GUARDS: Mapping[str, str] = {
     "cache-control": "no-store",
 }
 """Headers of every answer; static files are cached."""
-_UNSAFE = re.compile(r"[\x00-\x20\\]|//")
+_UNSAFE = re.compile(r"[^\x21-\x7e]|[\\]|//")
 """What a browser may read as another host in an address of this one."""
 
+
+_ACCEPTS_GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?(?:\s*(?:,|$)))")
+"""A browser's list of codings that has gzip with a weight above 0."""
 
 STATIC = Path(__file__).parent / "static"
 STATIC_TYPES: Mapping[str, bytes] = {
@@ -197,7 +200,14 @@ class ConsoleApp:
                 return
             answer = await self._answer(visit, session, form)
             if isinstance(answer, LiveEvents):
-                await send_events(answer.pieces, receive, send)
+                guards = [
+                    (name.encode(), value.encode())
+                    for name, value in GUARDS.items()
+                    if name != "cache-control"
+                ]
+                await send_events(
+                    answer.pieces, receive, send, partial(self._sessions.is_valid, session), guards
+                )
             else:
                 await self._send(answer, session, visit, send)
         except http.ClientGoneError:
@@ -236,7 +246,7 @@ class ConsoleApp:
         self, visit: _Visit, session: BrowserSession | None, receive: http.Receive
     ) -> Mapping[str, str]:
         """Read a form that this server's own page has sent; `ForbiddenError` for any other."""
-        body = await http.read_body(receive, MAX_FORM_BYTES)
+        body = await http.read_body(receive, MAX_FORM_BYTES, is_json=False)
         parts = urlsplit(visit.base_url)
         own = f"{parts.scheme}://{parts.netloc}".lower()
         if visit.headers.get("origin", "").lower() != own:
@@ -267,6 +277,8 @@ class ConsoleApp:
                 {"set-cookie": f"{visit.cookie_name}=; Max-Age=0; {scope}", "clear-site-data": '"cache"'},
             )
             return
+        if visit.method not in {"GET", "POST"}:
+            raise MethodNotAllowedError("signing in takes GET and POST", allowed=["GET", "POST"])
         pairs = dict(visit.pairs)
         wanted = form.get("next") or pairs.get("next") or self._root
         target = wanted if wanted.startswith(self._root) and not _UNSAFE.search(wanted) else self._root
@@ -386,7 +398,7 @@ class ConsoleApp:
             raise UnknownPathError("the console has no such file")
         headers = {**GUARDS, "cache-control": FOREVER, "vary": "Accept-Encoding"}
         content = file.content
-        if "gzip" in visit.headers.get("accept-encoding", ""):
+        if _ACCEPTS_GZIP.search(visit.headers.get("accept-encoding", "").lower()):
             content = await anyio.to_thread.run_sync(lambda: file.compressed)
             headers["content-encoding"] = "gzip"
         await http.send_pieces(send, 200, (content,), file.content_type, headers)

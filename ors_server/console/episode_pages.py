@@ -24,7 +24,12 @@ from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
-from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
+from ors_server.model.errors import (
+    CapacityError,
+    OrsServerError,
+    SessionNotFoundError,
+    ShuttingDownError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import Block, ImageBlock, compact_json
@@ -129,8 +134,13 @@ class EpisodePages:
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode."""
         record = await find_episode(self._store, request.path["episode"])
-        note_action(request, "end_session", record.origin.session_id)
-        await self._manager.delete(record.origin.session_id)
+        session_id = record.origin.session_id
+        if not await self._manager.delete(session_id):
+            raise SessionNotFoundError(
+                "this host has no such live session: it has ended, or another host has it; then "
+                f"DELETE /_ors/sessions/{session_id} ends it"
+            )
+        note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
 
     # Live

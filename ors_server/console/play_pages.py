@@ -21,6 +21,8 @@ from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
+MAX_DIGITS = 16
+"""Digits of an index below which it is a number that every reader of JSON keeps."""
 PLAYER = {"player": "human"}
 """Label of every episode that is played here."""
 MAX_UNDO = 3
@@ -42,10 +44,13 @@ class PlayPages:
         """Create a session of the task that was chosen."""
         form = request.form
         index = form.get("index", "0").strip() or "0"
-        if not (index.isascii() and index.isdigit()):
+        if not (index.isascii() and index.isdigit() and len(index) < MAX_DIGITS):
             raise InvalidRequestError("expected the index of a task, from 0")
+        split = form.get("split") or None
+        if split is None:
+            raise InvalidRequestError("expected the split of the task, got none")
         body = m.SessionOrderBody(
-            environment=form.get("environment"), split=form.get("split"), index=int(index), labels=PLAYER
+            environment=form.get("environment"), split=split, index=int(index), labels=PLAYER
         )
         created = await self._control.create_session(self._asked(request), body)
         note_action(request, "play", created.session_id)

@@ -29,7 +29,10 @@ def read_run(folder: str | Path) -> Run:
         raise RecordError(
             f"{folder} is not the folder of a run: cannot read {path}: {error.strerror}"
         ) from error
-    run = RUN.read(text)
+    try:
+        run = RUN.read(text)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
     if run.form != FORM:
         raise RecordError(f"{path} has the form {run.form}; this version reads {FORM}")
     names = {OLD_OPTIONS_KEY: OPTIONS_KEY}

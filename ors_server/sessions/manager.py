@@ -559,8 +559,12 @@ class SessionManager:
         while True:
             await self.services.clock.sleep(self._limits.reap_seconds)
             self.services.log_queues()
-            for session in self._idle(self._sessions.values()):
-                self.services.spawn(self._expire, session)
+            self._expire_idle()
+
+    def _expire_idle(self) -> None:
+        # Not in `reap`, whose frame would keep the last session alive until its next look.
+        for session in self._idle(self._sessions.values()):
+            self.services.spawn(self._expire, session)
 
     async def _expire(self, session: Session) -> None:
         if self._idle([session]):

@@ -20,6 +20,8 @@ SUCCESS_AT = 1.0
 """Least return of a successful episode, as `eval` counts them by default."""
 LARGEST_RETURN = 1e150
 """A return beyond it counts as this much in sums, so that no sum of squares leaves the range of a double."""
+SMALLEST_RETURN = 1e-150
+"""Distance from 0 up to which a return counts as 0 in sums: the square of a smaller one is none."""
 Z_95 = 1.959963984540054
 """Standard errors on each side of a mean that make an interval of 95 %."""
 RUN_LABEL, AGENT_LABEL = "run", "agent"
@@ -284,6 +286,8 @@ def _group_of(kind: tuple[str, ...], records: Sequence[EpisodeRecord]) -> Episod
 
 def bounded(value: float) -> float:
     """Return a return as sums count it."""
+    if abs(value) <= SMALLEST_RETURN:
+        return 0.0
     return max(-LARGEST_RETURN, min(LARGEST_RETURN, value))
 
 

@@ -24,7 +24,7 @@ from ors_server.doors.http.bounded_protocol import (
 from ors_server.doors.http.connection_limits import ConnectionLimits, Connections
 
 PROTOCOL = {
-    "access_logger", "app", "app_state", "asgi_version", "client", "cycle", "expect_100_continue", "flow",
+    "access_logger", "app_state", "asgi_version", "client", "config", "cycle", "expect_100_continue", "flow",
     "headers", "logger", "loop", "parser", "pipeline", "scheme", "server", "server_state",
     "timeout_keep_alive", "transport", "url",
 }  # fmt: skip

@@ -17,6 +17,8 @@ LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clie
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
     "fast_downward": "fast-downward-textworld",
+    "opentelemetry": "opentelemetry-api",
+    "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",  # which pins it
     "typing_extensions": "typing-extensions",
     "pydantic_settings": "pydantic-settings",

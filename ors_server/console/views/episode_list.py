@@ -101,6 +101,10 @@ class ListQuery:
         return formats.query(self._own((), self.tab))
 
 
+MAX_PARAMETERS = 1_000
+"""Parameters of a list; with more of them, none is read."""
+
+
 def read_list_query(text: str) -> ListQuery:
     """Read a query; parameters that are unknown or wrong are named as mistakes, and select nothing."""
     values: dict[str, object] = {}
@@ -108,7 +112,12 @@ def read_list_query(text: str) -> ListQuery:
     pairs: list[tuple[str, str]] = []
     mistakes: list[str] = []
     query = ListQuery()
-    for name, value in parse_qsl(text, max_num_fields=1000):
+    try:
+        parameters = parse_qsl(text, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        parameters = []
+        mistakes.append(f"more than {MAX_PARAMETERS} parameters")
+    for name, value in parameters:
         if name == "tab":
             query = replace(query, tab=value if value in TABS else "all")
         elif name == "sort" and value in SORTS:

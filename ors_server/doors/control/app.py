@@ -171,7 +171,16 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await send_events(answer.pieces, receive, send)
+        headers = http.read_headers(scope)
+
+        def may_read() -> bool:
+            try:
+                self._keyring.caller_of(headers)
+            except OrsServerError:
+                return False
+            return True
+
+        await send_events(answer.pieces, receive, send, may_read)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
@@ -270,12 +279,26 @@ async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)
 
 
-async def send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
-    """Send events until there are no more, or until the reader has left or has not read for too long."""
+async def send_events(
+    events: AsyncGenerator[bytes, None],
+    receive: http.Receive,
+    send: http.Send,
+    may_read: Callable[[], bool],
+    extra: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """Send events until there are no more, or until the reader has left or has not read for too long.
+
+    Args:
+        may_read: Returns whether the reader's credential is still accepted; asked before each event, pings
+            included.
+        extra: Further headers.
+    """
     async with aclosing(events) as pieces, anyio.create_task_group() as tasks:
-        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
+        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS, *extra]})
         tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
         async for piece in pieces:
+            if not may_read():
+                break
             with anyio.move_on_after(READ_PATIENCE) as patience:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             if patience.cancelled_caught:

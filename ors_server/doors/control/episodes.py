@@ -609,8 +609,7 @@ class EpisodeHandlers:
 
     async def list_alarms(self, run: RunName) -> AlarmList:
         """List the open alarms of a run; the first request reads all of its episodes, later ones new ones."""
-        watched = self.alarms.of(run)
-        await watched.update()
+        watched = await self.alarms.update(run)
         views = [AlarmView.model_validate(alarm.as_json()) for alarm in watched.alarms.open]
         return AlarmList(episodes=watched.alarms.episodes, alarms=views)
 

@@ -79,11 +79,14 @@ def read_headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:
+async def read_body(
+    receive: Receive, limit: int, coding: str | None = None, *, is_json: bool = True
+) -> bytes:
     """Read a request's body and decode it.
 
     Args:
         limit: Most bytes, both as received and decoded.
+        is_json: Whether it will be read as JSON, so that its values and their depth are bounded too.
 
     Raises:
         PayloadTooLargeError: If there is more, or reading it as JSON would take too long.
@@ -106,7 +109,7 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
     if coding is not None and whole:
         whole = await decode(whole, coding, limit)
-    if len(whole) > NEVER_TOO_MUCH:
+    if is_json and len(whole) > NEVER_TOO_MUCH:
         await check_json(whole)
     return whole
 

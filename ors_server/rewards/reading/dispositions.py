@@ -35,7 +35,7 @@ _TASK_NOUNS: Final = words_of("problem question task exercise statement prompt t
 _TELLING: Final = words_of("gives states mentions says provides contains asks tells")
 _SHARES: Final = words_of("half third quarter fifth tenth some most")
 _HAVING: Final = words_of("has have had contains needs takes requires")
-_EMBEDDED: Final = words_of("what why how whether")
+_EMBEDDED: Final = words_of("what how whether")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 

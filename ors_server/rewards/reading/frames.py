@@ -91,6 +91,7 @@ _WHOLES: Final = words_of("the them these those his her my our their its all")
 _SHARES_OF: Final = frozenset({"half of", "a third of", "a quarter of", "twice", "double"})
 _PLACING: Final = words_of("between under over below above within beyond behind around")
 _ELSE: Final = words_of("other else different others")
+_ANSWERING: Final = words_of("pick picks picked")
 _PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
@@ -345,8 +346,11 @@ def is_nothing_else(left: Sequence[TextToken]) -> bool:
 
 def takes_things(left: Sequence[TextToken], right: Sequence[TextToken], *, is_name: bool) -> bool:
     """Whether a verb of choosing takes things, no answer: "they picked 42 pounds", "they chose Riga"."""
+    verb = left[-1].word.rpartition(" ")[2] if left else ""
+    if is_name and verb in _ANSWERING:  # "she picked Riga" reports her answer
+        return False
     is_thing = is_name or (bool(right) and right[0].kind == "word" and not right[0].classes)
-    return is_thing and bool(left) and left[-1].word.rpartition(" ")[2] in _PICKING
+    return is_thing and verb in _PICKING
 
 
 def is_of_some(left: Sequence[TextToken]) -> bool:

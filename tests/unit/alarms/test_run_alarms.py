@@ -106,7 +106,7 @@ def test_thresholds_are_read_by_name():
     )
     with pytest.raises(ValueError, match=r"expected a threshold of window, .*, got 'dead'"):
         read_thresholds({"dead": 0.7})
-    with pytest.raises(ValueError, match="expected a number above 0 for jump, got -1"):
+    with pytest.raises(ValueError, match="expected a number above 0 and up to 100,000 for jump, got -1"):
         read_thresholds({"jump": -1})
 
 

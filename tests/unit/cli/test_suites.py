@@ -119,3 +119,18 @@ def test_a_page_of_one_run_is_written_again_when_the_run_is_resumed(tmp_path, mo
 def test_mistakes_say_what_to_do(suite, capfd, words, message):
     assert main(words) == 2
     assert message in capfd.readouterr().err
+
+
+def test_every_run_of_a_suite_is_checked_before_the_first_is_played(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", "qa", "nosuchenv", "--agent", "noop", *QUICK, "--output", "s"]) == 2
+    assert "nosuchenv" in capfd.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_damaged_run_is_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text('{"a":')
+    assert main(["report", "broken"]) == 2
+    assert "broken/run.json" in capfd.readouterr().err

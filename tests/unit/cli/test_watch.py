@@ -3,12 +3,14 @@
 import json
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server import Environment, Split, TextBlock, ToolOutput, create_app, tool
-from ors_server.alarms.watched_runs import AlarmBook, RunReader
+from ors_server.alarms.watched_runs import LOOK_SECONDS, AlarmBook, RunReader
 from ors_server.cli.main import main
 from ors_server.model.settings import Settings
+from ors_server.testing import FakeClock
 
 
 class Quiz(Environment):
@@ -92,7 +94,14 @@ def test_thresholds_and_alarms_to_ignore_decide(record, capfd):
     [
         (["--threshold", "ungraded"], "expected NAME=NUMBER, got 'ungraded'"),
         (["--threshold", "nothing=1"], "expected a threshold of window"),
-        (["--threshold", "window=-3"], "expected a number above 0 for window, got -3"),
+        (
+            ["--threshold", "window=-3"],
+            "a whole number above 0 and up to 100,000 for window, got -3",
+        ),
+        (["--threshold", "window=inf"], "expected a whole number above 0"),
+        (["--threshold", "look_every=0.5"], "expected a whole number above 0"),
+        (["--threshold", "jump=nan"], "expected a number above 0"),
+        (["--success-at", "nan"], "--success-at: expected a number, got nan"),
         (["--ignore", "nothing"], "expected one of dead-groups"),
         (["--baseline", "none"], "expected at least 50 ended episodes of the run 'none', got 0"),
     ],
@@ -136,3 +145,41 @@ async def test_a_book_keeps_the_runs_that_were_asked_for_last(tmp_path):
         for number in range(40):
             book.of(f"run-{number}")
         assert book.open == []
+
+
+@pytest.mark.parametrize("where", [["--url", "http://127.0.0.1:1"], ["--store", "plain"]])
+def test_a_record_that_cannot_be_read_is_no_alarm(tmp_path, monkeypatch, capfd, where):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").write_text("no database")
+    assert main(["watch", "--run", "r", "--once", *where]) == 2
+    assert capfd.readouterr().err
+
+
+async def test_a_label_of_many_digits_names_no_step_and_one_run_does_not_end_the_watch(caplog):
+    app = create_app([Quiz], Settings(store="memory"))
+    async with app.running():
+        client = app.client()
+        await play(client, "digits", [1.0], step="9" * 200)
+        book = AlarmBook(app.manager.services.store)
+        assert (await book.update("digits")).alarms.episodes == 1
+        await play(client, "ill", [None if number % 3 == 0 else 1.0 for number in range(100)])
+        await book.update("ill")
+    assert sum("alarm_opened" in record.getMessage() for record in caplog.records) >= 1
+
+
+async def test_questions_about_other_runs_close_no_alarm_of_an_active_one():
+    app = create_app([Quiz], Settings(store="memory"))
+    clock = FakeClock()
+    async with app.running(), anyio.create_task_group() as tasks:
+        book = AlarmBook(app.manager.services.store)
+        await play(app.client(), "ill", [None if number % 3 == 0 else 1.0 for number in range(100)])
+        tasks.start_soon(book.watch, app.manager.services.meters.ended_by_run, clock)
+        await clock.until_sleeping()
+        await clock.advance(LOOK_SECONDS)
+        with anyio.fail_after(30):
+            while not book.open:
+                await anyio.lowlevel.checkpoint()
+        for number in range(80):
+            await book.update(f"odd-{number}")
+        assert {run for run, _ in book.open} == {"ill"}
+        tasks.cancel_scope.cancel()

@@ -148,6 +148,8 @@ def test_a_step_carries_over_every_field_that_it_does_not_count():
         "ungraded_steps": 13,
         "failed_steps": 14,
         "unjudged_steps": 17,
+        "refused_steps": 18,
+        "penalised_steps": 19,
         "last_call_at": 15.0,
         "waived": 16.0,
     }

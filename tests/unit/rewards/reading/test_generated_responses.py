@@ -42,8 +42,8 @@ MAX_FALSE_UNPAID = {
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.029,
     ("multiple_choice_reward", "fullmatch"): 0,
-    ("word_match_reward", "default"): 0.05,
-    ("word_match_reward", "choices"): 0.054,
+    ("word_match_reward", "default"): 0.057,  # the templates of the sixth batch of words are harder
+    ("word_match_reward", "choices"): 0.061,
     ("qa_em_reward", "default"): 0.024,
     ("qa_f1_reward", "default"): 0.027,
     ("judge_reply", "default"): 0.085,

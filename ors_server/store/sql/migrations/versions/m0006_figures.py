@@ -218,7 +218,8 @@ def _fill_totals(connection: sa.Connection) -> None:
     limit = "1e150"
     value = (
         f"CASE WHEN episode_return > {limit} THEN {limit} "
-        f"WHEN episode_return < -{limit} THEN -{limit} ELSE episode_return END"
+        f"WHEN episode_return < -{limit} THEN -{limit} "
+        "WHEN episode_return BETWEEN -1e-150 AND 1e-150 THEN 0.0 ELSE episode_return END"
     )
     sums = ", ".join(f"sum({name})" for name in ("steps", *_COUNTS, "unjudged_steps"))
     connection.execute(
