@@ -62,7 +62,6 @@ def test_the_returns_of_an_evaluation_are_right_while_hosts_are_killed(workers, 
     (tmp_path / "solver.py").write_text(SOLVER)
     words = ["eval", workers.url, "--agent", str(tmp_path / "solver.py:solve"), "--split", "test"]
     words += ["--tasks", "0:8", "-k", "2", "-c", "4", "--output", str(tmp_path / "run")]
-    words += ["--store", str(tmp_path / "own.db")]
     log = (tmp_path / "log").open("w")
     with subprocess.Popen(
         [COMMAND, *words], stdout=log, stderr=log, env={**os.environ, "ORS_API_KEY": KEY}

@@ -65,7 +65,9 @@ async def test_a_server_may_use_an_id_of_its_own_and_one_that_it_found_left_open
     await store.open(another(origin))
     await store.aclose()
     store = await open_store(where)
-    await store.open(another(origin))
+    last = another(origin)
+    await store.open(last)
+    assert (await store.find(last.episode_id)).origin == last
     await store.aclose()
 
 
@@ -76,6 +78,8 @@ async def test_a_session_without_a_write_for_longer_than_it_may_idle_is_not_live
     later = FakeClock()
     later.jump(61.0)
     second = await open_store(where, StoreOptions(idle_seconds=60.0), clock=later)
-    await second.open(another(origin))
+    taken = another(origin)
+    await second.open(taken)
+    assert (await second.find(taken.episode_id)).origin == taken
     await second.aclose()
     await first.aclose()
