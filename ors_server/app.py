@@ -306,8 +306,7 @@ class App:
         if not isinstance(store, SqlStore):
             raise SettingsError("the hosts of a server share a record in SQL: name a --store")
         recovery = manager.recoverer if isinstance(manager.recoverer, Recovery) else None
-        leave = self.on_leave or (lambda _status: None)
-        watch = HostWatch(self.settings.slot, store, manager, recovery, leave)
+        watch = HostWatch(self.settings.slot, store, manager, recovery, self.on_leave)
         manager.services.spawn(watch.run)
         return HostControl(
             self.settings.slot, store.hosts, partial(store.change_hosts, mark_draining), self.on_restart

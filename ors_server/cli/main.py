@@ -21,8 +21,7 @@ from ors_server.cli.eval_command import evaluate
 from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
-from ors_server.cli.front_command import front
-from ors_server.cli.hosts_command import drain, hosts, restart
+from ors_server.cli.hosts_command import drain, front, hosts, restart
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new

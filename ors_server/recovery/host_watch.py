@@ -25,8 +25,8 @@ class HostWatch:
     store: SqlStore
     manager: SessionManager
     recovery: Recovery | None
-    stop: Callable[[int], None]
-    """Ends the process in order, with an exit status; returns at once."""
+    stop: Callable[[int], None] | None
+    """Ends the process in order, with an exit status, and returns at once; `None` where the process stays."""
 
     async def run(self) -> None:
         """Look again and again, until the host has lost or given up its place."""
@@ -47,7 +47,7 @@ class HostWatch:
                 "host_replaced", host=self.slot.name, hint="another process has taken its place; it ends"
             )
             self.manager.suspends = True  # it may write nothing, so the records stay as they are
-            self.stop(REPLACED_STATUS)
+            self._leave(REPLACED_STATUS)
             return False
         if own.is_draining and self.slot.number in table.owners:
             await self._give_up()
@@ -78,4 +78,8 @@ class HostWatch:
             await self.store.change_hosts(give_up_slots, self.slot.number)
         except InvalidRequestError as error:  # all others drain, too: the sessions wait for this host's slots
             log.error("slots_not_given_up", error=str(error))  # noqa: TRY400  (the others drain, too)
-        self.stop(DRAINED_STATUS)
+        self._leave(DRAINED_STATUS)
+
+    def _leave(self, status: int) -> None:
+        if self.stop is not None:
+            self.stop(status)

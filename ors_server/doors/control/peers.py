@@ -112,7 +112,7 @@ class Peers:
             raise MachineryError(
                 f"host {name} does not answer: {str(error) or type(error).__name__}"
             ) from error
-        if response.status_code != httpx2.codes.OK:
+        if not response.is_success:
             text = answer[:_SHOWN].decode(errors="replace")
             raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
         return answer

@@ -224,7 +224,11 @@ class SqlStore(SqlReader):
 
     async def open_episodes(self, slots: Collection[int]) -> Sequence[OpenEpisode]:
         """Return the open episodes whose sessions have these slots, oldest first."""
-        return await super()._read(read_left_open, lambda session_id: slot_of(session_id) in slots)
+
+        def belongs(session_id: str) -> bool:
+            return slot_of(session_id) in slots
+
+        return await super()._read(read_left_open, belongs)
 
     async def change_hosts(self, change: Callable[[Database, Connection, int], None], number: int) -> None:
         """Change the rows of a host, on a connection of its own.
