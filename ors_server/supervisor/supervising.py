@@ -187,7 +187,7 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
-        loop.add_signal_handler(RESTART_SIGNAL, lambda: self._start(self._restart_hosts()))
+        loop.add_signal_handler(RESTART_SIGNAL, lambda: self.start(self._restart_hosts()))
         first, others = self.hosts[:1], self.hosts[1:]
         async with asyncio.TaskGroup() as tasks:
             # The first one alone: a mistake in the settings is printed once, and a new record is made once.
@@ -198,7 +198,7 @@ class Supervisor:
                     front = tasks.create_task(self._keep_up(self.front))
                     if await self._is_ready(self.front):
                         on_ready(first[0].announcement if first else {})
-                    self._start(self._control.follow())
+                    self.start(self._control.follow())
                     await self._stopping.wait()
                     await self._end(self.hosts)
                     await self._end([self.front])
@@ -212,7 +212,8 @@ class Supervisor:
         if self._failure is not None:
             raise HostsFailedError(self._failure)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Run work beside everything else; it is cancelled when the server has stopped."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -262,7 +263,7 @@ class Supervisor:
             while running.starts and now - running.starts[0] > START_SECONDS:
                 running.starts.popleft()
             if len(running.starts) >= MAX_STARTS:
-                self._fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
+                self.fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
                 return
             running.starts.append(now)
             status = await self._run_once(running)
@@ -282,7 +283,7 @@ class Supervisor:
                 running.starts.clear()
                 continue
             if not running.was_ready:
-                self._fail(f"{name} did not start (exit status {status}); its message is above")
+                self.fail(f"{name} did not start (exit status {status}); its message is above")
                 return
             log.warning("process_ended", process=name, status=status, action="started again")
             running.ready.clear()
@@ -302,7 +303,7 @@ class Supervisor:
                 limit=_LINE,
             )
         except OSError as error:
-            self._fail(f"{program.name} cannot be started: {error}")
+            self.fail(f"{program.name} cannot be started: {error}")
             return 1
         running.process = process
         if self._stopping.is_set():
@@ -344,13 +345,18 @@ class Supervisor:
                 log.error("process_killed", pid=process.pid, seconds=STOP_SECONDS)
                 process.kill()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End everything, and let `run` raise this reason."""
         self._failure = self._failure or reason
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """End everything in order, as after a signal."""
         self._stopping.set()
 
     def _hang_up(self) -> None:
         """Read the certificate again, and let every host read its keys again."""
-        self._start(self._renew_certificate())
+        self.start(self._renew_certificate())
         for running in self.hosts:
             if running.process is not None:
                 with suppress(ProcessLookupError):
