@@ -91,6 +91,12 @@ def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
         CommandError: If the address cannot be used, or a host cannot be placed or does not start.
     """
     _check_ray(settings)
+    resources = {key: float(value) for key, value in _pairs("ray_resources", settings.ray_resources)}
+    labels = dict(_pairs("ray_labels", settings.ray_labels))
+    # Ray reads these when it is imported. It would leave lines of the hosts' logs out, and print its own
+    # advice on standard output.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_SCHEDULER_EVENTS", "0")
     try:
         from ors_server.supervisor.ray_hosts import RayHosts, RayOptions
     except ModuleNotFoundError as error:
@@ -101,8 +107,6 @@ def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
     with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
         folder, descriptor = Path(name), inheritable(listener)
         arguments = [*sys.argv[1:], "--json", "--port", str(listener.getsockname()[1])]
-        resources = {key: float(value) for key, value in _pairs("ray_resources", settings.ray_resources)}
-        labels = dict(_pairs("ray_labels", settings.ray_labels))
         hosts = RayHosts(RayOptions(settings.workers, arguments, settings.ray_address, resources, labels))
 
         async def run() -> None:
@@ -178,7 +182,8 @@ def _check_ray(settings: "Settings") -> None:
             "--engine ray needs a record that several machines share: expected --store postgresql://…, got "
             f"{parse_location(settings.record).display_name}"
         )
-    if settings.api_keys is None and settings.api_keys_file is None:
+    has_keys = settings.api_keys is not None and settings.api_keys.get_secret_value()
+    if not has_keys and settings.api_keys_file is None:
         raise SettingsError(
             "--engine ray needs API keys, because hosts listen on their machines' addresses: set "
             "ORS_API_KEYS or --api-keys-file"

@@ -70,7 +70,9 @@ class Settings(BaseSettings):
     sessions, gradings and threads are divided among them."""
     engine: Annotated[Literal["processes", "ray"], _ADDRESS] = "processes"
     """What starts the hosts: this command, on its own machine, or Ray, on the machines of a cluster."""
-    ray_address: Annotated[str | None, Flag("Address", "HOST:PORT")] = None
+    ray_address: Annotated[str | None, Flag("Address", "HOST:PORT")] = Field(
+        default=None, pattern=r"^[^\s/,]+:[0-9]+$"
+    )
     """The Ray cluster; that of this machine, or of RAY_ADDRESS, by default."""
     ray_resources: Annotated[list[str], Flag("Address", "NAME=NUMBER")] = Field(default_factory=list)
     """What Ray reserves for a host: CPU, memory in bytes, or a resource of the cluster; CPU=1 by default."""

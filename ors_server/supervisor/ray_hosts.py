@@ -50,8 +50,8 @@ PLACE_SECONDS = 30.0
 """Seconds in which Ray must find a machine for a host."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the actors."""
-LAST_LINES = 20
-"""Lines of a host's standard error that are kept for the reason why it did not start."""
+CONNECT_SECONDS = 5.0
+"""Seconds in which a cluster whose address is named must answer; Ray itself tries for minutes."""
 NAMESPACE = "ors-server"
 """Ray's namespace of the actors."""
 _SET_PDEATHSIG = 1  # linux/prctl.h
@@ -99,7 +99,7 @@ class HostLook:
     status: int | None
     """Its exit status; `None` while it runs."""
     text: str
-    """The last lines of its standard error."""
+    """The last line of its standard error, which says why it ended."""
 
 
 class HostPlace:
@@ -109,7 +109,7 @@ class HostPlace:
         """Start the host; `look` says when it is ready."""
         self._start = uuid4().hex
         self._announcement: dict[str, Any] | None = None
-        self._lines = deque[str](maxlen=LAST_LINES)
+        self._last_line = ""
         machine: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         family = socket.AF_INET6 if ":" in machine else socket.AF_INET
         # The actor has the socket: the address is known before the host is ready, and stays with the actor.
@@ -143,9 +143,7 @@ class HostPlace:
 
     def look(self) -> HostLook:
         """Return how the host is; never waits."""
-        return HostLook(
-            self._address, self._start, self._announcement, self._process.poll(), "\n".join(self._lines)
-        )
+        return HostLook(self._address, self._start, self._announcement, self._process.poll(), self._last_line)
 
     def stop(self) -> None:
         """Let the host end as `on_stop` says, and wait for it."""
@@ -173,7 +171,7 @@ class HostPlace:
 
     def _copy(self, errors: IO[bytes]) -> None:
         for line in errors:
-            self._lines.append(line.decode(errors="replace").rstrip())
+            self._last_line = line.decode(errors="replace").strip() or self._last_line
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
 
@@ -214,10 +212,12 @@ class RayHosts:
         """
         options = self._options
         try:
+            if options.address is not None:
+                await _reach(options.address)
             await asyncio.to_thread(
                 ray.init, address=options.address or "auto", namespace=NAMESPACE, logging_level=logging.ERROR
             )
-        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        except (OSError, RuntimeError, ValueError, RayError) as error:
             raise HostsFailedError(f"there is no Ray cluster to reach: {_first_line(error)}") from error
         # The first one alone: a mistake in the settings is reported once, and a new record is made once.
         for numbers in (range(1), range(1, options.count)):
@@ -307,10 +307,23 @@ class RayHosts:
 
     async def aclose(self) -> None:
         """End all hosts in order; the actors end with the connection to Ray."""
-        ending = [asyncio.ensure_future(_stop(host)) for host in self._hosts]
-        if ending:
-            await asyncio.wait(ending, timeout=STOP_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await asyncio.gather(*(_stop(host) for host in self._hosts if host.look is not None))
         ray.shutdown()
+
+
+async def _reach(address: str) -> None:
+    """Check that something listens where the cluster should be.
+
+    Raises:
+        OSError: If nothing does.
+        ValueError: If it is no such address.
+    """
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(CONNECT_SECONDS):
+        _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    writer.close()
 
 
 async def _look_at(host: _Placed) -> HostLook:
@@ -320,8 +333,10 @@ async def _look_at(host: _Placed) -> HostLook:
 
 
 async def _stop(host: _Placed) -> None:
+    """Let a host end; one that Ray is just starting again suspends what it has, as after any other loss."""
     actor: Any = host.actor
-    await actor.stop.remote()
+    with suppress(RayError):
+        await actor.stop.remote()
 
 
 def _first_line(error: BaseException) -> str:
