@@ -14,7 +14,6 @@ Invariants:
 """
 
 import asyncio
-import ctypes
 import json
 import logging
 import os
@@ -27,12 +26,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 from uuid import uuid4
 
 import anyio
-import ray
+import ray as ray_package
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
@@ -44,6 +44,7 @@ from ors_server.supervisor.supervising import (
     START_SECONDS,
     STOP_SECONDS,
     HostsFailedError,
+    signal_with_parent,
 )
 
 PLACE_SECONDS = 30.0
@@ -54,7 +55,8 @@ CONNECT_SECONDS = 5.0
 """Seconds in which a cluster whose address is named must answer; Ray itself tries for minutes."""
 NAMESPACE = "ors-server"
 """Ray's namespace of the actors."""
-_SET_PDEATHSIG = 1  # linux/prctl.h
+ray: Any = ray_package
+"""Ray's own types are partial."""
 
 log = get_logger("ors_server.supervisor")
 
@@ -110,7 +112,7 @@ class HostPlace:
         self._start = uuid4().hex
         self._announcement: dict[str, Any] | None = None
         self._last_line = ""
-        machine: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        machine: str = ray.util.get_node_ip_address()
         family = socket.AF_INET6 if ":" in machine else socket.AF_INET
         # The actor has the socket: the address is known before the host is ready, and stays with the actor.
         self._listener = socket.create_server((machine, 0), family=family, backlog=BACKLOG)
@@ -133,7 +135,7 @@ class HostPlace:
             pass_fds=(descriptor,),
             process_group=0,
             # No thread of this actor has a lock yet that the child could wait for.
-            preexec_fn=_suspend_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (as above)
+            preexec_fn=partial(signal_with_parent, SUSPEND_SIGNAL) if sys.platform == "linux" else None,  # noqa: PLW1509  (as above)
         )
         output, errors = self._process.stdout, self._process.stderr
         if output is not None and errors is not None:
@@ -174,11 +176,6 @@ class HostPlace:
             self._last_line = line.decode(errors="replace").strip() or self._last_line
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
-
-
-def _suspend_with_parent() -> None:
-    """Ask the kernel to let the host suspend its sessions when the actor's process ends."""
-    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, SUSPEND_SIGNAL)
 
 
 @dataclass(slots=True)
@@ -252,9 +249,11 @@ class RayHosts:
         except TimeoutError:
             needs = dict(self._options.resources) or {"CPU": 1.0}
             labels = f" and labels {dict(self._options.labels)}" if self._options.labels else ""
+            # Without the resources that Ray makes for each machine.
+            left = {key: amount for key, amount in ray.available_resources().items() if "node:" not in key}
             raise HostsFailedError(
                 f"Ray found no machine for host {name} within {PLACE_SECONDS:.0f} s: it needs "
-                f"{needs}{labels}, and the cluster has {_left()} left"
+                f"{needs}{labels}, and the cluster has {dict(sorted(left.items()))} left"
             ) from None
         except RayError as error:
             raise HostsFailedError(f"host {name} did not start: {_first_line(error)}") from error
@@ -341,9 +340,3 @@ async def _stop(host: _Placed) -> None:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-def _left() -> dict[str, float]:
-    """Return the resources that nobody uses, without those that Ray makes for each machine."""
-    left: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-    return {name: amount for name, amount in sorted(left.items()) if not name.startswith("node:")}

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -299,7 +300,7 @@ class Supervisor:
                 env=dict(program.variables),
                 pass_fds=program.descriptors,
                 process_group=0,  # Ctrl-C in a terminal is for the supervisor, which then ends them in order
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=partial(signal_with_parent, signal.SIGTERM) if sys.platform == "linux" else None,
                 limit=_LINE,
             )
         except OSError as error:
@@ -372,9 +373,9 @@ class Supervisor:
             log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (a mistake in a file)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the supervisor ends, even if it is killed."""
-    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
+def signal_with_parent(number: int) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, number)
 
 
 def inheritable(listener: socket.socket) -> int:
