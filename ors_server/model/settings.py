@@ -68,6 +68,16 @@ class Settings(BaseSettings):
     workers: Annotated[int, _ADDRESS] = Field(default=1, ge=1, le=64)
     """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
     sessions, gradings and threads are divided among them."""
+    engine: Annotated[Literal["processes", "ray"], _ADDRESS] = "processes"
+    """What starts the hosts: this command, on its own machine, or Ray, on the machines of a cluster."""
+    ray_address: Annotated[str | None, Flag("Address", "HOST:PORT")] = Field(
+        default=None, pattern=r"^[^\s/,]+:[0-9]+$"
+    )
+    """The Ray cluster; that of this machine, or of RAY_ADDRESS, by default."""
+    ray_resources: Annotated[list[str], Flag("Address", "NAME=NUMBER")] = Field(default_factory=list)
+    """What Ray reserves for a host: CPU, memory in bytes, or a resource of the cluster; CPU=1 by default."""
+    ray_labels: Annotated[list[str], Flag("Address", "NAME=VALUE")] = Field(default_factory=list)
+    """A label that the machine of a host has."""
     host_slot: Annotated[str | None, Flag("Address", "NUMBER/COUNT")] = Field(
         default=None, pattern=r"^[0-9]+/[0-9]+(/[0-9]+)?$"
     )
