@@ -17,9 +17,7 @@ from ors_server.rewards.reading.mentions import (
 from ors_server.rewards.reading.polarity import Polarity, classes_of, languages_of, words_of
 from ors_server.rewards.reading.sentences import Span
 
-_TAKEN_BACK: Final = frozenset(
-    {Polarity.DENIED, Polarity.RETRACTED, Polarity.ASKED, Polarity.QUOTED, Polarity.INTERMEDIATE}
-)
+_TAKEN_BACK: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED, Polarity.ASKED, Polarity.QUOTED})
 _MAX_REMARK: Final = 4_000
 """Characters behind the last part that are read."""
 _NAME: Final = re.compile(
@@ -45,13 +43,14 @@ def answer_part(text: str, parts: Sequence[Span]) -> Span | None:
     return readings[last].mention.start, readings[last].mention.end
 
 
-def parts_not_taken_back(text: str, parts: Sequence[Span]) -> list[Span]:
-    """Return the parts that a response does not deny, ask, quote or take back."""
+def parts_not_taken_back(text: str, parts: Sequence[Span], *, takes_examples: bool = True) -> list[Span]:
+    """Return the parts that a response does not deny, ask, quote or take back, nor gives as examples."""
     if not text.strip() or not parts:
         return list(parts)
     readings = _read(text, parts)
+    taken_back = _TAKEN_BACK if takes_examples else _TAKEN_BACK | {Polarity.INTERMEDIATE}
     gone = {
-        (item.mention.start, item.mention.end) for item in readings if item.statement.polarity in _TAKEN_BACK
+        (item.mention.start, item.mention.end) for item in readings if item.statement.polarity in taken_back
     }
     return [part for part in parts if part not in gone]
 
@@ -106,7 +105,9 @@ def _names_beside(text: str, parts: Sequence[Mention]) -> Iterator[Mention]:
             continue
         while words and (words[0] in OPENERS or classes_of(words[0]) or len(languages_of(words[:1])) > 1):
             start += len(words.pop(0)) + 1  # "Not Riga"
-        said = [word for word in _FOLLOWING.findall(text, match.end(), match.end() + 40) if word not in _MODALS]
+        said = [
+            word for word in _FOLLOWING.findall(text, match.end(), match.end() + 40) if word not in _MODALS
+        ]
         is_opening = SENTENCE_START.search(text[max(0, start - 8) : start]) is not None
         if is_opening and said and text.startswith(" ", match.end()) and not classes_of(said[0]):
             continue  # "Interviews with witnesses": any word begins with a capital letter here
