@@ -56,11 +56,11 @@ MAX_FALSE_UNPAID = {
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
 NEAR_DEFAULT = {("math_equal_reward", "boxes=agree"), ("math_equal_reward", "evaluated")}
 """Modes that read nearly every response as another mode does, which only `make stress` plays."""
-DEAR_MODES = [("math_equal_reward", "default"), ("code_completion_reward", "default")]
+DEAR_MODES = [("math_equal_reward", "default")]
 """Modes of which an ordinary run plays a sample of the test half, and `make stress` all of it."""
 SAMPLED = 5
 """Every fifth response is in the sample."""
-MIN_SAMPLE = 20
+MIN_SAMPLE = 500
 SIGMAS = 3.0
 """Standard deviations by which the share of a sample may exceed the bound of the whole half."""
 MIN_TEMPLATES = 500
