@@ -49,6 +49,12 @@ class CheckOptions(DataOptions):
         bool,
         typer.Option("--all", help="Play gold_actions and blank_actions of every task, not of a sample."),
     ] = False
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE", help="A set of tasks in which no task of the environment may be; repeatable."
+        ),
+    ] = None
     slow: Annotated[bool, typer.Option("--slow", help="Also run checks that take half a minute.")] = False
     risky: Annotated[
         bool, typer.Option("--risky", help="Also run checks that may end a server that fails them.")
@@ -89,6 +95,7 @@ def check(options: CheckOptions) -> None:
 
 
 async def _check_environment(options: CheckOptions, report: Callable[[Row], None]) -> None:
+    from ors_server.cli.tasks_command import read_other_sets
     from ors_server.testing.environment_suite import CheckVerdict, inspect_environment
 
     def on_verdict(verdict: CheckVerdict) -> None:
@@ -101,6 +108,7 @@ async def _check_environment(options: CheckOptions, report: Callable[[Row], None
             only=options.only or (),
             tasks_per_split=options.tasks,
             all_tasks=options.all,
+            other_sets=read_other_sets(options.against),
             on_verdict=on_verdict,
             on_progress=on_progress,
         )

@@ -5,6 +5,7 @@ server that shares the store.
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
@@ -28,7 +29,15 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import (
+    MAX_INTEGER,
+    MAX_PAGE,
+    Cursor,
+    EnvironmentName,
+    PageQuery,
+    Position,
+    SplitName,
+)
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -63,7 +72,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures, solve_band
 from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -218,6 +227,56 @@ class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
     tasks: list[PlayedTask]
+
+
+class TaskDifficulty(ResponseModel):
+    """How often a task was solved, for curricula."""
+
+    index: int | None
+    task_hash: str
+    attempts: int
+    """Graded episodes."""
+    solve_rate: float | None
+    """Share of the attempts with a return of at least 1; `None` without any."""
+    mean_return: float | None
+    std: float | None
+    """Standard deviation of the returns, with n - 1; `None` under two attempts."""
+    band: Literal["never", "rare", "learnable", "mostly", "always", "ungraded"]
+    """never: 0; rare: under 0.2; learnable: 0.2 to 0.8; mostly: above 0.8; always: 1."""
+
+    @classmethod
+    def of(cls, task: PlayedTask) -> "TaskDifficulty":
+        """Make it of a task's figures."""
+        return cls.model_validate(
+            {
+                "index": task.index,
+                "task_hash": task.task_hash,
+                "attempts": task.graded,
+                "solve_rate": task.success,
+                "mean_return": task.returns.mean,
+                "std": task.returns.std,
+                "band": solve_band(task.success),
+            }
+        )
+
+
+class SplitDifficulty(ResponseModel):
+    """How hard the played tasks of a split are."""
+
+    bands: dict[str, int]
+    """How many of the tasks are in each band."""
+    tasks: list[TaskDifficulty]
+
+
+class DifficultyQuery(RequestQuery):
+    """Which episodes count."""
+
+    run: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this run; all by default."""
+    environment_version: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this version."""
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
 
 
 class WholeBlock(ResponseModel):
@@ -587,6 +646,21 @@ class EpisodeHandlers:
     async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
         return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+
+    async def get_difficulty(
+        self, name: EnvironmentName, split: SplitName, query: DifficultyQuery
+    ) -> SplitDifficulty:
+        """Return how often each played task of a split was solved, by its index."""
+        episode_filter = EpisodeFilter(
+            environment=(name,),
+            split=(split,),
+            labels={} if query.run is None else {"run": query.run},
+            environment_version=None if query.environment_version is None else (query.environment_version,),
+        )
+        tasks = [
+            TaskDifficulty.of(task) for task in await self._store.by_task(episode_filter, limit=query.limit)
+        ]
+        return SplitDifficulty(bands=dict(Counter(task.band for task in tasks)), tasks=tasks)
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""
