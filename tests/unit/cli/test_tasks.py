@@ -61,8 +61,8 @@ def test_the_report_has_each_split_with_its_bands_and_what_was_found(folder, cap
     assert (test["played"], test["solve_rate"], test["bands"]) == (0, None, {})
     assert report["findings"] == [
         (
-            "1 of 4 tasks of split 'test' are nearly equal (0.8 or more) to one of split 'train' (train and test "
-            "indices 4 and 2)"
+            "1 of 4 tasks of split 'test' are nearly equal (0.8 or more) to one of split 'train' "
+            "(train and test indices 4 and 2)"
         )
     ]
     status, text = run(capfd, "tasks", str(folder), "--store", store, "--against", "book=published.csv")
