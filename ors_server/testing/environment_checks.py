@@ -421,7 +421,7 @@ async def splits_are_unlike(subject: EnvironmentSubject) -> None:
     if len(set(types.values())) < 2:  # noqa: PLR2004  (nothing to compare with)
         raise NotApplicableError("the splits are of one type")
     if survey.prompts_are_partial:
-        raise NotApplicableError("tasks with nearly equal prompts may differ in their files: `ors-server tasks`")
+        raise NotApplicableError("tasks with nearly equal prompts may differ in their files")
     try:
         similar = await anyio.to_thread.run_sync(subject.texts.nearly_equal)
     except InvalidRequestError as error:
@@ -432,8 +432,6 @@ async def splits_are_unlike(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.SHOULD, "no task is in another set of tasks that is named (--against)")
 async def tasks_are_new(subject: EnvironmentSubject) -> None:
-    if not subject.other_sets:
-        raise NotApplicableError("no other set is named")
     await _survey(subject)
     found = [
         describe_overlap(name, await anyio.to_thread.run_sync(subject.texts.within, rows))

@@ -44,7 +44,6 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.golds_agree,
     checks.tasks_are_distinct,
     checks.splits_are_unlike,
-    checks.tasks_are_new,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -168,7 +167,7 @@ async def inspect_environment(
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
             subject.other_sets = other_sets
-            for check in ENVIRONMENT_CHECKS:
+            for check in (*ENVIRONMENT_CHECKS, *([checks.tasks_are_new] if other_sets else ())):
                 if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])

@@ -1,21 +1,22 @@
 """Finds tasks that are nearly equal to others, and tasks whose texts are in other data sets.
 
-Texts are compared by their words: two are nearly equal if the sets of their runs of `SHINGLE` words have a
+Texts are compared by their words. Two are nearly equal if the sets of their runs of `SHINGLE` words have a
 Jaccard similarity of at least a threshold, and their numbers are the same: with other numbers it is another
-task. MinHash finds the candidates (`datasketch`), and each is then
-computed exactly. A text is in another set if a run of `OVERLAP` words is in it, as GPT-3's authors looked
-for test data among training data (arXiv:2005.14165, appendix C); a shorter text if all of it is.
+task. Among more than `EXACT` tasks MinHash finds the candidates (`datasketch`), and each is then computed. A
+text is in another set if a run of `OVERLAP` words is in it, as GPT-3's authors looked for test data among
+training data (arXiv:2005.14165, appendix C); a shorter text if all of it is.
 
 Runs of words that many prompts have, such as the instructions around a question, say nothing and are left
-out. The work is linear in the number of tasks; of each only `MAX_RUNS` hashes of either kind are kept, and of
-no more than `MAX_TASKS` tasks: some 100 MB for prompts of a hundred words.
+out. The work is linear in the number of tasks. Of each only `MAX_RUNS` hashes of either kind are kept, and of
+no more than `MAX_TASKS` tasks: some 40 MB for prompts of a hundred words, and five times as much while they
+are compared.
 """
 
 import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, cast
@@ -30,8 +31,10 @@ OVERLAP = 13
 """Words of a run that two texts have in common only if one was copied."""
 MIN_WORDS = 8
 """Words of the shortest text that is looked for in another set; shorter ones are equal by chance."""
-MAX_TASKS = 50_000
+MAX_TASKS = 20_000
 """Tasks whose texts are compared; the first ones that a survey reads."""
+EXACT = 2_000
+"""Tasks up to which every pair with a run in common is computed."""
 MAX_RUNS = 2_000
 """Runs of a text that are kept; the first ones."""
 THRESHOLD = 0.8
@@ -110,19 +113,18 @@ class TaskTexts:
             threshold: The similarity, over 0 to 1.
 
         Raises:
-            InvalidRequestError: If `datasketch` is not installed.
+            InvalidRequestError: If there are more than `EXACT` tasks, and `datasketch` is not installed.
         """
-        lsh, make_hash = _index(threshold)
+        candidates = _SharedRuns() if len(self.tasks) <= EXACT else _MinHashes(threshold)
         found = EqualTasks()
         frame = self._frame()
         for number, task in enumerate(self.tasks):
             own = set(task.shingles) - frame
             if not own:
                 continue
-            signature = make_hash(own)
             # One of another split first: it matters more than a repetition within a split.
             similar = sorted(
-                (int(key) for key in lsh.query(signature)),
+                candidates.add(number, own),
                 key=lambda key: (self.tasks[key].position.split == task.position.split, key),
             )
             for key in similar[:MAX_CANDIDATES]:
@@ -131,7 +133,6 @@ class TaskTexts:
                 if self.tasks[key].numbers == task.numbers and threshold <= similarity < 1.0:
                     found.add(self.tasks[key].position, task.position)
                     break
-            lsh.insert(str(number), signature)
         return found
 
     def _frame(self) -> set[int]:
@@ -145,26 +146,18 @@ class TaskTexts:
 
         Args:
             rows: The set: JSON values with texts in them.
-
-        Raises:
-            InvalidRequestError: If `datasketch` is not installed.
         """
-        numpy = _import("numpy")
         frame = self._frame()
-        kept = [_outside(task, frame) for task in self.tasks]
-        runs = numpy.array([run for own in kept for run in own], dtype=numpy.uint64)
-        owners = numpy.repeat(numpy.arange(len(kept)), [len(own) for own in kept])
-        order = numpy.argsort(runs)
-        runs, owners = runs[order], owners[order]
+        owners: dict[int, list[int]] = defaultdict(list)
+        for number, task in enumerate(self.tasks):
+            for run in set(_outside(task, frame)):
+                owners[run].append(number)
         found = set[int]()
         for row in rows:
             words = words_of(row)
             # All of it, too: a short task may be all of a text.
-            wanted = [*runs_of(words, OVERLAP), *runs_of(words, len(words))]
-            texts = numpy.array(wanted, dtype=numpy.uint64)
-            starts, ends = numpy.searchsorted(runs, texts), numpy.searchsorted(runs, texts, side="right")
-            for start, end in zip(starts, ends, strict=True):
-                found.update(owners[start:end].tolist())
+            for run in (*runs_of(words, OVERLAP), *runs_of(words, len(words))):
+                found.update(owners.get(run, ()))
         return [self.tasks[number].position for number in sorted(found)]
 
 
@@ -178,25 +171,39 @@ def _outside(task: _Task, frame: set[int]) -> list[int]:
     ]
 
 
-def _index(threshold: float) -> tuple[Any, Callable[[Iterable[int]], Any]]:
-    """Return an empty index of MinHashes, and what makes one of the hashes of a text's runs."""
-    package = _import("datasketch")
+class _SharedRuns:
+    """Finds every earlier text that has enough runs in common with another one."""
 
-    def make_hash(runs: Iterable[int]) -> Any:
-        made = package.MinHash(num_perm=PERMUTATIONS, hashfunc=lambda run: run & 0xFFFFFFFF)
+    def __init__(self) -> None:
+        self._owners: dict[int, list[int]] = defaultdict(list)
+
+    def add(self, number: int, runs: set[int]) -> list[int]:
+        """Return the earlier texts with at least a third of these runs, and add the text."""
+        shared = Counter(owner for run in runs for owner in self._owners.get(run, ()))
+        for run in runs:
+            self._owners[run].append(number)
+        return [owner for owner, count in shared.items() if 3 * count >= len(runs)]
+
+
+class _MinHashes:
+    """Estimates which earlier texts are similar, in constant time for each text."""
+
+    def __init__(self, threshold: float) -> None:
+        try:
+            self._package: Any = import_module("datasketch")
+        except ModuleNotFoundError as error:
+            raise InvalidRequestError(
+                f"more than {EXACT:,} tasks are compared by datasketch: {install_hint('tasks')}"
+            ) from error
+        self._index = self._package.MinHashLSH(threshold=max(0.1, threshold - SLACK), num_perm=PERMUTATIONS)
+
+    def add(self, number: int, runs: set[int]) -> list[int]:
+        """Return earlier texts that may be similar, and add the text."""
+        made = self._package.MinHash(num_perm=PERMUTATIONS, hashfunc=lambda run: run & 0xFFFFFFFF)
         made.update_batch(sorted(runs))
-        return made
-
-    return package.MinHashLSH(threshold=max(0.1, threshold - SLACK), num_perm=PERMUTATIONS), make_hash
-
-
-def _import(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise InvalidRequestError(
-            f"the texts of tasks are compared by {name}: {install_hint('tasks')}"
-        ) from error
+        similar = [int(key) for key in self._index.query(made)]
+        self._index.insert(str(number), made)
+        return similar
 
 
 def describe_overlap(name: str, positions: Sequence[TaskPosition]) -> str:

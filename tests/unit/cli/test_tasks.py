@@ -78,8 +78,6 @@ def test_check_reports_what_is_nearly_equal_and_what_is_published(folder, capfd)
     assert (status, first["outcome"], second["outcome"]) == (0, "fail", "fail")
     assert first["reason"].startswith("1 of 4 tasks of split 'test' are nearly equal to one of split 'train'")
     assert second["reason"].startswith("1 tasks of split 'test' are in 'book'")
-    status, text = run(capfd, "check", str(folder), *words)
-    assert json.loads(text)["verdicts"][1]["outcome"] == "skip"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ def of_another_template(text, chance):
     )
 
 
+def with_other_numbers(text, chance):
+    return f"{text} {chance.randrange(100, 200)} apples."
+
+
 def shuffled(text, chance):
     words = text.split()
     chance.shuffle(words)
@@ -44,7 +48,11 @@ def shuffled(text, chance):
 
 
 SAME = {"retyped": retyped, "with a remark": with_remark}
-DIFFERENT = {"of another template": of_another_template, "shuffled": shuffled}
+DIFFERENT = {
+    "of another template": of_another_template,
+    "shuffled": shuffled,
+    "with other numbers": with_other_numbers,
+}
 
 
 def nearly_equal(first, second, frame=""):
@@ -57,10 +65,14 @@ def nearly_equal(first, second, frame=""):
     return texts.nearly_equal().counts[("train", "test")] == 1
 
 
+@pytest.mark.parametrize("exact", [0, 2_000], ids=["by MinHash", "exactly"])
 @pytest.mark.parametrize("seed", [DEVELOPMENT, TEST])
 @pytest.mark.parametrize("frame", ["", FRAME])
 @pytest.mark.parametrize("how", [*SAME, *DIFFERENT])
-def test_texts_are_nearly_equal_if_few_words_differ_whatever_all_prompts_share(how, frame, seed):
+def test_texts_are_nearly_equal_if_few_words_differ_whatever_all_prompts_share(
+    how, frame, seed, exact, monkeypatch
+):
+    monkeypatch.setattr("ors_server.testing.task_likeness.EXACT", exact)
     chance = random.Random(f"{how} {seed}")  # noqa: S311  (no secret)
     make = (SAME | DIFFERENT)[how]
     for _ in range(5):
@@ -103,13 +115,14 @@ def test_texts_beyond_the_limit_are_not_kept(monkeypatch):
     texts = TaskTexts()
     for index in range(4):
         texts.add(TaskPosition("train", index), "a text")
-    assert (len(texts.tasks), MAX_TASKS) == (2, 50_000)
+    assert (len(texts.tasks), MAX_TASKS) == (2, 20_000)
 
 
-def test_the_package_that_compares_is_named_where_it_is_missing(monkeypatch):
+def test_many_tasks_are_compared_by_a_package_that_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr("ors_server.testing.task_likeness.EXACT", 0)
     monkeypatch.setitem(sys.modules, "datasketch", None)
     with pytest.raises(InvalidRequestError, match=r"compared by datasketch: .*pip install .*\[tasks\]"):
-        TaskTexts().nearly_equal()
+        nearly_equal("a b c", "a b c")
 
 
 def test_a_sentence_names_splits_and_the_first_indices():
