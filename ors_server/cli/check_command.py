@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ors_server.cli.command_output import MisuseError, say, say_json
-from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
+from ors_server.cli.data_options import DataOptions, declared_keys, read_other_sets, resolve_references
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
@@ -95,7 +95,6 @@ def check(options: CheckOptions) -> None:
 
 
 async def _check_environment(options: CheckOptions, report: Callable[[Row], None]) -> None:
-    from ors_server.cli.tasks_command import read_other_sets
     from ors_server.testing.environment_suite import CheckVerdict, inspect_environment
 
     def on_verdict(verdict: CheckVerdict) -> None:

@@ -1,24 +1,20 @@
 """`ors-server tasks`: what is known of the tasks of environments, from their texts and from the record."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import say, say_json
-from ors_server.cli.data_options import DataOptions, resolve_references
+from ors_server.cli.data_options import DataOptions, read_other_sets, resolve_references
 from ors_server.cli.filters import StoreChoice
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table
 
 if TYPE_CHECKING:
     from ors_server.environments.definition import EnvironmentDefinition
-    from ors_server.model.wire import JSONObject
     from ors_server.store.base import RecordReader
 
 BANDS = ("never", "rare", "learnable", "mostly", "always", "ungraded")
@@ -89,7 +85,7 @@ async def _show(options: TasksOptions) -> None:
     from ors_server.testing.task_likeness import TaskTexts, describe_overlap
     from ors_server.testing.task_survey import survey_tasks
 
-    others = read_other_sets(options.against)
+    other_sets = read_other_sets(options.against)
     (reference,) = resolve_references([options.reference], options)
     described: list[dict[str, Any]] = []
     async with AsyncExitStack() as stack:
@@ -102,8 +98,8 @@ async def _show(options: TasksOptions) -> None:
             nearly_equal = texts.nearly_equal(options.threshold).describe(
                 f"are nearly equal ({options.threshold:g} or more) to", survey.compared
             )
-            found = [nearly_equal, survey.leak_text, survey.contradiction_text, survey.repeat_text]
-            found += [describe_overlap(name, texts.within(rows)) for name, rows in others.items()]
+            findings = [nearly_equal, survey.leak_text, survey.contradiction_text, survey.repeat_text]
+            findings += [describe_overlap(name, texts.within(rows)) for name, rows in other_sets.items()]
             described.append(
                 {
                     "environment": definition.name,
@@ -112,7 +108,7 @@ async def _show(options: TasksOptions) -> None:
                         for name in survey.sizes
                     ],
                     "compared": len(texts.tasks),
-                    "findings": [text for text in found if text],
+                    "findings": [text for text in findings if text],
                 }
             )
     if options.json:
@@ -142,27 +138,6 @@ async def _report_split(
         sum(rates) / len(rates) if rates else None,
         {band: counts[band] for band in BANDS if counts[band]},
     )
-
-
-def read_other_sets(against: Sequence[str] | None) -> "dict[str, Iterator[JSONObject]]":
-    """Return the rows of the named sets, each of which is read once.
-
-    Raises:
-        BadParameter: If a name or a file is missing.
-        EnvironmentDefinitionError: If a file cannot be read.
-    """
-    from ors_server.environments.declared.row_faults import RowFaultError
-    from ors_server.environments.declared.rows.choose_source import choose_source
-
-    def rows_of(file: str) -> "Iterator[JSONObject]":
-        for row in choose_source(file, Path()).rows():
-            if not isinstance(row.value, RowFaultError):  # a broken row has no text to be found
-                yield row.value
-
-    files = read_pairs("--against", against, texts=True) or {}
-    for file in files.values():
-        choose_source(str(file), Path())
-    return {name: rows_of(str(file)) for name, file in files.items()}
 
 
 def _print(environment: dict[str, Any]) -> None:

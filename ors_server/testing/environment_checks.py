@@ -433,11 +433,11 @@ async def splits_are_unlike(subject: EnvironmentSubject) -> None:
 @requirement(Level.SHOULD, "no task is in another set of tasks that is named (--against)")
 async def tasks_are_new(subject: EnvironmentSubject) -> None:
     await _survey(subject)
-    found = [
+    overlaps = [
         describe_overlap(name, await anyio.to_thread.run_sync(subject.texts.within, rows))
         for name, rows in subject.other_sets.items()
     ]
-    expect(not any(found), "; ".join(filter(None, found)))
+    expect(not any(overlaps), "; ".join(filter(None, overlaps)))
 
 
 async def _survey(subject: EnvironmentSubject) -> TaskSurvey:

@@ -30,7 +30,7 @@ SHINGLE = 5
 OVERLAP = 13
 """Words of a run that two texts have in common only if one was copied."""
 MIN_WORDS = 8
-"""Words of the shortest text that is looked for in another set; shorter ones are equal by chance."""
+"""Words of the shortest text that is looked for in another set; shorter ones are equal at random."""
 MAX_TASKS = 20_000
 """Tasks whose texts are compared; the first ones that a survey reads."""
 EXACT = 2_000
@@ -75,8 +75,8 @@ def runs_of(words: Sequence[str], length: int) -> "array[int]":
     count = min(max(1, len(words) - length + 1), MAX_RUNS) if words else 0
     texts = (" ".join(words[start : start + length]) for start in range(count))
     # The hash is the same in every process, so that two reports of one data set are equal.
-    digests = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8) for text in texts)
-    return array("Q", (int.from_bytes(made.digest(), "big") for made in digests))
+    hashes = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8) for text in texts)
+    return array("Q", (int.from_bytes(run.digest(), "big") for run in hashes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class TaskTexts:
             InvalidRequestError: If there are more than `EXACT` tasks, and `datasketch` is not installed.
         """
         candidates = _SharedRuns() if len(self.tasks) <= EXACT else _MinHashes(threshold)
-        found = EqualTasks()
+        similar_tasks = EqualTasks()
         frame = self._frame()
         for number, task in enumerate(self.tasks):
             own = set(task.shingles) - frame
@@ -131,9 +131,9 @@ class TaskTexts:
                 other = set(self.tasks[key].shingles) - frame
                 similarity = len(own & other) / len(own | other)
                 if self.tasks[key].numbers == task.numbers and threshold <= similarity < 1.0:
-                    found.add(self.tasks[key].position, task.position)
+                    similar_tasks.add(self.tasks[key].position, task.position)
                     break
-        return found
+        return similar_tasks
 
     def _frame(self) -> set[int]:
         """Return the shingles that many tasks have."""
@@ -152,13 +152,13 @@ class TaskTexts:
         for number, task in enumerate(self.tasks):
             for run in set(_outside(task, frame)):
                 owners[run].append(number)
-        found = set[int]()
+        copied = set[int]()
         for row in rows:
             words = words_of(row)
             # All of it, too: a short task may be all of a text.
             for run in (*runs_of(words, OVERLAP), *runs_of(words, len(words))):
-                found.update(owners.get(run, ()))
-        return [self.tasks[number].position for number in sorted(found)]
+                copied.update(owners.get(run, ()))
+        return [self.tasks[number].position for number in sorted(copied)]
 
 
 def _outside(task: _Task, frame: set[int]) -> list[int]:
@@ -185,6 +185,11 @@ class _SharedRuns:
         return [owner for owner, count in shared.items() if 3 * count >= len(runs)]
 
 
+def _low_bits(run: int) -> int:
+    """Return what MinHash takes of a hash: 32 bits."""
+    return run & 0xFFFFFFFF
+
+
 class _MinHashes:
     """Estimates which earlier texts are similar, in constant time for each text."""
 
@@ -199,10 +204,10 @@ class _MinHashes:
 
     def add(self, number: int, runs: set[int]) -> list[int]:
         """Return earlier texts that may be similar, and add the text."""
-        made = self._package.MinHash(num_perm=PERMUTATIONS, hashfunc=lambda run: run & 0xFFFFFFFF)
-        made.update_batch(sorted(runs))
-        similar = [int(key) for key in self._index.query(made)]
-        self._index.insert(str(number), made)
+        minhash = self._package.MinHash(num_perm=PERMUTATIONS, hashfunc=_low_bits)
+        minhash.update_batch(sorted(runs))
+        similar = [int(key) for key in self._index.query(minhash)]
+        self._index.insert(str(number), minhash)
         return similar
 
 

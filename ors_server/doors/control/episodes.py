@@ -32,11 +32,15 @@ from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.control.models import (
     MAX_INTEGER,
     MAX_PAGE,
+    MAX_TASKS,
     Cursor,
+    DifficultyQuery,
     EnvironmentName,
     PageQuery,
     Position,
+    SplitDifficulty,
     SplitName,
+    TaskDifficulty,
 )
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -72,7 +76,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures, solve_band
+from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -93,7 +97,7 @@ LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
 MAX_JOINED = 100
-"""Values of one parameter that all have to fit: each is a condition of its own, and SQLite takes 1,000."""
+"""Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -112,9 +116,6 @@ MAX_POINTS = 10_000
 """Most points of one answer."""
 
 RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
-
-MAX_TASKS = 10_000
-"""Most tasks of one answer."""
 
 Sort: TypeAlias = Literal[
     "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
@@ -229,56 +230,6 @@ class PlayedTaskList(ResponseModel):
     tasks: list[PlayedTask]
 
 
-class TaskDifficulty(ResponseModel):
-    """How often a task was solved, for curricula."""
-
-    index: int | None
-    task_hash: str
-    attempts: int
-    """Graded episodes."""
-    solve_rate: float | None
-    """Share of the attempts with a return of at least 1; `None` without any."""
-    mean_return: float | None
-    std: float | None
-    """Standard deviation of the returns, with n - 1; `None` under two attempts."""
-    band: Literal["never", "rare", "learnable", "mostly", "always", "ungraded"]
-    """never: 0; rare: under 0.2; learnable: 0.2 to 0.8; mostly: above 0.8; always: 1."""
-
-    @classmethod
-    def of(cls, task: PlayedTask) -> "TaskDifficulty":
-        """Make it of a task's figures."""
-        return cls.model_validate(
-            {
-                "index": task.index,
-                "task_hash": task.task_hash,
-                "attempts": task.graded,
-                "solve_rate": task.success,
-                "mean_return": task.returns.mean,
-                "std": task.returns.std,
-                "band": solve_band(task.success),
-            }
-        )
-
-
-class SplitDifficulty(ResponseModel):
-    """How hard the played tasks of a split are."""
-
-    bands: dict[str, int]
-    """How many of the tasks are in each band."""
-    tasks: list[TaskDifficulty]
-
-
-class DifficultyQuery(RequestQuery):
-    """Which episodes count."""
-
-    run: Annotated[str, Field(min_length=1)] | None = None
-    """Only those of this run; all by default."""
-    environment_version: Annotated[str, Field(min_length=1)] | None = None
-    """Only those of this version."""
-    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
-    """Most tasks."""
-
-
 class WholeBlock(ResponseModel):
     """One block of a step."""
 
@@ -293,7 +244,7 @@ class CutBlock(ResponseModel):
     index: int
     """The block's position in the step, from 0."""
     size: int
-    """Characters of the whole text, or of an image's base64, of which a preview has none."""
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""
 
 
 class NoteBody(RequestBody):
@@ -651,15 +602,8 @@ class EpisodeHandlers:
         self, name: EnvironmentName, split: SplitName, query: DifficultyQuery
     ) -> SplitDifficulty:
         """Return how often each played task of a split was solved, by its index."""
-        episode_filter = EpisodeFilter(
-            environment=(name,),
-            split=(split,),
-            labels={} if query.run is None else {"run": query.run},
-            environment_version=None if query.environment_version is None else (query.environment_version,),
-        )
-        tasks = [
-            TaskDifficulty.of(task) for task in await self._store.by_task(episode_filter, limit=query.limit)
-        ]
+        chosen = EpisodeFilter(environment=(name,), split=(split,), **query.conditions)
+        tasks = [TaskDifficulty.of(task) for task in await self._store.by_task(chosen, limit=query.limit)]
         return SplitDifficulty(bands=dict(Counter(task.band for task in tasks)), tasks=tasks)
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
