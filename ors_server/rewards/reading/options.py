@@ -215,7 +215,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
-        if self.are_labels and ("harmless" in seen or is_elliptic or is_superlative(right)):
+        if is_elliptic or (self.are_labels and ("harmless" in seen or is_superlative(right))):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
