@@ -117,7 +117,7 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
     if keys and all(isinstance(each, str) for each in found):
         names = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
         came = ", ".join(references) or "none"
-        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, came {came}")
+        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, got {came}")
     return found
 
 
