@@ -4,6 +4,7 @@ Repeats the calls of a recorded episode.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from ors_server.evaluation.agent_session import AgentSession
@@ -84,6 +85,7 @@ def _choose(records: Sequence[EpisodeRecord], attempt: int) -> EpisodeRecord | N
 
 
 OpenReader: TypeAlias = Callable[[str], Awaitable[RecordReader]]
+BASELINES = ("oracle", "noop", "random")
 KINDS = (
     "oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', module:function, "
     "file.py:function"
@@ -124,7 +126,13 @@ def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
         case "random":
             return RandomAgent(**_only(spec, options, {"steps": int}))
         case _:
-            raise AgentSettingsError(f"unknown agent {spec!r}: expected one of {KINDS}")
+            if spec.endswith(".py"):
+                raise AgentSettingsError(
+                    f"{spec!r} names a file without its function: write {spec}:FUNCTION, such as {spec}:solve"
+                )
+            near = get_close_matches(spec, BASELINES, n=1)
+            hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
+            raise AgentSettingsError(f"unknown agent {spec!r}: {hint} one of {KINDS}")
 
 
 def _only(spec: str, options: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
