@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from ors_server.sandboxes.cells import etc_folder
+from ors_server.sandboxes.cells import etc_folder, root_skeleton
 from ors_server.sandboxes.cells.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.hidden_paths import HiddenPaths
@@ -143,6 +143,7 @@ class ServerState:
         etc_folder.build_dead_socket(self.static / "no-terminal")
         (self.static / "empty").mkdir(mode=0o755)
         (self.static / "nothing").touch(mode=0o644)
+        root_skeleton.build(self.static / root_skeleton.FOLDER)
         self.snapshots.mkdir(mode=0o700)
 
     def _record(self) -> bytes:
