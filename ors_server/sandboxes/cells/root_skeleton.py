@@ -15,13 +15,14 @@ MOUNT_POINTS = (
     *(path.lstrip("/") for path in (CONTROL, STATE, FRESH_HOME, FRESH_FILES)),
 )
 """Folders of `/` that are mounted over, all at the top: a parent of one could be renamed by the agent."""
-_FOLDERS = ("root", "home", "opt", "srv", "mnt", "media", "run", "var", "var/log", "var/lib", "var/cache")
+FOLDERS = ("root", "home", "opt", "srv", "mnt", "media", "run", "var", "var/log", "var/lib", "var/cache")
+"""Folders that are empty at the start, besides `tmp` and `var/tmp`."""
 
 
 def build(folder: Path) -> None:
     """Write the folder, which must not exist yet."""
     folder.mkdir(mode=0o755)
-    for name in (*MOUNT_POINTS, *_FOLDERS):
+    for name in (*MOUNT_POINTS, *FOLDERS):
         (folder / name).mkdir(mode=0o755)
     for name in ("tmp", "var/tmp"):
         (folder / name).mkdir()
