@@ -158,9 +158,8 @@ class HarborTasks(IndexedTasks):
 
     @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
-        """Return the call that submits without any work."""
-        del task_spec  # the same for every task
-        return [("submit", {})]
+        """Return the calls that submit each step without any work."""
+        return [("submit", {}) for _ in cls._find(task_spec).steps]
 
     @override
     def get_prompt(self) -> Prompt:
@@ -174,6 +173,9 @@ class HarborTasks(IndexedTasks):
     @override
     async def setup(self) -> None:
         environment = self._folder.config.environment
+        for step in self._folder.steps:
+            # A value that is missing is told now, and not when the work is done.
+            self._folder.verifier_variables(step, self.secrets)
         with anyio.fail_after(environment.build_timeout_sec):
             await lay(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
             await self._check_health(environment.healthcheck)

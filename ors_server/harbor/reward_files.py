@@ -23,7 +23,7 @@ NEAR_MISSES = (
 """Names that authors write in the place of `reward.json` and `reward.txt`; Harbor's own template has one."""
 _SETUP_FAILURES = re.compile(
     r"^(?:/tests/\S*\.sh|\S*bash|\S*/sh|sh): (?:line )?\d+: [^\n:]{1,200}: "
-    r"(?:command not found|not found|No such file or directory|Permission denied)$"
+    r"(?:command not found|not found)$"
     r"|Temporary failure (?:in name resolution|resolving)"
     r"|Could not resolve (?:host|proxy)|Name or service not known|Network is unreachable"
     r"|^E: (?:Unable to|Could not|Failed to|Package )"

@@ -110,6 +110,10 @@ class TaskFolder:
         )
         return {**self.plan.variables, **own}
 
+    def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a step's verifier alone."""
+        return resolve_variables(step.verifier_variables, secrets, self.document.place("verifier", "env"))
+
     def files(self) -> Iterator[Path]:
         """Yield every file of the task, sorted."""
         yield from sorted(path for path in list_tree(self.path, self.path) if path.is_file())

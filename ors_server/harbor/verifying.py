@@ -23,7 +23,7 @@ from ors_server.harbor.reward_files import (
 )
 from ors_server.harbor.root_files import RootFilesError, lay, lay_for_grading, wipe
 from ors_server.harbor.task_config import ArtifactTable
-from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path, resolve_variables
+from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.sandboxes.base import EntryKind, Sandbox
@@ -87,7 +87,7 @@ async def _verify(
     *,
     is_last: bool,
 ) -> Verdict:
-    variables = resolve_variables(step.verifier_variables, secrets, folder.document.place("verifier", "env"))
+    variables = folder.verifier_variables(step, secrets)
     root = folder.variables(secrets)
     for hook in step.collect:
         argv = ["/bin/bash", "-c", hook.command]
