@@ -123,9 +123,7 @@ async def test_steps_show_their_instructions_and_pay_the_mean(start):
 
 async def test_session_without_a_secret_that_its_verifier_needs_does_not_start(client):
     session = await client.create(split="test", index=NAMES.index("secret-token"))
-    with pytest.raises(
-        EnvironmentFailedError, match=r"toml:4: verifier\.env: TOKEN needs 'TASK_TOKEN'"
-    ):
+    with pytest.raises(EnvironmentFailedError, match=r"toml:4: verifier\.env: TOKEN needs 'TASK_TOKEN'"):
         await session.call("submit")
     await session.aclose()
 
