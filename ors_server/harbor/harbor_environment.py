@@ -20,6 +20,7 @@ from ors_server.environments.tool import ToolError, tool
 from ors_server.environments.toolsets.bash import BashTools
 from ors_server.environments.toolsets.sandboxed import SandboxToolset
 from ors_server.harbor.file_sets import LaidFile, lay_tree
+from ors_server.harbor.lint_rules import ON_REQUEST, RULES, lint
 from ors_server.harbor.reward_files import REWARD, combine_steps, reward_below
 from ors_server.harbor.root_files import RootFilesError, lay, remove_grading
 from ors_server.harbor.task_config import HealthcheckTable, TaskFolderError
@@ -104,6 +105,8 @@ class HarborTasks(IndexedTasks):
     """Base of the classes that `find_tasks` makes: one per folder of tasks."""
 
     toolsets = (TaskShell, TaskSubmit)
+    lint_on_request: ClassVar[Sequence[str]] = ON_REQUEST
+    """Rules of `lint_findings` that are reported only if they are asked for by name."""
     _folders: ClassVar[Mapping[str, Sequence[TaskFolder]]] = {}
     hidden_files: ClassVar[Sequence[Path]] = ()
     """The folders themselves, with solutions and tests."""
@@ -160,6 +163,15 @@ class HarborTasks(IndexedTasks):
     def blank_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that submit each step without any work."""
         return [("submit", {}) for _ in cls._find(task_spec).steps]
+
+    @classmethod
+    def lint_findings(cls) -> dict[str, list[str]]:
+        """Return what the rules of the format find in the tasks: rule to findings, each with its place."""
+        findings: dict[str, list[str]] = {rule: [] for rule in RULES}
+        for folder in cls.folders():
+            for rule, found in lint(folder).items():
+                findings[rule] += found
+        return findings
 
     @override
     def get_prompt(self) -> Prompt:
