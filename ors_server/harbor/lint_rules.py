@@ -37,27 +37,11 @@ _INSTALLERS = (
 )
 _OFFLINE = frozenset({"--offline", "--no-index"})
 _VALUE_FLAGS = frozenset(
-    [
-        "-r",
-        "--requirement",
-        "-c",
-        "--constraint",
-        "-i",
-        "--index-url",
-        "--extra-index-url",
-        "-t",
-        "--target",
-        "--prefix",
-        "--root",
-        "--python",
-        "-p",
-        "--find-links",
-        "-f",
-        "--platform",
-        "--index",
-        "--default-index",
-        "--from",
-    ]
+    (
+        *("-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url", "-t"),
+        *("--target", "--prefix", "--root", "--python", "-p", "--find-links", "-f", "--platform", "--index"),
+        *("--default-index", "--from"),
+    )
 )
 
 _Check = Callable[[TaskFolder], Iterator[str]]
@@ -93,7 +77,8 @@ def _overlapping_artifacts(folder: TaskFolder) -> Iterator[str]:
         targets = [_target(entry, folder.work_dir) for entry in step.artifacts]
         for number, target in enumerate(targets):
             if any(_overlaps(target, earlier) for earlier in targets[:number]):
-                yield f"{folder.document.place('artifacts', number)}: {sources[number]} is kept twice as {target}"
+                place = folder.document.place("artifacts", number)
+                yield f"{place}: {sources[number]} is kept twice as {target}"
 
 
 def _target(entry: ArtifactTable, work_dir: str) -> str:
@@ -109,7 +94,8 @@ def _artifacts_in_logs(folder: TaskFolder) -> Iterator[str]:
         for number, entry in enumerate(step.artifacts):
             source = absolute_path(entry.source, folder.work_dir)
             if any(_overlaps(source, logs) for logs in ("/logs/verifier", "/logs/agent")):
-                yield f"{folder.document.place('artifacts', number)}: {source} overlaps the logs of the verifier"
+                place = folder.document.place("artifacts", number)
+                yield f"{place}: {source} overlaps the logs of the verifier"
 
 
 def _unpinned_images(folder: TaskFolder) -> Iterator[str]:
@@ -143,7 +129,7 @@ def _unpinned_packages(folder: TaskFolder) -> Iterator[str]:
         is_constrained = any(word.split("=", 1)[0] in {"-c", "--constraint"} for word in command)
         wrong = [package for package in _packages(command) if not _is_pinned(package)]
         if wrong and not is_constrained:
-            yield f"{file}:{line}: {', '.join(wrong)} without a version; another one may be installed tomorrow"
+            yield f"{file}:{line}: {', '.join(wrong)} without a version; tomorrow another is installed"
 
 
 def _runtime_installs(folder: TaskFolder) -> Iterator[str]:
@@ -171,8 +157,8 @@ def _unsaid_networks(folder: TaskFolder) -> Iterator[str]:
     environment = folder.config.environment
     if environment.network_mode is None:
         yield (
-            f"{folder.document.place('environment')}: no network_mode, which means 'public' to Harbor; this server "
-            "gives no network: say network_mode = 'no-network' if the task needs none"
+            f"{folder.document.place('environment')}: no network_mode, which means 'public' to Harbor; here "
+            "no task has a network: say network_mode = 'no-network' if the task needs none"
         )
 
 
@@ -187,7 +173,8 @@ def _stand_in_roots(folder: TaskFolder) -> Iterator[str]:
 
 def _kept_systems(folder: TaskFolder) -> Iterator[str]:
     if folder.config.option("keep_system"):
-        yield f"{folder.document.place('metadata', 'ors', 'keep_system')}: the verifier trusts the agent's programs"
+        place = folder.document.place("metadata", "ors", "keep_system")
+        yield f"{place}: the verifier trusts the agent's programs"
 
 
 RULES: Mapping[str, _Check] = MappingProxyType(
