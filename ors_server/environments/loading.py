@@ -287,9 +287,9 @@ def _find_in_folder(reference: str) -> type | None:
         return None
     for location in FOLDER_READERS:
         module, name = location.split(":")
-        found: type | None = getattr(importlib.import_module(module), name)(reference)
-        if found is not None:
-            return found
+        cls: type | None = getattr(importlib.import_module(module), name)(reference)
+        if cls is not None:
+            return cls
     return None
 
 

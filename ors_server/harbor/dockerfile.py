@@ -66,13 +66,13 @@ class _Reader:
 
     def read(self, text: str) -> BuildPlan:
         handlers: Mapping[str, Callable[[str], None]] = {
-            "FROM": self._from,
-            "COPY": self._copy,
-            "ADD": self._copy,
-            "ENV": self._env,
-            "ARG": self._arg,
-            "WORKDIR": self._workdir,
-            "USER": self._user,
+            "FROM": self.read_from,
+            "COPY": self.read_copy,
+            "ADD": self.read_copy,
+            "ENV": self.read_env,
+            "ARG": self.read_arg,
+            "WORKDIR": self.read_workdir,
+            "USER": self.read_user,
         }
         for line, name, value in self._instructions(text):
             self._line = line
@@ -116,12 +116,12 @@ class _Reader:
             raise self._error("the last line is continued by nothing")
 
     def _expand(self, text: str) -> str:
-        known = {**self._arguments, **self._plan.variables}
+        values = {**self._arguments, **self._plan.variables}
 
         def replace(match: re.Match[str]) -> str:
             if match[0] == r"\$":
                 return "$"
-            value = known.get(match[1] or match[2], "")
+            value = values.get(match[1] or match[2], "")
             if match[3] and match[3].endswith("-"):
                 return value or match[4]
             if match[3]:
@@ -137,7 +137,8 @@ class _Reader:
             value = value[match.end() :]
         return flags, value
 
-    def _from(self, value: str) -> None:
+    def read_from(self, value: str) -> None:
+        """Set the base image."""
         if self._has_base:
             raise self._error("a second FROM needs a builder")
         _, rest = self._flags(value)
@@ -147,12 +148,14 @@ class _Reader:
         self._plan.base, self._plan.base_line = self._expand(words[0]), self._line
         self._has_base = True
 
-    def _arg(self, value: str) -> None:
+    def read_arg(self, value: str) -> None:
+        """Set a variable of the file itself."""
         name, equals, default = value.partition("=")
         if equals:
             self._arguments[name.strip()] = self._expand(default.strip().strip("\"'"))
 
-    def _env(self, value: str) -> None:
+    def read_env(self, value: str) -> None:
+        """Set variables of the root."""
         if "=" not in value.split(" ", 1)[0]:
             name, _, rest = value.partition(" ")
             self._plan.variables[name] = self._expand(rest.strip())
@@ -171,16 +174,19 @@ class _Reader:
                 break
         self._plan.variables |= assignments
 
-    def _workdir(self, value: str) -> None:
+    def read_workdir(self, value: str) -> None:
+        """Change the work dir, and make it."""
         path = self._expand(value.strip("\"'"))
         self._plan.work_dir = _join(self._plan.work_dir, path)
         self._plan.files.append(LaidFile(self._plan.work_dir, None, 0o755))
 
-    def _user(self, value: str) -> None:
+    def read_user(self, value: str) -> None:
+        """Refuse every user but root."""
         if self._expand(value) not in ROOT_USERS:
             raise self._error(f"USER {value}: one user only, root, has an id here; other users need an image")
 
-    def _copy(self, value: str) -> None:
+    def read_copy(self, value: str) -> None:
+        """Lay files of the context."""
         flags, rest = self._flags(value)
         unknown = sorted(set(flags) - {"chown", "chmod", "link"})
         if unknown:
@@ -220,7 +226,8 @@ class _Reader:
                     if not left_out.leaves_out(relative, is_folder=path.is_dir()):
                         self._append(path, _join(target, path.relative_to(match).as_posix()), mode)
             else:
-                list_tree(match.parent, self._task, lambda name, _, own=match.name: name != own)
+                if not match.resolve().is_relative_to(self._task.resolve()):
+                    raise self._error(f"{source} leads out of the task's folder")
                 self._append(match, _join(target, match.name) if is_folder else target, mode)
 
     def _append(self, path: Path, target: str, mode: int | None) -> None:

@@ -85,8 +85,8 @@ def laid(path: Path, target: str) -> LaidFile:
 def read_harbor_ignore(folder: Path, task: Path) -> Callable[[str, bool], bool]:
     """Return what the rules in a folder, and in folders below it, leave out."""
     rules: dict[str, IgnoreRules] = {}
-    found = sorted(folder.rglob(HARBOR_IGNORE)) if folder.is_dir() else []
-    for file in found:
+    ignore_files = sorted(folder.rglob(HARBOR_IGNORE)) if folder.is_dir() else []
+    for file in ignore_files:
         if not file.resolve().is_relative_to(task.resolve()) or not file.is_file():
             raise TaskFolderError(f"{file}: expected a file of ignore rules within the task")
         try:

@@ -39,7 +39,7 @@ def _list_tasks(path: Path) -> dict[str, list[Path]]:
     if tasks:
         return {SPLIT: tasks}
     below = {child.name: sorted(task.parent for task in child.glob(f"*/{FILE}")) for child in children}
-    return {name: found for name, found in below.items() if found}
+    return {name: paths for name, paths in below.items() if paths}
 
 
 def make_class(path: Path, splits: Mapping[str, Sequence[Path]]) -> type[HarborTasks]:

@@ -106,7 +106,7 @@ class HarborTasks(IndexedTasks):
 
     toolsets = (TaskShell, TaskSubmit)
     lint_on_request: ClassVar[Sequence[str]] = ON_REQUEST
-    """Rules of `lint_findings` that are reported only if they are asked for by name."""
+    """Rules of `lint_findings` that are reported only on request, by name."""
     _folders: ClassVar[Mapping[str, Sequence[TaskFolder]]] = {}
     hidden_files: ClassVar[Sequence[Path]] = ()
     """The folders themselves, with solutions and tests."""
@@ -169,8 +169,8 @@ class HarborTasks(IndexedTasks):
         """Return what the rules of the format find in the tasks: rule to findings, each with its place."""
         findings: dict[str, list[str]] = {rule: [] for rule in RULES}
         for folder in cls.folders():
-            for rule, found in lint(folder).items():
-                findings[rule] += found
+            for rule, breaches in lint(folder).items():
+                findings[rule] += breaches
         return findings
 
     @override
@@ -186,7 +186,7 @@ class HarborTasks(IndexedTasks):
     async def setup(self) -> None:
         environment = self._folder.config.environment
         for step in self._folder.steps:
-            # A value that is missing is told now, and not when the work is done.
+            # A missing value fails here, and not when the work is done.
             self._folder.verifier_variables(step, self.secrets)
         with anyio.fail_after(environment.build_timeout_sec):
             await lay(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
@@ -286,8 +286,8 @@ def _oracle_commands(folder: TaskFolder, step: TaskStep) -> list[str] | None:
     if step.solution is None:
         return None
     try:
-        place = folder.document.place("solution", "env")
-        variables = resolve_variables(folder.config.solution.env, {}, place)
+        where = folder.document.place("solution", "env")
+        variables = resolve_variables(folder.config.solution.env, {}, where)
     except TaskFolderError:
         return None  # a secret that only a session has
     files = [*lay_tree(step.solution, folder.path, "/solution")]

@@ -39,15 +39,13 @@ class IgnoreRules:
     def leaves_out(self, path: str, *, is_folder: bool = False) -> bool:
         """Return whether a path is left out: itself, or a folder above it."""
         parts = path.split("/")
-        return any(
-            self._matches("/".join(parts[:length]), is_folder=length < len(parts) or is_folder)
-            for length in range(1, len(parts) + 1)
-        )
-
-    def _matches(self, path: str, *, is_folder: bool) -> bool:
-        for rule in reversed(self._rules):  # the last line that matches decides
-            if (is_folder or not rule.folders_only) and rule.pattern.fullmatch(path):
-                return not rule.is_kept
+        for length in range(1, len(parts) + 1):
+            above, has_more = "/".join(parts[:length]), length < len(parts)
+            rules = (rule for rule in reversed(self._rules) if has_more or is_folder or not rule.folders_only)
+            # The last line that matches decides.
+            rule = next((rule for rule in rules if rule.pattern.fullmatch(above)), None)
+            if rule is not None and not rule.is_kept:
+                return True
         return False
 
 

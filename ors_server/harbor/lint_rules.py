@@ -1,4 +1,4 @@
-"""Harbor's lint rules, under its names, where they apply to what this server serves, and a few of its own.
+"""Harbor's lint rules, under its names, where they apply to what this server serves, and a few more.
 
 The names and meanings are those of harbor 0.26 (`harbor/lint/models.py`). A folder that breaks
 `invalid-task-config`, `unknown-config-field` or `invalid-task-files` is not served at all, and neither is one
@@ -19,6 +19,7 @@ _CONVENTION = "/logs/artifacts"
 _PINNED_IMAGE = re.compile(r"@sha256:[0-9a-fA-F]{64}$")
 _TEST_FILE = re.compile(r"(?:^|/)(?:solution/solve\.sh|tests/(?:test\.sh|test_[^/]+\.py))$")
 _PINNED = re.compile(r"={2,3}[^*]+$|@[0-9a-fA-F]{40}(?:#|$)|#sha256=[0-9a-fA-F]{64}$")
+_LOCAL = re.compile(r"^[./]|^file:|\$|\.(?:whl|tar\.gz|zip)$")
 _HEREDOC = re.compile(r"""<<-?\s*(['"]?)(\w+)\1""")
 _INSTALLERS = (
     ("apt-get", "install"),
@@ -48,11 +49,12 @@ _Check = Callable[[TaskFolder], Iterator[str]]
 
 
 def lint(folder: TaskFolder) -> dict[str, list[str]]:
-    """Return the findings of a task by rule, each with its place; rules without findings have none."""
+    """Return the findings of a task by rule, each with its where; rules without findings have none."""
     return {rule: list(check(folder)) for rule, check in RULES.items()}
 
 
-def _unused_ignore_files(folder: TaskFolder) -> Iterator[str]:
+def unused_ignore_files(folder: TaskFolder) -> Iterator[str]:
+    """Find files of ignore rules that no phase reads."""
     for file in sorted(folder.path.rglob(HARBOR_IGNORE)):
         parts = file.relative_to(folder.path).parts
         own = parts[2:] if parts[0] == "steps" else parts
@@ -60,25 +62,28 @@ def _unused_ignore_files(folder: TaskFolder) -> Iterator[str]:
             yield f"{file}: ignore rules apply below tests/ and solution/ only"
 
 
-def _shared_verifiers(folder: TaskFolder) -> Iterator[str]:
+def shared_verifiers(folder: TaskFolder) -> Iterator[str]:
+    """Find steps whose verifier runs in the agent's root."""
     for step in folder.steps:
         if step.verifier_plan is None:
-            place = folder.document.place("verifier") if not step.name else f"{folder.path}: step {step.name}"
-            yield f"{place}: the verifier shares the agent's root; environment_mode = 'separate' does not"
+            where = folder.document.place("verifier") if not step.name else f"{folder.path}: step {step.name}"
+            yield f"{where}: the verifier shares the agent's root; environment_mode = 'separate' does not"
 
 
-def _root_agents(folder: TaskFolder) -> Iterator[str]:
+def root_agents(folder: TaskFolder) -> Iterator[str]:
+    """Find agents that are root: here every one is."""
     yield f"{folder.document.place('agent', 'user')}: the agent is root of its sandbox, which has one user"
 
 
-def _overlapping_artifacts(folder: TaskFolder) -> Iterator[str]:
+def overlapping_artifacts(folder: TaskFolder) -> Iterator[str]:
+    """Find artefacts that are kept at the same path."""
     for step in folder.steps:
         sources = [absolute_path(entry.source, folder.work_dir) for entry in step.artifacts]
         targets = [_target(entry, folder.work_dir) for entry in step.artifacts]
         for number, target in enumerate(targets):
             if any(_overlaps(target, earlier) for earlier in targets[:number]):
-                place = folder.document.place("artifacts", number)
-                yield f"{place}: {sources[number]} is kept twice as {target}"
+                where = folder.document.place("artifacts", number)
+                yield f"{where}: {sources[number]} is kept twice as {target}"
 
 
 def _target(entry: ArtifactTable, work_dir: str) -> str:
@@ -89,23 +94,26 @@ def _overlaps(first: str, second: str) -> bool:
     return first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/")
 
 
-def _artifacts_in_logs(folder: TaskFolder) -> Iterator[str]:
+def artifacts_in_logs(folder: TaskFolder) -> Iterator[str]:
+    """Find artefacts that overlap the logs which a separate verifier protects."""
     for step in folder.steps if any(step.verifier_plan is not None for step in folder.steps) else ():
         for number, entry in enumerate(step.artifacts):
             source = absolute_path(entry.source, folder.work_dir)
             if any(_overlaps(source, logs) for logs in ("/logs/verifier", "/logs/agent")):
-                place = folder.document.place("artifacts", number)
-                yield f"{place}: {source} overlaps the logs of the verifier"
+                where = folder.document.place("artifacts", number)
+                yield f"{where}: {source} overlaps the logs of the verifier"
 
 
-def _unpinned_images(folder: TaskFolder) -> Iterator[str]:
+def unpinned_images(folder: TaskFolder) -> Iterator[str]:
+    """Find base images without a digest."""
     for file, line, name, words in _docker_lines(folder):
         image = words[0] if words else ""
         if name == "FROM" and image != "scratch" and "$" not in image and not _PINNED_IMAGE.search(image):
             yield f"{file}:{line}: {image} has no digest; another image may have its name tomorrow"
 
 
-def _test_leaks(folder: TaskFolder) -> Iterator[str]:
+def test_leaks(folder: TaskFolder) -> Iterator[str]:
+    """Find tests and solutions that the agent's root would have."""
     for file, line, name, words in _docker_lines(folder):
         if name in {"COPY", "ADD"} and file.parent.name == "environment":
             for source in words[:-1]:
@@ -124,15 +132,21 @@ def _docker_lines(folder: TaskFolder) -> Iterator[tuple[Path, int, str, list[str
             yield file, line, name.upper(), words
 
 
-def _unpinned_packages(folder: TaskFolder) -> Iterator[str]:
+def unpinned_packages(folder: TaskFolder) -> Iterator[str]:
+    """Find Python packages that are installed without a version."""
     for file, line, command in _commands(folder, [TEST_SCRIPT, SOLVE_SCRIPT]):
         is_constrained = any(word.split("=", 1)[0] in {"-c", "--constraint"} for word in command)
-        wrong = [package for package in _packages(command) if not _is_pinned(package)]
+        wrong = [
+            package
+            for package in _packages(command)
+            if not (_LOCAL.search(package) or _PINNED.search(package))
+        ]
         if wrong and not is_constrained:
             yield f"{file}:{line}: {', '.join(wrong)} without a version; tomorrow another is installed"
 
 
-def _runtime_installs(folder: TaskFolder) -> Iterator[str]:
+def runtime_installs(folder: TaskFolder) -> Iterator[str]:
+    """Find separate verifiers that install pytest when they run."""
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         if _is_separate(folder, file) and not _OFFLINE & set(command):
             names = {re.split(r"[<>=!~\[]", package)[0].lower() for package in _packages(command)}
@@ -140,20 +154,23 @@ def _runtime_installs(folder: TaskFolder) -> Iterator[str]:
                 yield f"{file}:{line}: pytest belongs into the separate verifier's image"
 
 
-def _downloads(folder: TaskFolder) -> Iterator[str]:
+def downloads(folder: TaskFolder) -> Iterator[str]:
+    """Find separate verifiers that fetch something when they run."""
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         if _is_separate(folder, file) and _reaches_out(command):
             yield f"{file}:{line}: {command[0]} fetches what belongs into the separate verifier's image"
 
 
-def _set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
+def set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
+    """Find verifiers that need a network for their set-up."""
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         is_install = any(tuple(command[: len(words)]) == words for words in _INSTALLERS)
         if (is_install and not _OFFLINE & set(command)) or _reaches_out(command):
-            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network, and the verifier has none"
+            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network; the verifier is without"
 
 
-def _unsaid_networks(folder: TaskFolder) -> Iterator[str]:
+def unsaid_networks(folder: TaskFolder) -> Iterator[str]:
+    """Find tasks that say nothing about their network."""
     environment = folder.config.environment
     if environment.network_mode is None:
         yield (
@@ -162,7 +179,8 @@ def _unsaid_networks(folder: TaskFolder) -> Iterator[str]:
         )
 
 
-def _stand_in_roots(folder: TaskFolder) -> Iterator[str]:
+def stand_in_roots(folder: TaskFolder) -> Iterator[str]:
+    """Find base images for which the programs of this host stand in."""
     if folder.plan.base != "scratch":
         file = folder.path / "environment" / "Dockerfile"
         yield (
@@ -171,28 +189,29 @@ def _stand_in_roots(folder: TaskFolder) -> Iterator[str]:
         )
 
 
-def _kept_systems(folder: TaskFolder) -> Iterator[str]:
+def kept_systems(folder: TaskFolder) -> Iterator[str]:
+    """Find tasks whose verifier trusts the agent's programs."""
     if folder.config.option("keep_system"):
-        place = folder.document.place("metadata", "ors", "keep_system")
-        yield f"{place}: the verifier trusts the agent's programs"
+        where = folder.document.place("metadata", "ors", "keep_system")
+        yield f"{where}: the verifier trusts the agent's programs"
 
 
 RULES: Mapping[str, _Check] = MappingProxyType(
     {
-        "unused-harborignore": _unused_ignore_files,
-        "shared-verifier": _shared_verifiers,
-        "overlapping-artifacts": _overlapping_artifacts,
-        "artifact-log-overlap": _artifacts_in_logs,
-        "unpinned-python-dependency": _unpinned_packages,
-        "verifier-runtime-install": _runtime_installs,
-        "verifier-network-download": _downloads,
-        "agent-image-test-leak": _test_leaks,
-        "ors-verifier-needs-network": _set_ups_without_network,
-        "ors-unsaid-network": _unsaid_networks,
-        "ors-host-as-image": _stand_in_roots,
-        "ors-kept-system": _kept_systems,
-        "root-agent": _root_agents,
-        "unpinned-image": _unpinned_images,
+        "unused-harborignore": unused_ignore_files,
+        "shared-verifier": shared_verifiers,
+        "overlapping-artifacts": overlapping_artifacts,
+        "artifact-log-overlap": artifacts_in_logs,
+        "unpinned-python-dependency": unpinned_packages,
+        "verifier-runtime-install": runtime_installs,
+        "verifier-network-download": downloads,
+        "agent-image-test-leak": test_leaks,
+        "ors-verifier-needs-network": set_ups_without_network,
+        "ors-unsaid-network": unsaid_networks,
+        "ors-host-as-image": stand_in_roots,
+        "ors-kept-system": kept_systems,
+        "root-agent": root_agents,
+        "unpinned-image": unpinned_images,
     }
 )
 """Rule to what finds its breaches in one task."""
@@ -283,11 +302,6 @@ def _packages(command: Sequence[str]) -> list[str]:
                 break  # the program itself, and then its own arguments
             packages.append(word)
     return [package for package in packages if package]
-
-
-def _is_pinned(package: str) -> bool:
-    is_local = package.startswith((".", "/", "file:", "$")) or package.endswith((".whl", ".tar.gz", ".zip"))
-    return is_local or "$" in package or _PINNED.search(package) is not None
 
 
 def _reaches_out(command: Sequence[str]) -> bool:

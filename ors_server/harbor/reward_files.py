@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 REWARD = "reward"
-"""The key of the episode's reward; other keys are figures beside it."""
+"""The key of the episode's reward; other keys are further figures."""
 MAX_BYTES = 65_536
 """Bytes of a reward file above which it is refused."""
 MAX_KEYS = 200

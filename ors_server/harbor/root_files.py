@@ -52,33 +52,35 @@ class RootFilesError(Exception):
 
 async def lay(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
     """Lay files into the root; later ones replace earlier ones."""
-    await _run(sandbox, "", files)
+    await _run_script(sandbox, "", files)
 
 
 async def lay_for_grading(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
     """Make the grader's folders again, without anything that the agent left in them, and lay files."""
-    await _run(sandbox, _REMOVE + _GRADER_FOLDERS, files)
+    await _run_script(sandbox, _REMOVE + _GRADER_FOLDERS, files)
 
 
 async def remove_grading(sandbox: Sandbox) -> None:
     """Remove the tests and what the verifier wrote, before an agent continues."""
-    await _run(sandbox, f"{_REMOVE}remove /tests\nremove /logs/verifier\nmkdir -p /logs/verifier\n", ())
+    await _run_script(
+        sandbox, f"{_REMOVE}remove /tests\nremove /logs/verifier\nmkdir -p /logs/verifier\n", ()
+    )
 
 
 async def wipe(sandbox: Sandbox) -> None:
     """Empty the root, as it was before anything was laid into it."""
-    await _run(sandbox, _REMOVE + _WIPE, ())
+    await _run_script(sandbox, _REMOVE + _WIPE, ())
 
 
-async def _run(sandbox: Sandbox, script: str, files: Sequence[LaidFile]) -> None:
-    given: dict[str, bytes] = {}
+async def _run_script(sandbox: Sandbox, script: str, files: Sequence[LaidFile]) -> None:
+    packed: dict[str, bytes] = {}
     if files:
         script += _EXTRACT
         try:
-            given["files.tar"] = pack(list(files))
+            packed["files.tar"] = pack(list(files))
         except TaskFolderError as error:
             raise RootFilesError(str(error)) from error
     argv = ["/bin/sh", "-c", script, sandbox.fresh_dir]
-    run = await sandbox.run_fresh(argv, files=given, time_limit=LAY_SECONDS, writable=True)
+    run = await sandbox.run_fresh(argv, files=packed, time_limit=LAY_SECONDS, writable=True)
     if run.exit_code != 0:
         raise RootFilesError(run.stderr.text.strip()[-500:] or f"status {run.exit_code}")

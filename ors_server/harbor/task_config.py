@@ -5,11 +5,11 @@ key that is misspelt would otherwise change what a task pays without a word.
 """
 
 import difflib
+import inspect
 import math
 import posixpath
 import re
 import tomllib
-import types
 import typing
 import unicodedata
 from collections.abc import Sequence
@@ -29,7 +29,6 @@ from pydantic import (
     model_validator,
 )
 
-from ors_server.harbor.toml_lines import find_lines, line_of
 from ors_server.model.errors import EnvironmentDefinitionError
 
 SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
@@ -52,15 +51,19 @@ def _is_finite(value: float | None) -> float | None:
     return value
 
 
-def _is_absolute(path: str | None) -> str | None:
+def check_absolute(path: str | None) -> str | None:
+    """Return a path; raise ValueError unless it is absolute and in normal form."""
     if path is not None and (not path.startswith("/") or path != posixpath.normpath(path)):
         raise ValueError(f"expected an absolute path in normal form, got {path!r}")
     return path
 
 
-def _as_table(entry: object) -> object:
-    return {"source": entry} if isinstance(entry, str) else entry
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Names of tables and keys, and positions in arrays of tables, from the top."""
 
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
+_FENCES = ('"""', "'''")
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, strict=True), AfterValidator(_is_finite)]
 Number: TypeAlias = Annotated[float, Field(strict=True), AfterValidator(_is_finite)]
@@ -138,7 +141,7 @@ class EnvironmentTable(NetworkTable):
     env: Variables = {}
     skills_dir: StrictStr | None = None
     healthcheck: HealthcheckTable | None = None
-    workdir: Annotated[StrictStr | None, AfterValidator(_is_absolute)] = None
+    workdir: Annotated[StrictStr | None, AfterValidator(check_absolute)] = None
     # Old spellings; `_read_old_keys` turns them into the new ones.
     memory: StrictStr | None = None
     storage: StrictStr | None = None
@@ -154,7 +157,7 @@ class EnvironmentTable(NetworkTable):
             table["os"] = table["os"].lower()
         for old in ("memory", "storage"):
             if isinstance(table.get(old), str):
-                size, new = _megabytes(table[old]), f"{old}_mb"
+                size, new = read_size(table[old]), f"{old}_mb"
                 if table.setdefault(new, size) != size:
                     raise ValueError(f"{old} = {table[old]!r} and {new} = {table[new]} contradict")
         says_network = {"network_mode", "allowed_hosts"} & set(table)
@@ -226,7 +229,12 @@ class ArtifactTable(_Table):
         return self
 
 
-Artifacts: TypeAlias = list[Annotated[ArtifactTable, BeforeValidator(_as_table)]]
+Artifacts: TypeAlias = list[
+    Annotated[
+        ArtifactTable,
+        BeforeValidator(lambda entry: {"source": entry} if isinstance(entry, str) else entry),
+    ]
+]
 
 
 class StepTable(_Table):
@@ -329,7 +337,8 @@ class TaskDocument:
         """Return the file and line of a key, and its name."""
         line = line_of(self._lines, key)
         where = f"{self.path}:{line}" if line is not None else str(self.path)
-        return f"{where}: {_dotted(key)}" if key else where
+        dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key)
+        return f"{where}: {dotted.lstrip('.')}" if key else where
 
     def _describe(self, error: ValidationError) -> str:
         mistakes: dict[str, str] = {}
@@ -343,7 +352,7 @@ class TaskDocument:
             shown = "" if item["type"] == "value_error" else shown
             # The first of a union's parts; the others say the same of the same key.
             mistakes.setdefault(self.place(*key), f"{text[0].lower()}{text[1:]}{shown}")
-        return "; ".join(f"{place}: {text}" for place, text in mistakes.items())
+        return "; ".join(f"{where}: {text}" for where, text in mistakes.items())
 
 
 def _toml_key(loc: Sequence[str | int]) -> tuple[str | int, ...]:
@@ -379,25 +388,62 @@ def _model_of(key: Sequence[str | int]) -> type[BaseModel] | None:
 
 
 def _find_model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+    if inspect.isclass(annotation):
         return annotation if issubclass(annotation, BaseModel) else None
     return next((model for part in typing.get_args(annotation) if (model := _find_model(part))), None)
-
-
-def _dotted(key: Sequence[str | int]) -> str:
-    text = ""
-    for part in key:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _megabytes(text: str) -> int:
-    """Read an old spelling of a size, such as `2G`, in MiB."""
+def read_size(text: str) -> int:
+    """Read an old spelling of a size, such as `2G`, in MiB; raise ValueError for other texts."""
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([GMK])\s*", text, re.IGNORECASE)
     if match is None:
         raise ValueError(f"expected a size such as '1G' or '512M', got {text!r}")
     return int(float(match[1]) * _SIZE_UNITS[match[2].upper()])
+
+
+def find_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line, from 1, of each table and key of a valid document; inline tables count as one key."""
+    lines: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if fence:
+            fence = "" if line.count(fence) % 2 else fence
+            continue
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header is not None:
+            table = _resolve(_names(header[2]), counts, is_array=header[1] == "[[")
+            lines.setdefault(table, number)
+        elif key is not None:
+            lines.setdefault((*table, *_names(key[1])), number)
+        fence = next((mark for mark in _FENCES if line.count(mark) % 2), "")
+    return lines
+
+
+def line_of(lines: dict[KeyPath, int], path: Sequence[str | int]) -> int | None:
+    """Return the line of a key, or of the nearest table or key above it; `None` where there is none."""
+    for length in range(len(path), 0, -1):
+        if tuple(path[:length]) in lines:
+            return lines[tuple(path[:length])]
+    return None
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in text.split(".")]
+
+
+def _resolve(names: list[str], counts: dict[KeyPath, int], *, is_array: bool) -> KeyPath:
+    """Return the path of a header: a name of an array of tables above it means the array's last table."""
+    path: KeyPath = ()
+    for position, name in enumerate(names):
+        path = (*path, name)
+        if is_array and position == len(names) - 1:
+            counts[path] = counts.get(path, -1) + 1
+        if path in counts:
+            path = (*path, counts[path])
+    return path

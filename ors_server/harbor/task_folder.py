@@ -84,7 +84,11 @@ class TaskFolder:
         self._refuse_system_paths()
         self.steps = tuple(self._read_steps())
         self.reward_range = self._read_range()
-        self.digest = self._compute_digest()
+        digest = hashlib.sha256()
+        for file in self.files():
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{file.relative_to(self.path).as_posix()}\0{content}\0".encode())
+        self.digest = digest.hexdigest()
 
     @property
     def limits(self) -> Limits:
@@ -212,9 +216,9 @@ class TaskFolder:
         return read_dockerfile(folder / "Dockerfile", self.path)
 
     def _refuse_system_paths(self) -> None:
-        place = self.document.place(*(("environment", "workdir") if self.config.environment.workdir else ()))
+        key = ("environment", "workdir") if self.config.environment.workdir else ()
         for path, where in (
-            (self.work_dir, place),
+            (self.work_dir, self.document.place(*key)),
             *((file.target, str(self.path / "environment/Dockerfile")) for file in self.plan.files),
         ):
             if path.split("/")[1] in MOUNT_POINTS:
@@ -242,20 +246,29 @@ class TaskFolder:
         if is_separate:
             plan = self.plan if bundled is None else self._read_plan(bundled, f"{bundled.name}")
         has_own_time = "timeout_sec" in verifier.model_fields_set
+        solutions = [
+            path
+            for path in dict.fromkeys((folder / "solution", self.path / "solution"))
+            if (path / SOLVE_SCRIPT).is_file()
+        ]
+        for path in solutions[:1]:
+            list_tree(path, self.path)
         thresholds = table.min_reward
+        if thresholds is None or not isinstance(thresholds, dict):
+            thresholds = {} if thresholds is None else {"reward": thresholds}
         return TaskStep(
             name=name,
             instruction=self._read_instruction(folder / "instruction.md"),
             tests=tuple(tests),
             script=self._find_test(folder, tests, is_bundled=is_separate and bundled is not None),
-            solution=self._find_solution(folder),
+            solution=solutions[0] if solutions else None,
             work_files=folder / "workdir" if name and (folder / "workdir").is_dir() else None,
             agent_seconds=table.agent.timeout_sec or config.agent.timeout_sec,
             verifier_seconds=(verifier if has_own_time else config.verifier).timeout_sec,
             verifier_variables={**config.verifier.env, **verifier.env},
             collect=tuple(verifier.collect or config.verifier.collect),
             verifier_plan=plan,
-            min_reward=thresholds if isinstance(thresholds, dict) else _one_threshold(thresholds),
+            min_reward=thresholds,
             healthcheck=table.healthcheck,
             artifacts=(*config.artifacts, *(table.artifacts if name else ())),
             has_bundled_tests=is_separate and bundled is not None,
@@ -291,13 +304,6 @@ class TaskFolder:
                 return TEST_SCRIPT
         raise TaskFolderError(f"{folder / 'tests' / TEST_SCRIPT}: the verifier's script is missing")
 
-    def _find_solution(self, folder: Path) -> Path | None:
-        for candidate in dict.fromkeys((folder / "solution", self.path / "solution")):
-            if (candidate / SOLVE_SCRIPT).is_file():
-                list_tree(candidate, self.path)
-                return candidate
-        return None
-
     def _read_range(self) -> tuple[float, float]:
         stated = self.config.option("reward_range")
         if stated is None:
@@ -313,19 +319,8 @@ class TaskFolder:
             )
         return float(numbers[0]), float(numbers[1])
 
-    def _compute_digest(self) -> str:
-        digest = hashlib.sha256()
-        for path in self.files():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{path.relative_to(self.path).as_posix()}\0{content}\0".encode())
-        return digest.hexdigest()
 
-
-def _one_threshold(threshold: float | None) -> dict[str, float]:
-    return {} if threshold is None else {"reward": threshold}
-
-
-def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], place: str) -> dict[str, str]:
+def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], where: str) -> dict[str, str]:
     """Return variables in which `${NAME}` and `${NAME:-default}` are filled from named values only.
 
     The server's own environment is never read: a task's author could otherwise ask for every secret in it.
@@ -344,7 +339,7 @@ def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], place
             resolved[name] = match[2]
         else:
             raise TaskFolderError(
-                f"{place}: {name} needs {match[1]!r}, which is not among the secrets of the session"
+                f"{where}: {name} needs {match[1]!r}, which is not among the secrets of the session"
             )
     return resolved
 

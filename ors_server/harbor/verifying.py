@@ -101,10 +101,10 @@ async def _verify(
         work_dir, script_variables = folder.work_dir, root
     else:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
-        kept = await _read_whole(sandbox, folder, step)
+        artifacts = await _read_whole(sandbox, folder, step)
         snapshot = None if is_last else await sandbox.snapshot()
         try:
-            return await _verify_apart(sandbox, folder, step, variables, kept, record)
+            return await _verify_apart(sandbox, folder, step, variables, artifacts, record)
         finally:
             if snapshot is not None:
                 await sandbox.restore(snapshot)
@@ -119,13 +119,13 @@ async def _verify_apart(
     folder: TaskFolder,
     step: TaskStep,
     variables: Mapping[str, str],
-    kept: Mapping[str, bytes],
+    artifacts: Mapping[str, bytes],
     record: JSONObject,
 ) -> Verdict:
     """Grade in a root of the verifier's own, which has the declared artefacts of the agent's and no more."""
     plan = step.verifier_plan
     if plan is None:
-        raise ValueError("a separate verifier has a root of its own")
+        raise ValueError("a separate verifier has its own root")
     await wipe(sandbox)
     tests = (
         []
@@ -138,7 +138,7 @@ async def _verify_apart(
         sandbox,
         [LaidFile("/logs/verifier", None, 0o755), LaidFile(work_dir, None, 0o755), *plan.files, *tests],
     )
-    for path, content in kept.items():
+    for path, content in artifacts.items():
         await sandbox.write_file(path, content)
     environment = {**plan.variables, **({} if own is None else own.env), **variables}
     return await _run_tests(sandbox, folder, step, environment, work_dir, record)
@@ -207,21 +207,21 @@ async def _read_optional(sandbox: Sandbox, path: str, max_bytes: int | None = MA
 
 async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> list[JSONObject]:
     """Return the files that are kept with the episode: small ones whole, of larger ones size and digest."""
-    kept: list[JSONObject] = []
+    rows: list[JSONObject] = []
     left = MAX_KEPT
     for artifact in _entries(step):
         source = absolute_path(artifact.source, folder.work_dir)
-        found = await _files_at(sandbox, source, artifact)
-        if not found and artifact.source != CONVENTION:
-            kept.append({"source": artifact.source, "error": "there is no such file"})
-        for path in found[:MAX_LISTED]:
+        paths = await _files_at(sandbox, source, artifact)
+        if not paths and artifact.source != CONVENTION:
+            rows.append({"source": artifact.source, "error": "there is no such file"})
+        for path in paths[:MAX_LISTED]:
             row: JSONObject = {"source": artifact.source, "path": path}
             if artifact.destination:
                 row["destination"] = artifact.destination
             try:
                 content = await sandbox.read_file(path)
             except SandboxFileError as error:
-                kept.append({**row, "error": str(error)})
+                rows.append({**row, "error": str(error)})
                 continue
             row |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             if len(content) <= min(MAX_FILE, left):
@@ -230,8 +230,8 @@ async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -
                     row["text"] = content.decode("utf-8")
                 except UnicodeDecodeError:
                     row["base64"] = base64.b64encode(content).decode()
-            kept.append(row)
-    return kept
+            rows.append(row)
+    return rows
 
 
 async def _read_whole(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> dict[str, bytes]:
@@ -259,14 +259,10 @@ async def _files_at(sandbox: Sandbox, source: str, artifact: ArtifactTable) -> l
     except SandboxFileError:
         return [source]  # a file, or something that reading it will refuse
     paths = [entry.path for entry in entries if entry.kind is EntryKind.FILE]
-    return [
-        path for path in paths if not _is_excluded(path.removeprefix(source).lstrip("/"), artifact.exclude)
-    ]
-
-
-def _is_excluded(relative: str, patterns: Sequence[str]) -> bool:
-    names = relative.split("/")
-    return any(
-        fnmatch(relative, pattern) or any(fnmatch(name, pattern.rstrip("/")) for name in names)
-        for pattern in patterns
-    )
+    chosen: list[str] = []
+    for path in paths:
+        relative = path.removeprefix(source).lstrip("/")
+        names = (relative, *relative.split("/"))
+        if not any(fnmatch(name, pattern.rstrip("/")) for name in names for pattern in artifact.exclude):
+            chosen.append(path)
+    return chosen

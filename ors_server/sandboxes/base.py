@@ -94,7 +94,7 @@ class SandboxRequest:
     limits: Limits = field(default_factory=Limits)
     """What its commands may use."""
     root: SandboxRoot | None = None
-    """A whole writable root; `None` for a work dir beside the host's read-only programs."""
+    """A whole writable root; `None` for a work dir, and the host's programs read-only."""
 
 
 class Killed(StrEnum):
@@ -437,10 +437,10 @@ class Backend(ABC):
         """
 
     def refuse_root(self, root: SandboxRoot | None) -> None:
-        """Raise `SandboxUnavailableError` for a whole root, in a backend that has none."""
+        """Raise `SandboxUnavailableError` for a whole root, in a backend without such roots."""
         if root is not None:
             raise SandboxUnavailableError(
-                f"this session needs a whole root of its own, which the {self.name} backend has not; "
+                f"this session needs a whole root, which the {self.name} backend has not; "
                 "--isolation bubblewrap has"
             )
 

@@ -5,10 +5,10 @@ report = check_environment(MyEnvironment)
 assert report.is_conformant, report
 ```
 
-Five optional class members make more checks possible: `lint_findings`, a class method that returns what rules
-of a format find in its files (rule to findings, each a line); `gold_actions` and `blank_actions`, class methods that
+Five optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
 return the tool calls, as (name, arguments), with a task's greatest and least return; `return_range`, these
-returns; and `answer_fields`, the names of the task's fields that its prompt must not show.
+returns; `answer_fields`, the names of the task's fields that its prompt must not show; and `lint_findings`, a
+class method that returns what the rules of a format find in its files: rule to findings, a line each.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -86,7 +86,7 @@ class Cell(ABC):
     fresh_dir: str
     """The path of fresh programs' files, as these see it."""
     writes_fresh: ClassVar[bool] = False
-    """Whether a fresh program may change the session's files, if it is told so."""
+    """Whether a fresh program may change the session's files, if it should."""
     fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL
     """The signal on which a fresh program's guardian ends everything below it."""
 

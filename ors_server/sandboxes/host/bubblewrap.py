@@ -25,16 +25,15 @@ from ors_server.processes.host_processes import (
     send_signal,
 )
 from ors_server.sandboxes.base import Limits, SandboxRoot
-from ors_server.sandboxes.cells import root_skeleton
+from ors_server.sandboxes.cells import root_skeleton, root_view
 from ors_server.sandboxes.cells.cell import Cell, FreshFolders
 from ors_server.sandboxes.cells.descriptors import close_all
 from ors_server.sandboxes.cells.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
 from ors_server.sandboxes.cells.root_skeleton import SYSTEM_FOLDERS
+from ors_server.sandboxes.cells.root_view import BEGIN
 from ors_server.sandboxes.cells.seccomp import Policy, program
 from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.fresh import FreshProgram
-from ors_server.sandboxes.host import root_view
-from ors_server.sandboxes.host.root_view import BEGIN
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
@@ -234,7 +233,7 @@ class BubblewrapCell(Cell):
 
         Args:
             bind: The option that binds a whole root, writable or not.
-            is_beside: Whether a program beside the session sees no whole root.
+            is_beside: Whether the program belongs to no session, and sees no whole root.
         """
         static = self._state.static
         is_rooted = self.root is not None and not is_beside

@@ -91,10 +91,8 @@ def test_every_rule_of_harbor_is_here_or_its_folder_is_not_served():
         ),
         (
             "ors-verifier-needs-network",
-            {
-                "tests/test.sh": "#!/bin/bash\ncat <<E\napt-get install -y x\nE\napt-get install -y curl && true\n"
-            },
-            "test.sh:5: apt-get install -y curl needs a network",
+            {"tests/test.sh": "# x\ncat <<E\napt-get install x\nE\n\napt-get install -y curl && true\n"},
+            "test.sh:6: apt-get install -y curl needs a network",
         ),
         ("ors-unsaid-network", {"task.toml": ""}, "no network_mode, which means 'public' to Harbor"),
         (

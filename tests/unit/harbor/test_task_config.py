@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.harbor import task_config
-from ors_server.harbor.task_config import TaskDocument, TaskFolderError
-from ors_server.harbor.toml_lines import find_lines, line_of
+from ors_server.harbor.task_config import TaskDocument, TaskFolderError, find_lines, line_of
 
 HARBOR = json.loads((Path(__file__).parents[2] / "data" / "harbor" / "harbor_0_26.json").read_text())
 MODELS = {

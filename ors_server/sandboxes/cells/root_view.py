@@ -40,7 +40,7 @@ else echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :; fi
 shift 3
 exec "$@"
 """
-"""Makes the root on a file system of its own, and starts the command."""
+"""Makes the root on a new file system, and starts the command."""
 
 
 def layout_of(root: SandboxRoot) -> SandboxLayout:
