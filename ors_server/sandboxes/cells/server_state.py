@@ -203,6 +203,17 @@ def remove_tree(path: Path) -> None:
             os.rmdir(path.name, dir_fd=parent)
 
 
+def remove_entry(parent: int, name: str) -> None:
+    """Remove a file, a link, or a folder of any depth from the folder of a descriptor, as `remove_tree` does."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=parent)
+            return
+        _remove_below(parent, name, status.st_dev)
+        os.rmdir(name, dir_fd=parent)
+
+
 def _remove_below(parent: int, name: str, device: int) -> None:
     """Empty one folder by moving what is deep to its top, so that no path and no stack grows."""
     try:
