@@ -13,6 +13,7 @@ from ors_server._version import __version__
 from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.hosts import HostControl, HostHandlers
 from ors_server.doors.control.models import Description
 from ors_server.doors.control.operations import (
     PREFIX,
@@ -53,7 +54,7 @@ SNAPSHOTS = SESSION + "/snapshots"
 EPISODE = "/episodes/{episode}"
 
 
-def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
+def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
     rebuilt = (404, 410, 429, 503)  # what can keep a request from a session that a killed server left open
@@ -65,6 +66,10 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", "/status", h.get_status),
         Operation("GET", "/settings", h.get_settings, Role.ADMIN),
         Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
+        Operation("GET", "/hosts", hosts.list_hosts, Role.ADMIN, failures=(503,)),
+        Operation("GET", "/slots", hosts.get_own_slots, role=None, failures=(404,)),
+        Operation("POST", "/hosts/{host}/drain", hosts.drain_host, Role.ADMIN, accepted, failures=(404, 503)),
+        Operation("POST", "/restart", hosts.restart_hosts, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/environments", h.list_environments),
         Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
         Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
@@ -125,8 +130,14 @@ class ControlApp:
         *,
         episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
+        hosts: HostControl | None = None,
     ) -> None:
-        """Make the table; `shutdown` stops the server soon after it returned, `None` if no caller may."""
+        """Make the table.
+
+        Args:
+            shutdown: Stops the server soon after it returned; `None` if no caller may.
+            hosts: What the hosts can be asked for; `None` for a server that is a single process.
+        """
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
@@ -135,7 +146,7 @@ class ControlApp:
         self.handlers = ControlHandlers(
             manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
-        self.table = make_table(self.handlers, episodes)
+        self.table = make_table(self.handlers, episodes, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

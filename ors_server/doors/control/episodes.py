@@ -83,6 +83,8 @@ log = get_logger("ors_server.control")
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
+MAX_JOINED = 100
+"""Values of one parameter that all have to fit: each is a condition of its own, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -342,15 +344,16 @@ AnyReason: TypeAlias = Annotated[
 
 
 LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+_SOME = Field(max_length=MAX_JOINED)
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
-    FilterKind.NAMES: list[Name],
-    FilterKind.MARKS: list[Literal["failed", "refused", "penalty", "ungraded"]],
+    FilterKind.NAMES: Annotated[list[Name], _SOME],
+    FilterKind.MARKS: Annotated[list[Literal["failed", "refused", "penalty", "ungraded"]], _SOME],
     FilterKind.TEXT: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)],
     FilterKind.POSITION: Position,
     FilterKind.PHASE: list[AnyPhase],
     FilterKind.STOP_REASON: list[AnyReason],
-    FilterKind.LABELS: list[LabelText],
+    FilterKind.LABELS: Annotated[list[LabelText], _SOME],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
