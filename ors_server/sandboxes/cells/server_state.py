@@ -204,7 +204,7 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_entry(parent: int, name: str) -> None:
-    """Remove a file, a link, or a folder of any depth from the folder of a descriptor, as `remove_tree` does."""
+    """Remove a file, a link, or a folder of any depth, by its name in the folder of a descriptor."""
     with contextlib.suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
