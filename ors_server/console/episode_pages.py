@@ -21,6 +21,7 @@ from ors_server.console.page_types import (
 )
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
+from ors_server.console.views.forms import CALL_FILE, call_body
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
@@ -117,6 +118,11 @@ class EpisodePages:
         """Return one block: an image to be shown, anything else to be saved."""
         record, step = await self._step(request)
         return _block_answer(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
+
+    async def call_file(self, request: PageRequest) -> Answer:
+        """Return a step's call as the file that a command sends."""
+        _, step = await self._step(request)
+        return Download(call_body(step.tool, step.arguments).encode(), "application/json", CALL_FILE)
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""

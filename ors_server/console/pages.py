@@ -56,6 +56,7 @@ class Pages:
             Route("GET", "episodes/{episode}/prompt/{index}", episodes.prompt_block),
             Route("GET", "episodes/{episode}/steps/{number}", episodes.show_raw),
             Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
+            Route("GET", "episodes/{episode}/steps/{number}/call", episodes.call_file),
         )
 
     async def list_episodes(self, request: PageRequest) -> Answer:

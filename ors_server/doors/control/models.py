@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
+from ors_server.doors.labels import MAX_BODY_LABELS, MAX_LABEL, MAX_LABEL_VALUE
 from ors_server.model.failures import StatedSummary
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import Fork, Step, UserTurn
@@ -41,6 +42,13 @@ CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.
 # Requests
 
 Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Labels: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=MAX_LABEL)],
+        Annotated[str, Field(max_length=MAX_LABEL_VALUE)],
+    ],
+    Field(max_length=MAX_BODY_LABELS),
+]
 Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
 
 
@@ -104,7 +112,7 @@ class SessionOrderBody(RequestBody):
     toolset: str | None = None
     seed: Position | None = None
     """Seed of the environment's random generator; random by default."""
-    labels: dict[str, str] | None = None
+    labels: Labels | None = None
     """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
     user_turns: list[UserTurn] | None = None
     """What the simulated user repeats instead of answering, from the metadata of recorded steps."""

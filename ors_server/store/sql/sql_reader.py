@@ -480,7 +480,7 @@ class SqlReader:
         return await anyio.to_thread.run_sync(read, limiter=self._threads, abandon_on_cancel=True)
 
     def _find(self, connection: Connection, name: str) -> EpisodeRecord | None:
-        row = connection.execute(records(episodes.c.episode_id == name)).first()
+        row = connection.execute(records(episodes.c.episode_id == as_search_text(name))).first()
         if row is None:
             query = records(episodes.c.session_id == as_search_text(name)).order_by(episodes.c.key.desc())
             row = connection.execute(query.limit(1)).first()
@@ -560,7 +560,7 @@ def summary_of(body: str, row: Any) -> EpisodeSummary:
 
 
 def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
-    column = episodes.c.episode_id
+    column, prefix = episodes.c.episode_id, as_search_text(prefix)
     query = select(column).where(column >= prefix, column < prefix + _LAST).order_by(column).limit(limit)
     return list(connection.execute(query).scalars())
 

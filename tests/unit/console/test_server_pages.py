@@ -98,6 +98,19 @@ def test_a_call_is_a_command_that_a_shell_reads_as_one():
     assert "'\"'\"'a'\"'\"'" in line
 
 
+def test_a_long_call_is_a_command_that_reads_a_file():
+    line = forms.curl_line("http://x", "s", "bash", {"command": "a" * 900_000}, has_keys=False)
+    assert line == "curl http://x/_ors/sessions/s/calls --json @call.json"
+
+
+async def test_the_file_of_a_call_is_what_the_command_sends(filled):
+    client, ids = filled
+    answer = await client.get(f"/console/episodes/{ids['shell']}/steps/1/call")
+    (step,) = await client.app.manager.services.store.steps(ids["shell"], 0, 1)
+    assert answer.json() == {"name": step.tool, "arguments": step.arguments}
+    assert "filename*=UTF-8''call.json" in answer.headers["content-disposition"]
+
+
 async def test_a_task_is_played_by_hand_to_its_record():
     async with opened() as client:
         page = await client.get("/console/environments/lamp")
