@@ -42,6 +42,8 @@ from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
+MAX_RUNNING = 8
+"""Running calls of an episode that are shown."""
 MAX_FOLLOWERS = 200
 """Live pages that are sent at once."""
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
@@ -75,11 +77,13 @@ class EpisodePages:
         siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
         listed = read_list_query(request.value("list") or "")
         previous, following = await self._neighbours(listed, record)
+        running = self._running_calls(record)
 
         def build() -> Mapping[str, Any]:
             return {
                 "episode": views.view_episode(record, siblings, self._clock.now()),
                 "steps": views.view_steps(steps),
+                "running": tuple(running.values()),
                 "start": start,
                 "chosen": number,
                 "list_query": listed.text,
@@ -175,6 +179,8 @@ class EpisodePages:
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         sent: object = None
         last_sent = self._clock.monotonic()
+        shown: Mapping[str, views.RunningCallView] | None = None
+        doubtful: set[str] = set()
         async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as updates:
             async for update in updates:
                 if self._is_stopping:
@@ -186,6 +192,16 @@ class EpisodePages:
                 if update.record.summary != sent:
                     sent = update.record.summary
                     pieces.append(await anyio.to_thread.run_sync(self._summary_event, update.record))
+                playing = self._running_calls(update.record)
+                # A call that has just ended stays until its step is there, which this poll may have missed.
+                written = doubtful | {step.call_id for step in update.steps}
+                ended = {name: call for name, call in (shown or {}).items() if name not in playing}
+                lingering = {name: call for name, call in ended.items() if name not in written}
+                doubtful = set(lingering)
+                cards = {**lingering, **playing}
+                if not update.is_last and (shown is None or cards.keys() != shown.keys()):
+                    pieces.append(event("running", compact_json({"html": self._running_html(cards)})))
+                shown = cards
                 if update.is_last:
                     pieces.append(event("end", "{}"))
                 now = self._clock.monotonic()
@@ -205,6 +221,22 @@ class EpisodePages:
             "cell": parts.strip_cell(view),
         }
         return event("step", compact_json(data))
+
+    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.RunningCallView]:
+        """Return the calls of an episode that run on this host, by id; the latest of many."""
+        origin = record.origin
+        session = None if record.is_closed else self._manager.peek(origin.session_id)
+        if session is None or session.recorder.origin.episode_id != origin.episode_id:
+            return {}
+        calls = session.playing_calls()[-MAX_RUNNING:]
+        return {
+            call.id: views.view_running_call(call.id, call.tool, call.arguments, seconds)
+            for call, seconds in calls
+        }
+
+    def _running_html(self, calls: Mapping[str, views.RunningCallView]) -> str:
+        parts: Any = self._parts()
+        return str(parts.running(tuple(calls.values())))
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()

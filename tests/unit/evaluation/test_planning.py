@@ -125,7 +125,7 @@ async def test_a_run_does_not_go_on_when_the_file_of_its_agent_has_changed(tmp_p
         run = await plan_run(RunOptions(agent="x"), target, begun, BEGUN)
         check_same(run, target, await described())
         file.write_text("def play(session): session.call('bonus')\n")
-        with pytest.raises(RunError, match="the file of the agent .* has changed"):
+        with pytest.raises(RunError, match=r"the file of the agent .* has changed"):
             check_same(run, target, await described())
         earlier = {key: value for key, value in begun.items() if key != "source"}
         check_same(replace(run, agent=earlier), target, await described())
