@@ -18,7 +18,7 @@ import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ors_server._version import __version__
-from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.console.action_pages import ActionPages
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
@@ -36,8 +36,7 @@ from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import formats
 from ors_server.doors.access import Keyring, Role
-from ors_server.doors.control.app import base_url, send_events
-from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.app import ControlApp, base_url, send_events
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.request_errors import MethodNotAllowedError, UnknownPathError
@@ -441,8 +440,7 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
 
 
 def open_console(
-    control: ControlHandlers,
-    alarms: AlarmBook,
+    control: ControlApp,
     manager: SessionManager,
     keyring: Keyring,
     settings: Settings,
@@ -451,6 +449,8 @@ def open_console(
     """Put the console of a running server together."""
     store = manager.services.store
     episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds)
-    server = ServerPages(store, manager, control, keyring, clock, alarms)
-    play = PlayPages(store, manager, control, clock)
-    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play), keyring, settings, clock)
+    alarms, handlers = control.episodes.alarms, control.handlers
+    server = ServerPages(store, manager, handlers, keyring, clock, alarms)
+    play = PlayPages(store, manager, handlers, clock)
+    actions = ActionPages(store, handlers, control.episodes, control.jobs)
+    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play, actions), keyring, settings, clock)

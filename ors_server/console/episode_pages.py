@@ -78,12 +78,14 @@ class EpisodePages:
         listed = read_list_query(request.value("list") or "")
         previous, following = await self._neighbours(listed, record)
         running = self._running_calls(record)
+        notes = await self._store.notes(episode_id)
 
         def build() -> Mapping[str, Any]:
             return {
                 "episode": views.view_episode(record, siblings, self._clock.now()),
                 "steps": views.view_steps(steps),
                 "running": tuple(running.values()),
+                "notes": notes,
                 "start": start,
                 "chosen": number,
                 "list_query": listed.text,

@@ -162,7 +162,7 @@ def view_step(step: Step, total: float | None = None) -> StepView:
         blocks=() if is_repeated else view_blocks(step.blocks),
         components=tuple(step.components.items()),
         total=total if step.components else None,
-        metadata=None if not step.metadata else _pretty(step.metadata),
+        metadata=None if not step.metadata else pretty(step.metadata),
     )
 
 
@@ -210,7 +210,7 @@ def _split_arguments(arguments: Mapping[str, Any]) -> tuple[str, str | None, Map
 def _view_argument(name: str, value: object, arguments: Mapping[str, Any]) -> ArgumentView:
     if not isinstance(value, str):
         return ArgumentView(
-            name, fold(_pretty(value) if _is_long(value) else compact_json(value)), _is_long(value)
+            name, fold(pretty(value) if _is_long(value) else compact_json(value)), _is_long(value)
         )
     is_code = "\n" in value
     paths = (item for key, item in arguments.items() if "path" in key or "file" in key)
@@ -222,7 +222,8 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (dict, list)) and len(compact_json(value)) > GIST_CHARACTERS
 
 
-def _pretty(value: object) -> str:
+def pretty(value: object) -> str:
+    """Return a value as JSON on several lines, cut where it is too long for a page."""
     text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
     return (
         text
@@ -274,6 +275,8 @@ class EpisodeView:
     prompt: tuple[Paragraphs | BlockView, ...]
     agent: str | None
     attempt: str | None
+    replay_of: str | None
+    """The episode that was played again in this one."""
     siblings: tuple[SiblingView, ...]
     figures: tuple[tuple[str, str, str], ...]
     """Name, value, and class of the name."""
@@ -324,6 +327,7 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         prompt=tuple(_view_prompt(record)),
         agent=origin.labels.get("agent"),
         attempt=origin.labels.get("attempt"),
+        replay_of=origin.labels.get("replay_of"),
         siblings=tuple(_view_sibling(sibling, origin.episode_id) for sibling in siblings),
         figures=tuple(_figures(record)),
         labels=tuple(sorted(origin.labels.items())),
