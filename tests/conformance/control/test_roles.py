@@ -7,6 +7,7 @@ import pytest
 
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import NoteBody
+from ors_server.doors.control.episode_jobs import RegradeBody
 from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
 OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
@@ -43,6 +44,9 @@ TRAIN = [
     "list_notes",
     "add_note",
     "follow_everything",
+    "export_episode",
+    "regrade_episode",
+    "replay_episode",
 ]
 ADMIN = ["get_settings", "shut_down"]
 ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]
@@ -64,6 +68,7 @@ BODIES = {
     SessionOrderBody: {"task_spec": {}},
     ForkBody: {"count": 2},
     NoteBody: {"text": "looks right"},
+    RegradeBody: {"reward": "exact_match_reward"},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
 }
 PAST = "past"
