@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ors_server import charts
 from ors_server._version import __version__
 from ors_server.console.action_pages import ActionPages
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
@@ -80,7 +81,7 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]|[\\]|//")
 _ACCEPTS_GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?(?:\s*(?:,|$)))")
 """A browser's list of codings that has gzip with a weight above 0."""
 
-STATIC = Path(__file__).parent / "static"
+STATIC = (Path(__file__).parent / "static", Path(charts.__file__).parent)
 STATIC_TYPES: Mapping[str, bytes] = {
     ".css": b"text/css; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -112,7 +113,7 @@ class StaticFile:
 
 def load_static_files() -> Mapping[str, StaticFile]:
     """Return every file by its name."""
-    paths = (path for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES)
+    paths = (path for folder in STATIC for path in sorted(folder.iterdir()) if path.suffix in STATIC_TYPES)
     return {path.name: StaticFile(path.name, path.read_bytes(), STATIC_TYPES[path.suffix]) for path in paths}
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm
+from ors_server.charts.chart import Options, band, chart_options, line, value_axis
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
@@ -74,9 +75,6 @@ def standard_error(values: Sequence[float], mean: float) -> float:
 
 # Charts
 
-DASHES: tuple[str | list[int], ...] = ("solid", [7, 3], [2, 3], [8, 3, 2, 3])
-"""Of the lines in order, so that colour is not all that tells them apart."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -116,40 +114,14 @@ class Chart:
         return tuple((x, tuple(column.get(x) for column in values)) for x in kept)
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The chart for ECharts: each line with its band, which is two stacked areas."""
-        series: list[dict[str, Any]] = []
-        for number, line in enumerate(self.lines):
-            base = {"type": "line", "symbol": "none", "silent": True, "stack": f"band{number}"}
-            band = {"lineStyle": {"opacity": 0}, "stackStrategy": "all"}
-            lows = [[point.x, point.low] for point in line.points]
-            highs = [[point.x, point.high - point.low] for point in line.points]
-            series.append({**base, **band, "data": lows, "band": False})
-            series.append({**base, **band, "data": highs, "band": True, "line": number})
-            series.append(
-                {
-                    "type": "line",
-                    "name": line.name,
-                    "showSymbol": len(line.points) == 1,
-                    "lineStyle": {"width": 2, "type": DASHES[number % len(DASHES)]},
-                    "data": [[point.x, point.y] for point in line.points],
-                    "line": number,
-                }
-            )
-        return {
-            "animation": False,
-            "grid": {"left": 44, "right": 12, "top": 12, "bottom": 40},
-            "xAxis": {
-                "type": "value",
-                "name": self.x_name,
-                "nameLocation": "middle",
-                "nameGap": 26,
-                "min": 1,
-            },
-            "yAxis": {"type": "value", "scale": False},
-            "tooltip": {"trigger": "axis", "renderMode": "html"},
-            "series": series,
-        }
+    def options(self) -> Options:
+        """The chart for ECharts: each line with its band."""
+        series: list[Options] = []
+        for place, drawn in enumerate(self.lines):
+            ink = f"s{place + 1}"
+            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(place))
+            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, place))
+        return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
 
 
 # The page

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 
 from ors_server.doors.control.app import ControlApp
-from ors_server.doors.control.episodes import NoteBody
 from ors_server.doors.control.episode_jobs import RegradeBody
+from ors_server.doors.control.episodes import NoteBody
 from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
 OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
