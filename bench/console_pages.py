@@ -6,6 +6,7 @@ is what the server holds after all of it beyond what it held before. Then 20 bro
 while agents call tools.
 """
 
+import contextlib
 import http.client
 import json
 import socket
@@ -213,8 +214,9 @@ def watching(port: int, session: str) -> Iterator[None]:
 
 
 def _read(answer: http.client.HTTPResponse) -> None:
-    while answer.read1(65_536):
-        pass
+    with contextlib.suppress(http.client.IncompleteRead):  # the page was closed
+        while answer.read1(65_536):
+            pass
 
 
 def measure_consoles(server: servers.Server, store: str) -> list[Row]:
@@ -238,6 +240,7 @@ def measure() -> list[Row]:
     rows: list[Row] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)  # the database's own user has to get in
         postgres = stack.enter_context(running_postgres(within=folder))
         for store in ("SQLite", "PostgreSQL"):
             where = str(folder / "record.db") if store == "SQLite" else postgres.create_database()

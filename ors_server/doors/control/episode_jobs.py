@@ -190,7 +190,7 @@ class EpisodeJobs:
         """Return the rewards of the library, which `regrade_episode` takes."""
         from ors_server.rewards.catalogue import reward_names  # noqa: PLC0415  (as above)
 
-        return sorted(reward_names())
+        return sorted(reward_names(), key=str.lower)
 
     async def _read(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]]:
         store = self._manager.services.store

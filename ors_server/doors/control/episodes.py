@@ -19,6 +19,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    RootModel,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -194,10 +195,14 @@ class EpisodeRecordView(EpisodeEntry):
         )
 
 
+class PartialEntry(RootModel[dict[str, Any]]):
+    """The fields of an episode that `fields` names."""
+
+
 class EpisodePage(ResponseModel):
     """Episodes on record."""
 
-    episodes: list[EpisodeEntry]
+    episodes: list[EpisodeEntry] | list[PartialEntry]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
     previous_cursor: str | None = None
@@ -420,8 +425,13 @@ else:  # the parameters are the conditions of the store's filter
     )
 
 
+EntryField: TypeAlias = Literal[tuple(EpisodeEntry.model_fields)]  # type: ignore[valid-type]
+
+
 class EpisodesQuery(EpisodeSelection):
     """A page of episodes."""
+
+    repeatable: ClassVar[frozenset[str]] = EpisodeSelection.repeatable | {"fields"}
 
     order: Literal["newest", "oldest"] = "newest"
     """Which ones come first, without `sort`."""
@@ -432,8 +442,16 @@ class EpisodesQuery(EpisodeSelection):
     """`next_cursor` of the page before."""
     before: Cursor | None = None
     """`previous_cursor` of the page after, instead of `cursor`."""
+    fields: Annotated[list[EntryField], Field(max_length=100)] | None = None
+    """Names of the fields to send of each episode; all by default."""
     total: Annotated[bool, BeforeValidator(_read_truth)] = False
     """Whether to count all episodes that match."""
+
+    @field_validator("fields", mode="before")
+    @classmethod
+    def _split_fields(cls, value: object) -> object:
+        texts = [value] if isinstance(value, str) else value
+        return [name for text in texts for name in str(text).split(",")] if isinstance(texts, list) else texts
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:
@@ -570,8 +588,15 @@ class EpisodeHandlers:
         page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
         has_next = bool(page) if is_backward else has_more
         has_previous = has_more if is_backward else query.cursor is not None and bool(page)
+        entries = [EpisodeEntry.of(record) for record in page]
+        chosen = None if query.fields is None else set(query.fields)
         return EpisodePage(
-            episodes=[EpisodeEntry.of(record) for record in page],
+            episodes=entries
+            if chosen is None
+            else [
+                PartialEntry(entry.model_dump(mode="json", by_alias=True, include=chosen))
+                for entry in entries
+            ],
             next_cursor=page[-1].origin.episode_id if has_next else None,
             previous_cursor=page[0].origin.episode_id if has_previous else None,
             total=(await self._store.totals(episode_filter)).episodes if query.total else None,

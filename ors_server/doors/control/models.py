@@ -228,6 +228,8 @@ class SettingsView(ResponseModel):
     """Values by name, in the units that the settings document."""
     secrets: dict[str, bool]
     """Whether each secret is set, by name."""
+    sources: dict[str, str]
+    """Where each value comes from: `default`, `command line`, a variable's name, `file`, or `program`."""
 
 
 class Stopping(ResponseModel):
