@@ -70,6 +70,9 @@ def fill(where: str) -> None:
     engine = create_engine(address)
     with engine.begin() as connection:
         multiply(connection)
+        if connection.dialect.name == "postgresql":  # copies took keys that its sequence does not know
+            highest = select(func.max(episodes.c.key)).scalar_subquery()
+            connection.execute(select(func.setval(func.pg_get_serial_sequence("episodes", "key"), highest)))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
     engine.dispose()

@@ -204,7 +204,7 @@ async def test_a_task_has_the_share_of_attempts_that_solved_it():
             step = made.step(1, "press", {}, reward=reward, finished=True)
             await made.write(store, episode, [step])
         page = (await client.get("/console/environments/lamp")).text
-    assert re.search(r'<td class="num">50 %</td><td class="num"><a [^>]+>2</a>', page)
+    assert re.search(r'<td class="num">50\s%</td><td class="num"><a [^>]+>2</a>', page)
 
 
 async def test_runs_are_compared_over_the_tasks_that_both_played():
