@@ -21,6 +21,7 @@ from ors_server.cli.eval_command import evaluate
 from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
+from ors_server.cli.hosts_command import drain, front, hosts, restart
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new
@@ -104,12 +105,17 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "export": export,
     "watch": watch,
     "new": new,
+    "hosts": hosts,
+    "restart": restart,
+    "drain": drain,
+    "front": front,
     "doctor": doctor,
     "version": version,
 }
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
+    "Run several hosts": ("hosts", "restart", "drain", "front"),
     "Write environments": ("new", "check", "audit", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),

@@ -14,6 +14,7 @@ from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.episode_jobs import EpisodeJobs
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.hosts import HostControl, HostHandlers
 from ors_server.doors.control.models import Description
 from ors_server.doors.control.operations import (
     PREFIX,
@@ -54,7 +55,9 @@ SNAPSHOTS = SESSION + "/snapshots"
 EPISODE = "/episodes/{episode}"
 
 
-def make_table(h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs) -> tuple[Operation, ...]:
+def make_table(
+    h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs, hosts: HostHandlers
+) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
     rebuilt = (404, 410, 429, 503)  # what can keep a request from a session that a killed server left open
@@ -66,6 +69,10 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs) -> tuple[
         Operation("GET", "/status", h.get_status),
         Operation("GET", "/settings", h.get_settings, Role.ADMIN),
         Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
+        Operation("GET", "/hosts", hosts.list_hosts, Role.ADMIN, failures=(503,)),
+        Operation("GET", "/slots", hosts.get_own_slots, role=None, failures=(404,)),
+        Operation("POST", "/hosts/{host}/drain", hosts.drain_host, Role.ADMIN, accepted, failures=(404, 503)),
+        Operation("POST", "/restart", hosts.restart_hosts, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/environments", h.list_environments),
         Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
         Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
@@ -131,8 +138,14 @@ class ControlApp:
         *,
         episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
+        hosts: HostControl | None = None,
     ) -> None:
-        """Make the table; `shutdown` stops the server soon after it returned, `None` if no caller may."""
+        """Make the table.
+
+        Args:
+            shutdown: Stops the server soon after it returned; `None` if no caller may.
+            hosts: What the hosts can be asked for; `None` for a server that is a single process.
+        """
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
@@ -143,7 +156,7 @@ class ControlApp:
         )
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
-        self.table = make_table(self.handlers, episodes, self.jobs)
+        self.table = make_table(self.handlers, episodes, self.jobs, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

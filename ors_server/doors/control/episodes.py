@@ -29,7 +29,15 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import (
+    MAX_INTEGER,
+    MAX_PAGE,
+    AlarmList,
+    AlarmView,
+    Cursor,
+    PageQuery,
+    Position,
+)
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -84,6 +92,8 @@ log = get_logger("ors_server.control")
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
+MAX_JOINED = 100
+"""Values of one parameter that all have to fit: each is a condition of its own, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -268,37 +278,6 @@ class GroupList(ResponseModel):
     groups: list[RolloutGroup]
 
 
-class AlarmView(ResponseModel):
-    """An alarm of a run that is open. It proves nothing: it says what to look at."""
-
-    alarm: str
-    """Its name, such as `dead-groups`."""
-    title: str
-    formula: str
-    """What is compared; W are the latest ended episodes, B the first ones."""
-    value: float | None
-    """`None` where it is infinite."""
-    threshold: float
-    is_bad: bool
-    """Whether the value is far beyond the threshold."""
-    note: str
-    """What the value is made of, where one number does not say it."""
-    since: int
-    """Ended episodes of the run when it opened."""
-    window: list[str]
-    """Ids of the first and the last episode of W."""
-    episodes: list[str]
-    """Ids of at most five episodes to look at first."""
-
-
-class AlarmList(ResponseModel):
-    """The open alarms of a run."""
-
-    episodes: int
-    """Ended episodes that were looked at."""
-    alarms: list[AlarmView]
-
-
 class EpisodeStepPage(ResponseModel):
     """A slice of an episode's steps."""
 
@@ -347,15 +326,16 @@ AnyReason: TypeAlias = Annotated[
 
 
 LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+_SOME = Field(max_length=MAX_JOINED)
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
-    FilterKind.NAMES: list[Name],
-    FilterKind.MARKS: list[Literal["failed", "refused", "penalty", "ungraded"]],
+    FilterKind.NAMES: Annotated[list[Name], _SOME],
+    FilterKind.MARKS: Annotated[list[Literal["failed", "refused", "penalty", "ungraded"]], _SOME],
     FilterKind.TEXT: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)],
     FilterKind.POSITION: Position,
     FilterKind.PHASE: list[AnyPhase],
     FilterKind.STOP_REASON: list[AnyReason],
-    FilterKind.LABELS: list[LabelText],
+    FilterKind.LABELS: Annotated[list[LabelText], _SOME],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],

@@ -31,6 +31,7 @@ SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 EnvironmentName: TypeAlias = Annotated[
     str, Field(min_length=1, description="An environment's name, in any case.")
 ]
+HostName: TypeAlias = Annotated[str, Field(min_length=1, description="A host's name, such as `h0`.")]
 SplitName: TypeAlias = Annotated[str, Field(min_length=1, description="A split's name.")]
 TaskIndex: TypeAlias = Annotated[
     int, Field(ge=0, le=MAX_INTEGER, description="A task's position in its split, from 0.")
@@ -168,6 +169,8 @@ class HostHealth(ResponseModel):
 
     queues: JSONObject = Field(default_factory=dict)
     loop: JSONObject = Field(default_factory=dict)
+    error: str | None = None
+    """Why it does not answer; its figures are empty then."""
 
 
 class Health(ResponseModel):
@@ -180,9 +183,41 @@ class Health(ResponseModel):
     """Each queue by name: its capacity, running and waiting, and the longest wait in seconds."""
     loop: JSONObject = Field(default_factory=dict)
     """Seconds by which the event loop was late, and the code that blocked it, the worst first."""
-    hosts: dict[str, HostHealth | None] | None = None
-    """With several hosts, each by name, of which this answer's own figures are one; `None` for one that is
-    starting."""
+    hosts: dict[str, HostHealth] | None = None
+    """With several hosts, each by name, of which this answer's own figures are one."""
+
+
+class HostView(ResponseModel):
+    """One host of several, as the record has it."""
+
+    name: str
+    address: str
+    """Where the front and the other hosts reach it: `unix:PATH` or HOST:PORT."""
+    epoch: int
+    """How often a process has taken its place."""
+    is_draining: bool
+    """Whether it gives its sessions to the others, or has done so."""
+    slots: int
+    """Its slots of session ids, of 1,024."""
+
+
+class HostList(ResponseModel):
+    """The hosts of the server; empty for a server that is a single process."""
+
+    hosts: list[HostView]
+
+
+class OwnSlots(ResponseModel):
+    """The slots whose sessions this host serves now."""
+
+    host: str
+    slots: list[int]
+
+
+class Restarting(ResponseModel):
+    """Each host is started again, one after another."""
+
+    status: Literal["restarting"] = "restarting"
 
 
 class RecordBacklog(ResponseModel):
@@ -358,6 +393,8 @@ class SessionView(ResponseModel):
     setup_error: str | None
     pending_steps: int
     """Steps that ran and wait to be written to the record; the figures count them already."""
+    waits: bool
+    """Whether an earlier server left it open; the next request that names it rebuilds it."""
     episode: StatedSummary
 
 
@@ -408,3 +445,34 @@ class CancelAnswer(ResponseModel):
     call_id: str
     cancelled: bool
     """False if it already had its result, which stays."""
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]

@@ -173,6 +173,9 @@ async def test_a_task_is_found_by_its_hash(control):
         "total=yes",
         "text=",
         "colour=red",
+        "&".join(f"has_label=l{number}" for number in range(101)),
+        "&".join(f"label=l{number}=a" for number in range(101)),
+        "&".join(["has=failed"] * 101),
     ],
 )
 async def test_a_filter_that_makes_no_sense_is_refused(control, query):

@@ -112,6 +112,11 @@ MISUSES = [
     ("score", "train.jsonl", "--reward", "nofile.py:reward"),
     ("score", "train.jsonl", "--reward", "exact_match_reward", "--option", "x"),
     ("score", "train.jsonl", "--reward", "exact_match_reward", "--option", "nope=1"),
+    # Several hosts.
+    ("hosts", "http://127.0.0.1:1", "x"),
+    ("restart", "http://127.0.0.1:1", "x"),
+    ("drain",),
+    ("front", "nope"),
     # The rest.
     ("new", "1abc"),
     ("new", "a", "--in", "nofolder"),
@@ -128,6 +133,9 @@ FAILURES = [
     ("score", "bad.jsonl", "--reward", "math_equal_reward"),
     ("call", "http://127.0.0.1:1", "submit"),
     ("episodes", "list", "--url", "http://127.0.0.1:1"),
+    ("hosts", "http://127.0.0.1:1"),
+    ("restart", "http://127.0.0.1:1"),
+    ("drain", "h1", "http://127.0.0.1:1"),
     ("new", "taken"),
 ]
 """What the command looks at is there, and wrong."""
