@@ -43,7 +43,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChartMark:
     """A point or a bar."""
 
     value: float | tuple[float, float]
@@ -138,14 +138,14 @@ def line(points: Sequence[tuple[float, float]], ink: str, name: str, number: int
     }
 
 
-def bars(marks: Sequence[Mark], ink: str, name: str, stack: str | None = None) -> Options:
+def bars(marks: Sequence[ChartMark], ink: str, name: str, stack: str | None = None) -> Options:
     """Return bars; those of one stack are put on each other."""
     series: Options = {"type": "bar", "name": name, "ink": ink, "barCategoryGap": "12%"}
     series["data"] = [mark.as_item() for mark in marks]
     return series if stack is None else {**series, "stack": stack}
 
 
-def dots(marks: Sequence[Mark], ink: str, name: str) -> Options:
+def dots(marks: Sequence[ChartMark], ink: str, name: str) -> Options:
     """Return points."""
     return {"type": "scatter", "name": name, "ink": ink, "data": [mark.as_item() for mark in marks]}
 

@@ -95,7 +95,7 @@ class ChartSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class RunChart:
     """Lines over one axis."""
 
     name: str
@@ -214,7 +214,7 @@ class RunsView:
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
     more_tasks: int
-    charts: tuple[Chart, ...]
+    charts: tuple[RunChart, ...]
 
 
 def view_runs(
@@ -364,7 +364,7 @@ MAX_POINTS, MIN_COUNT = 100, 4
 """Points of one line, and values of its first one."""
 
 
-def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
+def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[RunChart, ...]:
     if not groups:
         return ()
     returns: list[ChartSeries] = []
@@ -374,14 +374,16 @@ def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
         returns.append(ChartSeries(row.agent, _running([record.summary.episode_return for record in graded])))
         lengths.append(ChartSeries(row.agent, _running([record.summary.steps for record in group])))
     return (
-        Chart(
+        RunChart(
             "returns",
             "Mean return so far",
             "band: 95 % interval of the mean",
             "graded episode",
             tuple(returns),
         ),
-        Chart("lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)),
+        RunChart(
+            "lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)
+        ),
     )
 
 

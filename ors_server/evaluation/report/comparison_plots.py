@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ors_server.charts.chart import (
     Chart,
-    Mark,
+    ChartMark,
     band,
     bars,
     chart_options,
@@ -46,7 +46,9 @@ def differences(comparison: RunComparison) -> Chart:
     low, high = widened(min(reached), max(reached))
     drawn = bars(
         [
-            Mark(bar.change, bar.words, "good" if bar.change > 0 else "bad" if bar.change < 0 else "other")
+            ChartMark(
+                bar.change, bar.words, "good" if bar.change > 0 else "bad" if bar.change < 0 else "other"
+            )
             for bar in marks
         ],
         "other",
@@ -105,12 +107,12 @@ def both_returns(comparison: RunComparison) -> Chart:
         _position(task, low, high, is_coarse=len(comparison.tasks) > MAX_TASKS) for task in comparison.tasks
     )
     rows: list[tuple[str, ...]] = []
-    marks: list[Mark] = []
+    marks: list[ChartMark] = []
     for (first, second), count in sorted(positions.items()):
         words = f"{number(first)} to {number(second)}: {count_of(count, 'task')}"
         ink = "good" if second > first else "bad" if second < first else "s1"
         # The area, not the diameter, grows with the count, up to a limit that keeps marks apart.
-        marks.append(Mark((first, second), words, ink, min(28.0, 5 + 3 * math.sqrt(count))))
+        marks.append(ChartMark((first, second), words, ink, min(28.0, 5 + 3 * math.sqrt(count))))
         rows.append((number(first), number(second), f"{count:,}"))
     return Chart(
         "both-returns",
@@ -139,11 +141,11 @@ def _position(change: TaskChange, low: float, high: float, *, is_coarse: bool) -
 def record(comparison: RunComparison) -> Chart:
     """Draw the numbers of tasks at which the second run does better, equally and worse."""
     rows: list[tuple[str, ...]] = []
-    marks: list[Mark] = []
+    marks: list[ChartMark] = []
     for name, ink, words in _SHARES:
         count: int = getattr(comparison.record, name)
         title = f"{count_of(count, 'task')} {words}, {100 * count / comparison.matched:.1f} %"
-        marks.append(Mark(count, title, ink))
+        marks.append(ChartMark(count, title, ink))
         rows.append((words, f"{count:,}"))
     return Chart(
         "record",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ors_server.charts.chart import (
     Chart,
-    Mark,
+    ChartMark,
     Options,
     band,
     bars,
@@ -53,13 +53,13 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
         return None
     bins = _Bins.of([value.value for value in values])
     tallies = bins.tally(values)
-    series: dict[str, list[Mark]] = {"successes": [], "others": []}
+    series: dict[str, list[ChartMark]] = {"successes": [], "others": []}
     rows: list[tuple[str, ...]] = []
     for (_, _, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
         rows.append((words, f"{successes:,}", f"{rest:,}"))
         told = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
-        series["successes"].append(Mark(successes, told))
-        series["others"].append(Mark(rest, told))
+        series["successes"].append(ChartMark(successes, told))
+        series["others"].append(ChartMark(rest, told))
     drawn = [
         bars(series["successes"], "good", "successes", "attempts"),
         bars(series["others"], "other", "others", "attempts"),
@@ -205,7 +205,9 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     low, high = widened(_least(tasks), _greatest(tasks))
     size = 7 if len(ranked) <= MAX_TASKS // 2 else 4
     points = dots(
-        [Mark((rank, mark.mean), mark.words, size=size) for rank, mark in enumerate(ranked, 1)], "s1", "task"
+        [ChartMark((rank, mark.mean), mark.words, size=size) for rank, mark in enumerate(ranked, 1)],
+        "s1",
+        "task",
     )
     if (overall := summary.overall.reward) is not None:
         points = with_level(points, overall.value, f"mean {number(overall.value)}")
@@ -318,7 +320,7 @@ def stop_reasons(summary: RunSummary) -> Chart | None:
     shown = reasons[:MAX_REASONS] + ([("all others", rest)] if rest else [])
     total = sum(count for _, count in reasons)
     marks = [
-        Mark(
+        ChartMark(
             count,
             f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}",
             "bad" if reason == "error" else None,
