@@ -1,7 +1,7 @@
 """The console and the control API over a record of 100,000 episodes and 2 million steps, through HTTP.
 
 A thousand episodes are written as sessions write them, and copied within the database; one more has 2,000
-steps. Each address is requested ten times; a row has the slowest of the later nine beside the median. Memory
+steps. Each address is requested ten times; a row has the median of the later nine beside the slowest. Memory
 is what the server holds after all of it beyond what it held before. Then 20 browsers follow a live episode
 while agents call tools.
 """
@@ -156,7 +156,7 @@ def measure_pages(server: servers.Server, store: str) -> list[Row]:
         times = [fetch(server.port, path) for _ in range(TIMES)][1:]
         goal = None if bar is None else Goal("ours", most=bar)
         rows.append(
-            Row(f"{name}, {store}", "ms, slowest", max(times), statistics.median(times), "median", goal)
+            Row(f"{name}, {store}", "ms, median", statistics.median(times), max(times), "slowest", goal)
         )
     grown = (server.resident_bytes() - before) / 2**20
     rows.append(

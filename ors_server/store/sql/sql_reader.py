@@ -25,6 +25,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     tuple_,
 )
 
@@ -308,19 +309,25 @@ def _histogram(connection: Connection, episode_filter: EpisodeFilter, bins: int)
     columns = [condition.column for condition, _ in episode_filter.conditions()]
     is_narrow = all(column.startswith("standings.") for column in columns)
     source = standings if is_narrow else standings.join(episodes, episodes.c.key == standings.c.episode)
-    ends = select(func.count(), func.min(bounded_return), func.max(bounded_return))
-    episodes_, least, greatest = connection.execute(ends.select_from(source).where(*clauses)).one()
-    if not episodes_:
+    # One look at the tables: what matches is kept for the two looks at its values.
+    matched = select(bounded_return.label("value")).select_from(source).where(*clauses).cte("matched")
+    least, greatest = func.min(matched.c.value), func.max(matched.c.value)
+    ends = select(least.label("least"), greatest.label("greatest")).subquery("ends")
+    width = func.nullif(ends.c.greatest - ends.c.least, 0.0) / bins
+    place = (matched.c.value - ends.c.least) / width
+    # A cast rounds in PostgreSQL and cuts in SQLite, which may have no `floor`; no place is negative.
+    is_sqlite = connection.dialect.name == "sqlite"
+    bin_ = (cast(place, Integer) if is_sqlite else func.floor(place)).label("bin")
+    query = (
+        select(bin_, func.count(), func.min(ends.c.least), func.max(ends.c.greatest))
+        .select_from(matched.join(ends, true()))
+        .group_by(bin_)
+    )
+    rows = connection.execute(query).all()
+    if not rows:
         return make_histogram((), bins)
-    counts: dict[int, int] = {}
-    if least < greatest:
-        place = (bounded_return - least) / ((greatest - least) / bins)
-        # A cast rounds in PostgreSQL and cuts in SQLite, which may have no `floor`; no place is negative.
-        is_sqlite = connection.dialect.name == "sqlite"
-        place = (cast(place, Integer) if is_sqlite else func.floor(place)).label("place")
-        query = select(place, func.count()).select_from(source).where(*clauses).group_by(place)
-        counts = {int(number): count for number, count in connection.execute(query)}
-    return histogram_of(episodes_, least, greatest, counts, bins)
+    counts = {int(row[0] or 0): row[1] for row in rows}
+    return histogram_of(sum(counts.values()), rows[0][2], rows[0][3], counts, bins)
 
 
 def _value_of(name: str) -> ColumnElement[str]:
