@@ -15,7 +15,7 @@ MAX_LABEL: Final = 256
 MAX_BODY_LABELS: Final = 64
 """Most labels of one request's body: each is a row of the record, and written into every list."""
 MAX_LABEL_VALUE: Final = 2_000
-"""Most characters of a value in a request's body, which has more room than a header."""
+"""Most characters of a value in a request's body, which may be longer than a header."""
 
 
 def labels_for(
