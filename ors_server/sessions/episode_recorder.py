@@ -249,7 +249,7 @@ class EpisodeRecorder:
     """Whether the environment cannot continue."""
     _clock: SessionClock = field(init=False)
     """Of an episode with a time limit."""
-    playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    playing: dict[Call, float] = field(default_factory=dict[Call, float], init=False)
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
@@ -283,8 +283,8 @@ class EpisodeRecorder:
             The number that its step will have, if calls end as they began.
         """
         latest = self._latest if self.unwritten else self.state
-        self.playing[call] = None
         services = self.services
+        self.playing[call] = services.clock.monotonic()
         if services.feed.readers:
             services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
         if self.policy.time_limit is not None:

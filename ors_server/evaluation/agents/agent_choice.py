@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, EvaluationAgent
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent, make_calls
-from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
+from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable, source_of
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.agents.command_agent import CommandAgent
 from ors_server.model.trajectory import EpisodeRecord
@@ -110,7 +110,8 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
                 rest, **_only(spec, options, {"name": str, "grace": (int, float), "variables": str})
             )
         case _ if rest:
-            return CallableAgent(find_callable(spec), spec, options)
+            function = find_callable(spec)
+            return CallableAgent(function, spec, options, source_of(function))
         case _:
             return _baseline(spec, options)
 

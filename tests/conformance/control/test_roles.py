@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.episode_jobs import RegradeBody
 from ors_server.doors.control.episodes import NoteBody
 from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
@@ -44,6 +45,9 @@ TRAIN = [
     "list_notes",
     "add_note",
     "follow_everything",
+    "export_episode",
+    "regrade_episode",
+    "replay_episode",
 ]
 ADMIN = ["get_settings", "shut_down", "list_hosts", "drain_host", "restart_hosts"]
 OF_SEVERAL = {"get_own_slots", "drain_host", "restart_hosts"}
@@ -67,6 +71,7 @@ BODIES = {
     SessionOrderBody: {"task_spec": {}},
     ForkBody: {"count": 2},
     NoteBody: {"text": "looks right"},
+    RegradeBody: {"reward": "exact_match_reward"},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
 }
 PAST = "past"
