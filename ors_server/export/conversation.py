@@ -5,7 +5,7 @@ The agent's messages have a text if its client attached it to the calls.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
@@ -78,29 +78,43 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
     """Return an episode as a conversation, with the messages of its prompt."""
     prompt = read_prompt(record.prompt or ())
     play: list[ConversationTurn] = []
-    last, pending = -1, set[str]()
+    for attached, made in group_calls(steps):
+        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in made)
+        has_run = all(step.status in _RAN for step in made)
+        message = ConversationTurn("assistant", calls=uses, is_agents=True, has_run=has_run)
+        if attached.messages:
+            *before, answer = attached.messages
+            if prompt and not play:
+                prompt = [*_system_turns(before, prompt), *prompt]
+            _add_unused(before, play)
+            message = replace(message, blocks=_blocks_of(answer), reasoning=reasoning_of(answer))
+        if play and play[-1].role == "assistant":
+            message = _joined(play.pop(), message)
+        play.append(message)
+        play.extend(
+            ConversationTurn("tool", blocks=result_of(step), answers=use)
+            for step, use in zip(made, uses, strict=True)
+        )
+    return Conversation(tuple(prompt), tuple(play))
+
+
+def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[Step]]]:
+    """Yield the steps whose calls one message of the model made, with that message.
+
+    A step without a recorded message is alone, with an empty turn.
+    """
+    turn, made, pending = ModelTurn(), list[Step](), set[str]()
     for step in steps:
-        use = ToolUse(f"step_{step.number}", step.tool, step.arguments)
-        has_run = step.status in _RAN
         attached = recorded_turn(step.metadata) or ModelTurn()
         if not attached.messages and attached.tool_call_id in pending:
             pending.discard(attached.tool_call_id)
-            call = play[last]
-            play[last] = replace(call, calls=(*call.calls, use), has_run=call.has_run and has_run)
-        else:
-            message = ConversationTurn("assistant", calls=(use,), is_agents=True, has_run=has_run)
-            if attached.messages:
-                *before, answer = attached.messages
-                if prompt and not play:
-                    prompt = [*_system_turns(before, prompt), *prompt]
-                _add_unused(before, play)
-                message = replace(message, blocks=_blocks_of(answer), reasoning=reasoning_of(answer))
-            if play and play[-1].role == "assistant":
-                message = _joined(play.pop(), message)
-            last, pending = len(play), _other_calls(attached)
-            play.append(message)
-        play.append(ConversationTurn("tool", blocks=result_of(step), answers=use))
-    return Conversation(tuple(prompt), tuple(play))
+            made.append(step)
+            continue
+        if made:
+            yield turn, made
+        turn, made, pending = attached, [step], _other_calls(attached)
+    if made:
+        yield turn, made
 
 
 def _system_turns(
