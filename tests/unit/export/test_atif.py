@@ -1,6 +1,7 @@
 """Episodes as documents of ATIF: Harbor's own models accept them, and reading gives the same record back."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,7 @@ def harbor():
     """Harbor's model of a trajectory, from its own files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HARBOR))
-        from harbor.models.trajectories import Trajectory  # noqa: PLC0415  # ty: ignore
-
-        yield Trajectory
+        yield import_module("harbor.models.trajectories").Trajectory
 
 
 async def written(played, folder, **offered):
