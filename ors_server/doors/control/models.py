@@ -210,7 +210,7 @@ class Version(ResponseModel):
 
     name: Literal["ors-server"] = "ors-server"
     version: str
-    features: tuple[str, ...] = ("model_turns",)
+    features: tuple[str, ...] = ("model_turns", "batches")
     """What clients may use that servers of an earlier version refuse."""
 
 
