@@ -6,6 +6,8 @@ import httpx2
 import pytest
 
 from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.batches import CallBatch, DeletionBatch, SessionBatch
+from ors_server.doors.control.episode_jobs import RegradeBody
 from ors_server.doors.control.episodes import NoteBody
 from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
@@ -44,6 +46,12 @@ TRAIN = [
     "list_notes",
     "add_note",
     "follow_everything",
+    "export_episode",
+    "regrade_episode",
+    "replay_episode",
+    "create_sessions",
+    "call_tools",
+    "delete_sessions",
 ]
 ADMIN = ["get_settings", "shut_down", "list_hosts", "drain_host", "restart_hosts"]
 OF_SEVERAL = {"get_own_slots", "drain_host", "restart_hosts"}
@@ -63,14 +71,19 @@ MATRIX: dict[str, dict[str, Sequence[str]]] = {
 }
 """Who may use which routes; what is neither allowed nor unknown is forbidden."""
 
+PAST = "past"
+"""A session that is gone, so that whoever follows its episode comes to an end."""
+
 BODIES = {
     SessionOrderBody: {"task_spec": {}},
     ForkBody: {"count": 2},
     NoteBody: {"text": "looks right"},
+    RegradeBody: {"reward": "exact_match_reward"},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
+    SessionBatch: {"items": [{"task_spec": {}}]},
+    CallBatch: {"items": [{"session_id": PAST, "name": "pay"}]},
+    DeletionBatch: {"items": [PAST]},
 }
-PAST = "past"
-"""A session that is gone, so that whoever follows its episode comes to an end."""
 VALUES = {"{episode}": PAST, "{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
 VALUES |= {"{run}": "a", "{number}": "1", "{host}": "h1"}
 QUERIES = {"follow_everything": "?seconds=0"}
