@@ -45,7 +45,7 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
     InvalidRequestError: _INVALID_PARAMS,
     CapacityError: _SERVER,
 }
-"""Codes of errors; others are internal ones."""
+"""Codes of errors; any other error is an internal one."""
 
 Answer: TypeAlias = Callable[["OpenEnvRequest"], Awaitable[JSONObject]]
 
@@ -64,17 +64,17 @@ class OpenEnvRequest:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the client calls its episodes, in its headers."""
+        """Labels that the client gives its episodes, in its headers."""
         return labels_for(self.caller, self.headers)
 
     async def parse(self) -> JSONObject:
-        """Return the body, an object; empty without one."""
+        """Return the body as an object, which is empty if there is no body."""
         try:
             value = await parse_json(self.body or b"{}", MAX_VALUES)
         except ValueError as error:
             raise InvalidRequestError(f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise InvalidRequestError("expected an object as the body")
+            raise InvalidRequestError(f"expected a JSON object as the body, got {type(value).__name__}")
         return cast("JSONObject", value)
 
 
@@ -121,8 +121,8 @@ class OpenEnvApp:
                 return
             answer = self._table.get((scope["method"], name))
             if answer is None:
-                known = [method for method, path in self._table if path == name]
-                status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+                methods = [method for method, path in self._table if path == name]
+                status = HTTPStatus.METHOD_NOT_ALLOWED if methods else HTTPStatus.NOT_FOUND
                 await http.send_json(send, {"detail": status.phrase}, status)
                 return
             coding = http.read_headers(scope).get("content-encoding")
@@ -181,10 +181,10 @@ class OpenEnvApp:
         data = await request.parse()
         action: object = data.get("action")
         if not isinstance(action, dict):
-            raise InvalidRequestError("expected an action, an object")
+            raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
         seat = self._seat_of(request, data)
         if seat is None:
-            raise InvalidRequestError("name the session_id that the observation of /reset has")
+            raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
         return await self._seats.step(seat, cast("JSONObject", action))
 
     # JSON-RPC
@@ -199,11 +199,11 @@ class OpenEnvApp:
     async def _answer_rpc(
         self, request: OpenEnvRequest, message: JSONObject, seat: Seat | None
     ) -> JSONObject:
-        """Answer a JSON-RPC message, at the place of a WebSocket or at the one that it names."""
+        """Answer a JSON-RPC message, at the place of its WebSocket or at the place that it names."""
         request_id, method = message.get("id"), message.get("method")
         params: object = message.get("params", {})
         if not isinstance(method, str):
-            return _rpc_error(request_id, _INVALID_REQUEST, "expected a method, a string")
+            return _rpc_error(request_id, _INVALID_REQUEST, "expected method to be a string")
         if not isinstance(params, dict):
             return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
         try:
@@ -222,24 +222,27 @@ class OpenEnvApp:
             return {"session_id": (seat or self._new_seat(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        named = seat or self._seat_of(request, params)
+        target = seat or self._seat_of(request, params)
         if method == "openenv/session/close":
-            if named is None:
+            if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
-            if named is seat:
+            if target is seat:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._seats.close(named)
+            await self._seats.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._seats.tools(named or Seat(request.definition, None, {}))
+            tools = await self._seats.tools(target or Seat(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
-        if named is None or not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected session_id and name, strings, and arguments, an object")
-        seen = (await self._seats.call(named, tool, cast("JSONObject", arguments)))["observation"]
-        if seen["error"] is not None:  # a failure of the call, as of a tool that does not exist
-            raise InvalidRequestError(seen["error"]["message"])
-        result: JSONObject = seen["result"]
+        if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise InvalidRequestError(
+                "expected session_id and name to be strings, and arguments to be an object"
+            )
+        answer = await self._seats.call(target, tool, cast("JSONObject", arguments))
+        observation = answer["observation"]
+        if observation["error"] is not None:  # the call failed: the tool does not exist, for example
+            raise InvalidRequestError(observation["error"]["message"])
+        result: JSONObject = observation["result"]
         return result
 
     # WebSocket
@@ -255,13 +258,13 @@ class OpenEnvApp:
         seat = seat or self._new_seat(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
-        before, seat.socket = seat.socket, socket
-        if before is not None:  # of a client whose network broke without a word, and which is back
-            self._sessions.services.spawn(before.close, GOING_AWAY)
+        previous_socket, seat.socket = seat.socket, socket
+        if previous_socket is not None:  # the client's network broke, and it connected a second time
+            self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
             await self._converse(request, seat, socket, owns_seat=owns_seat)
         except ClosedSocketError:
-            pass  # the episode stays, until it idles out, for a client that connects again
+            pass  # the client may connect again: the episode stays until its idle time is over
         finally:
             seat.used_at = self._seats.now
             if seat.socket is socket:
@@ -289,14 +292,14 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_seat:  # else the client closes its session over JSON-RPC
+                if owns_seat:  # otherwise the client closes its session over JSON-RPC
                     await self._seats.close(seat)
                 return
             handler = handlers.get(kind) if isinstance(kind, str) else None
             if handler is None:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
-                await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
+                await socket.send(_socket_error("VALIDATION_ERROR", "expected data to be an object"))
             else:
                 try:
                     answer = await handler(cast("JSONObject", data))

@@ -1,4 +1,4 @@
-"""What `/schema` of OpenEnv says of actions, observations and the state.
+"""JSON Schemas of actions, observations and the state, which `/schema` of OpenEnv returns.
 
 Source: `CallToolAction`, `ListToolsAction`, `CallToolObservation` and `State` of openenv 0.10.
 """

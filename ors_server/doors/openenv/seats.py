@@ -32,9 +32,9 @@ _ERROR_TYPES = {
     RefusalReason.INPUT_VALIDATION.value: "invalid_args",
     "timeout": "timeout",
 }
-"""OpenEnv's kinds of errors by codes of ours; others are `execution_error`."""
+"""OpenEnv's kinds of errors by our codes; every other code is `execution_error`."""
 _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
-"""What a reset may have; further fields are an environment's own in OpenEnv, and are left alone."""
+"""Fields of a reset that are read; in OpenEnv an environment may define more, and they are ignored."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Seat:
     """Seconds from the origin of the server's clock."""
 
     def state(self) -> JSONObject:
-        """Return the state as OpenEnv describes it, with what a call over JSON-RPC cannot say."""
+        """Return OpenEnv's state, and the reward and `done`, which a call over JSON-RPC has no fields for."""
         return {
             "episode_id": self.episode_id or self.session_id,
             "step_count": self.steps,
@@ -92,7 +92,10 @@ class Seats:
         if len(self._seats) >= MAX_SEATS:
             self._forget_idle()
         if len(self._seats) >= MAX_SEATS:
-            raise CapacityError(f"{MAX_SEATS} clients are connected already", retry_after=5)
+            raise CapacityError(
+                f"{MAX_SEATS} clients have places already: end a session or repeat the request later",
+                retry_after=5,
+            )
         seat = Seat(definition, credential_id, labels, used_at=self.now)
         self._seats[seat.id] = seat
         return seat
@@ -101,13 +104,15 @@ class Seats:
         """Return a place by its id or by that of its session.
 
         Raises:
-            SessionNotFoundError: If there is none, or it is another client's.
+            SessionNotFoundError: If there is no such place, or it belongs to another client.
         """
         seat = self._seats.get(seat_id)
         if seat is None:
             seat = next((seat for seat in self._seats.values() if seat.session_id == seat_id), None)
         if seat is None or seat.definition is not definition or seat.credential_id != credential_id:
-            raise SessionNotFoundError(f"unknown session_id: {seat_id!r}")
+            raise SessionNotFoundError(
+                f"unknown session_id {seat_id!r}: send reset without it to begin a session"
+            )
         seat.used_at = self.now
         return seat
 
@@ -138,7 +143,7 @@ class Seats:
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
         await self._end(seat)
-        named = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
                 environment=seat.definition.name,
@@ -146,7 +151,7 @@ class Seats:
                 index=index,
                 seed=seed,
                 credential_id=seat.credential_id,
-                labels={**seat.labels, **named},
+                labels={**seat.labels, **id_label},
             )
         )
         seat.session_id, seat.episode_id = status.origin.session_id, episode_id
@@ -165,10 +170,10 @@ class Seats:
         index: object = data.get("index")
         task_id = data.get("task_id")
         if task_id is not None:
-            named, _, number = str(task_id).rpartition("/")
-            if not named or not number.isdecimal():
+            task_split, _, number = str(task_id).rpartition("/")
+            if not task_split or not number.isdecimal():
                 raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
-            split, index = named, int(number)
+            split, index = task_split, int(number)
         if split is None:
             split = next((split.name for split in definition.splits if split.type == "train"), None)
             split = split or definition.splits[0].name
@@ -195,7 +200,7 @@ class Seats:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
-            InvalidRequestError: If no episode is open, or it is no such action.
+            InvalidRequestError: If no episode is open, or the action is malformed.
             OrsServerError: If the call failed through no fault of the agent's, or its judgement failed: a
                 trainer would take a missing reward for 0.
         """
@@ -209,7 +214,7 @@ class Seats:
             )
         tool, arguments = action.get("tool_name"), action.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected tool_name, a string, and arguments, an object")
+            raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
         return await self.call(seat, tool, cast("JSONObject", arguments))
 
     async def call(self, seat: Seat, tool: str, arguments: JSONObject) -> JSONObject:
@@ -229,7 +234,7 @@ class Seats:
             kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
             return self._observe(seat, tool, None, (kind, result.error))
         if not isinstance(result, Completed):
-            raise OrsServerError("a tool call has no such result")
+            raise OrsServerError(f"unexpected result of a tool call: {type(result).__name__}")
         step = result.recorded
         seat.steps, seat.last_reward, seat.done = seat.steps + 1, step.reward, step.finished
         if step.is_unjudged:
