@@ -2,7 +2,7 @@
 
 Source: `harbor/models/trajectories` of Harbor 0.26. Every object forbids unknown keys and has `extra` for
 them: what ATIF has no place for is in `extra.ors`, so that `atif_reading` gets the same record back. Images
-are files beside the document.
+are files in a folder next to the document.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,29 +104,29 @@ def _add_calls(
     step["observation"] = {"results": results}
 
 
-def _turn_steps(turn: ModelTurn, made: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
+def _turn_steps(turn: ModelTurn, calls_made: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
     """Yield the messages that led to no call, and the one that made these calls."""
     *before, answer = turn.messages or (None,)
     for message in before:
         if message is not None:
             yield _message_step(message)
     step: JSONObject = {"source": "agent", "message": ""} if answer is None else _message_step(answer)
-    step["timestamp"] = made[0].started_at.isoformat()
-    asked: set[str] = set()
+    step["timestamp"] = calls_made[0].started_at.isoformat()
+    used_ids: set[str] = set()
     calls: list[JSONObject] = []
     results: list[JSONObject] = []
-    for call in made:
+    for call in calls_made:
         own_id = (recorded_turn(call.metadata) or ModelTurn()).tool_call_id
-        call_id = call.call_id if own_id is None or own_id in asked else own_id
-        asked.add(call_id)
+        call_id = call.call_id if own_id is None or own_id in used_ids else own_id
+        used_ids.add(call_id)
         calls.append({"tool_call_id": call_id, "function_name": call.tool, "arguments": call.arguments})
         blocks = result_of(call)
-        kept: JSONObject = STEP.as_json(call)
+        extra: JSONObject = STEP.as_json(call)
         for name in ("tool", "arguments", "blocks"):
-            del kept[name]
+            del extra[name]
         if not _is_one_text(call.blocks):
-            kept["blocks"] = with_paths(call.blocks, keep)
-        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: kept}})
+            extra["blocks"] = with_paths(call.blocks, keep)
+        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: extra}})
     step["tool_calls"], step["observation"] = calls, {"results": results}
     yield step
 

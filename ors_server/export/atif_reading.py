@@ -100,16 +100,16 @@ def _read_own(document: AtifTrajectory, stated: JSONObject, folder: Path) -> Epi
     for step in document.steps:
         calls = {call.tool_call_id: call for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            kept = (result.extra or {}).get(OWN)
-            if not isinstance(kept, dict) or result.source_call_id is None:
+            extra = (result.extra or {}).get(OWN)
+            if not isinstance(extra, dict) or result.source_call_id is None:
                 continue
             call = calls[result.source_call_id]
             blocks: list[Any] = [{"type": "text", "text": result.content}]
-            if "blocks" in kept:
-                blocks = with_data(kept["blocks"], folder)
+            if "blocks" in extra:
+                blocks = with_data(extra["blocks"], folder)
             steps.append(
                 STEP.of_json(
-                    {**kept, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
+                    {**extra, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
                 )
             )
     for number, read in enumerate(steps, 1):
@@ -260,7 +260,7 @@ class _ForeignReader:
 
 
 def _model_fields(step: AtifStep) -> JSONObject:
-    """Return what is known of a model's message beside its text, as chat completions have it."""
+    """Return the fields of a model's message besides its text, in the form of chat completions."""
     fields: JSONObject = {}
     if step.tool_calls:
         fields["tool_calls"] = [

@@ -78,9 +78,9 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
     """Return an episode as a conversation, with the messages of its prompt."""
     prompt = read_prompt(record.prompt or ())
     play: list[ConversationTurn] = []
-    for attached, made in group_calls(steps):
-        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in made)
-        has_run = all(step.status in _RAN for step in made)
+    for attached, group in group_calls(steps):
+        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in group)
+        has_run = all(step.status in _RAN for step in group)
         message = ConversationTurn("assistant", calls=uses, is_agents=True, has_run=has_run)
         if attached.messages:
             *before, answer = attached.messages
@@ -93,7 +93,7 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
         play.append(message)
         play.extend(
             ConversationTurn("tool", blocks=result_of(step), answers=use)
-            for step, use in zip(made, uses, strict=True)
+            for step, use in zip(group, uses, strict=True)
         )
     return Conversation(tuple(prompt), tuple(play))
 
@@ -103,18 +103,18 @@ def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[St
 
     A step without a recorded message is alone, with an empty turn.
     """
-    turn, made, pending = ModelTurn(), list[Step](), set[str]()
+    turn, group, pending = ModelTurn(), list[Step](), set[str]()
     for step in steps:
         attached = recorded_turn(step.metadata) or ModelTurn()
         if not attached.messages and attached.tool_call_id in pending:
             pending.discard(attached.tool_call_id)
-            made.append(step)
+            group.append(step)
             continue
-        if made:
-            yield turn, made
-        turn, made, pending = attached, [step], _other_calls(attached)
-    if made:
-        yield turn, made
+        if group:
+            yield turn, group
+        turn, group, pending = attached, [step], _other_calls(attached)
+    if group:
+        yield turn, group
 
 
 def _system_turns(

@@ -23,7 +23,7 @@ FolderWriter = Callable[[AsyncIterable[Episode], Path, ConversationOptions, Expo
 async def write_atif(
     episodes: AsyncIterable[Episode], folder: Path, options: ConversationOptions, counts: ExportCounts
 ) -> None:
-    """Write each episode as `EPISODE/trajectory.json`, with its images beside it."""
+    """Write each episode as `EPISODE/trajectory.json`, with its images in the same folder."""
     async for record, steps in episodes:
         counts.episodes += 1
         place = folder / record.origin.episode_id

@@ -1,4 +1,4 @@
-"""Images of episodes as files beside a document that may not hold their bytes."""
+"""Images of episodes as separate files, for formats of documents that cannot contain their bytes."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from ors_server.model.recording import BLOCKS
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
 
 FOLDER = "images"
-"""Folder of the images, beside the document."""
+"""Folder of the images, next to the document."""
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
 """Bytes of the largest image that is read."""
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}

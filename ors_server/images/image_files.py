@@ -319,7 +319,7 @@ def _blob_of(descriptor: Mapping[str, Any]) -> tuple[str, str, int]:
     media = str(descriptor.get("mediaType", ""))
     if size < 0 or "encrypted" in media or "foreign" in media:
         raise ImageRefusedError(
-            f"blob {digest}: expected one that is neither encrypted nor foreign, got {size} bytes of {media!r}"
+            f"blob {digest}: expected neither an encrypted nor a foreign one, got {size} bytes of {media!r}"
         )
     return f"blobs/sha256/{digest}", digest, size
 

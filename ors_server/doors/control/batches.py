@@ -29,7 +29,7 @@ from ors_server.sessions.session_call import Call, Completed
 MAX_ITEMS = 256
 """Most items of one request."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""Bytes of content in one answer, about; the results of further calls are to be asked for one by one."""
+"""Approximate limit on the content of one answer: results beyond it must be requested one by one."""
 
 Result = TypeVar("Result")
 
@@ -164,8 +164,8 @@ class BatchHandlers:
         try:
             if is_too_large:
                 raise PayloadTooLargeError(
-                    f"the call ran, and the results of this request have more than {MAX_ANSWER_BYTES} bytes: "
-                    f"ask for this one alone, under the call id {call.id!r}"
+                    f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
+                    f"repeat this call alone with its call id {call.id!r} to get its result"
                 )
             visibility = self._manager.find(item.session_id).visibility
             return CalledItem(result=show_call(call, request.caller, visibility))
@@ -176,13 +176,13 @@ class BatchHandlers:
 async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
-    async def settle(item: Awaitable[Result]) -> Result | FailedItem:
+    async def finish(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
             return _failed(error)
 
-    return list(await asyncio.gather(*map(settle, items)))
+    return list(await asyncio.gather(*map(finish, items)))
 
 
 def _failed(error: OrsServerError) -> FailedItem:

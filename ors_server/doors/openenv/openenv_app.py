@@ -17,8 +17,8 @@ from ors_server.doors.access import Caller, Keyring, Role
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
+from ors_server.doors.openenv.openenv_clients import OpenEnvClient, OpenEnvClients
 from ors_server.doors.openenv.openenv_schemas import ACTION, OBSERVATION, STATE
-from ors_server.doors.openenv.seats import Seat, Seats
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
 from ors_server.model.json_bounds import MAX_VALUES, parse_json
@@ -87,7 +87,7 @@ class OpenEnvApp:
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
-        self._seats = Seats(sessions, idle_seconds)
+        self._clients = OpenEnvClients(sessions, idle_seconds)
         self._sockets: set[WebSocket] = set()
         self._table: dict[tuple[str, str], Answer] = {
             ("GET", "health"): self._health,
@@ -157,35 +157,35 @@ class OpenEnvApp:
         info = {"title": request.definition.name, "version": __version__}
         return {"openapi": "3.1.0", "info": info, "paths": paths}
 
-    def _seat_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> Seat | None:
-        """Return the place that a request names in its body, query or header; `None` without one."""
-        seat_id = (
+    def _find_client(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> OpenEnvClient | None:
+        """Return the client whose session_id a request has in body, query or header; `None` without an id."""
+        client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
-        if not isinstance(seat_id, str) or not seat_id:
+        if not isinstance(client_id, str) or not client_id:
             return None
-        return self._seats.find(seat_id, request.definition, request.caller.credential_id)
+        return self._clients.find(client_id, request.definition, request.caller.credential_id)
 
-    def _new_seat(self, request: OpenEnvRequest) -> Seat:
-        return self._seats.open(request.definition, request.caller.credential_id, request.labels)
+    def _add_client(self, request: OpenEnvRequest) -> OpenEnvClient:
+        return self._clients.open(request.definition, request.caller.credential_id, request.labels)
 
     async def _state(self, request: OpenEnvRequest) -> JSONObject:
-        seat = self._seat_of(request, {})
-        return {"episode_id": None, "step_count": 0} if seat is None else seat.state()
+        client = self._find_client(request, {})
+        return {"episode_id": None, "step_count": 0} if client is None else client.state()
 
     async def _reset(self, request: OpenEnvRequest) -> JSONObject:
         data = await request.parse()
-        return await self._seats.reset(self._seat_of(request, data) or self._new_seat(request), data)
+        return await self._clients.reset(self._find_client(request, data) or self._add_client(request), data)
 
     async def _step(self, request: OpenEnvRequest) -> JSONObject:
         data = await request.parse()
         action: object = data.get("action")
         if not isinstance(action, dict):
             raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
-        seat = self._seat_of(request, data)
-        if seat is None:
+        client = self._find_client(request, data)
+        if client is None:
             raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
-        return await self._seats.step(seat, cast("JSONObject", action))
+        return await self._clients.step(client, cast("JSONObject", action))
 
     # JSON-RPC
 
@@ -197,9 +197,9 @@ class OpenEnvApp:
         return await self._answer_rpc(request, message, None)
 
     async def _answer_rpc(
-        self, request: OpenEnvRequest, message: JSONObject, seat: Seat | None
+        self, request: OpenEnvRequest, message: JSONObject, client: OpenEnvClient | None
     ) -> JSONObject:
-        """Answer a JSON-RPC message, at the place of its WebSocket or at the place that it names."""
+        """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
         params: object = message.get("params", {})
         if not isinstance(method, str):
@@ -207,7 +207,7 @@ class OpenEnvApp:
         if not isinstance(params, dict):
             return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
         try:
-            result = await self._call_rpc(request, method, cast("JSONObject", params), seat)
+            result = await self._call_rpc(request, method, cast("JSONObject", params), client)
         except OrsServerError as error:
             codes = (code for kind, code in _RPC_CODES.items() if isinstance(error, kind))
             return _rpc_error(request_id, next(codes, _INTERNAL), str(error))
@@ -216,29 +216,29 @@ class OpenEnvApp:
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def _call_rpc(
-        self, request: OpenEnvRequest, method: str, params: JSONObject, seat: Seat | None
+        self, request: OpenEnvRequest, method: str, params: JSONObject, client: OpenEnvClient | None
     ) -> JSONObject | None:
         if method == "openenv/session/create":
-            return {"session_id": (seat or self._new_seat(request)).id}
+            return {"session_id": (client or self._add_client(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        target = seat or self._seat_of(request, params)
+        target = client or self._find_client(request, params)
         if method == "openenv/session/close":
             if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
-            if target is seat:
+            if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._seats.close(target)
+            await self._clients.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._seats.tools(target or Seat(request.definition, None, {}))
+            tools = await self._clients.tools(target or OpenEnvClient(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
         if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
             raise InvalidRequestError(
                 "expected session_id and name to be strings, and arguments to be an object"
             )
-        answer = await self._seats.call(target, tool, cast("JSONObject", arguments))
+        answer = await self._clients.call(target, tool, cast("JSONObject", arguments))
         observation = answer["observation"]
         if observation["error"] is not None:  # the call failed: the tool does not exist, for example
             raise InvalidRequestError(observation["error"]["message"])
@@ -253,34 +253,34 @@ class OpenEnvApp:
             upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
             await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
             return
-        seat = self._seat_of(request, {})
-        owns_seat = seat is None
-        seat = seat or self._new_seat(request)
+        client = self._find_client(request, {})
+        owns_client = client is None
+        client = client or self._add_client(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
-        previous_socket, seat.socket = seat.socket, socket
+        previous_socket, client.socket = client.socket, socket
         if previous_socket is not None:  # the client's network broke, and it connected a second time
             self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
-            await self._converse(request, seat, socket, owns_seat=owns_seat)
+            await self._converse(request, client, socket, owns_client=owns_client)
         except ClosedSocketError:
             pass  # the client may connect again: the episode stays until its idle time is over
         finally:
-            seat.used_at = self._seats.now
-            if seat.socket is socket:
-                seat.socket = None
+            client.used_at = self._clients.now
+            if client.socket is socket:
+                client.socket = None
             self._sockets.discard(socket)
             await asyncio.shield(socket.close())
             offer.finish()
 
     async def _converse(
-        self, request: OpenEnvRequest, seat: Seat, socket: WebSocket, *, owns_seat: bool
+        self, request: OpenEnvRequest, client: OpenEnvClient, socket: WebSocket, *, owns_client: bool
     ) -> None:
         handlers: dict[str, Callable[[JSONObject], Awaitable[JSONObject]]] = {
-            "reset": partial(self._socket_reset, seat),
-            "step": partial(self._socket_step, seat),
-            "state": partial(self._socket_state, seat),
-            "mcp": partial(self._socket_mcp, request, seat),
+            "reset": partial(self._socket_reset, client),
+            "step": partial(self._socket_step, client),
+            "state": partial(self._socket_state, client),
+            "mcp": partial(self._socket_mcp, request, client),
         }
         while True:
             text = await socket.receive()
@@ -292,8 +292,8 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_seat:  # otherwise the client closes its session over JSON-RPC
-                    await self._seats.close(seat)
+                if owns_client:  # otherwise the client closes its session over JSON-RPC
+                    await self._clients.close(client)
                 return
             handler = handlers.get(kind) if isinstance(kind, str) else None
             if handler is None:
@@ -305,7 +305,7 @@ class OpenEnvApp:
                     answer = await handler(cast("JSONObject", data))
                 except CapacityError as error:
                     await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
-                    await self._seats.close(seat)
+                    await self._clients.close(client)
                     return
                 except InvalidRequestError as error:
                     await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
@@ -314,18 +314,20 @@ class OpenEnvApp:
                 else:
                     await socket.send(compact_json(answer))
 
-    async def _socket_reset(self, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._seats.reset(seat, data)}
+    async def _socket_reset(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
+        return {"type": "observation", "data": await self._clients.reset(client, data)}
 
-    async def _socket_step(self, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._seats.step(seat, data)}
+    async def _socket_step(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
+        return {"type": "observation", "data": await self._clients.step(client, data)}
 
-    async def _socket_state(self, seat: Seat, data: JSONObject) -> JSONObject:
+    async def _socket_state(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
         del data
-        return {"type": "state", "data": seat.state()}
+        return {"type": "state", "data": client.state()}
 
-    async def _socket_mcp(self, request: OpenEnvRequest, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "mcp", "data": await self._answer_rpc(request, data, seat)}
+    async def _socket_mcp(
+        self, request: OpenEnvRequest, client: OpenEnvClient, data: JSONObject
+    ) -> JSONObject:
+        return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:

@@ -1,4 +1,4 @@
-"""A client's place at the OpenEnv door: one episode after another, found again after a lost connection."""
+"""The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ from ors_server.sessions.session_request import SessionRequest
 RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
-MAX_SEATS = 20_000
-"""Most places, connected or not."""
+MAX_CLIENTS = 20_000
+"""Clients that are remembered at most, connected or not."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
@@ -38,8 +38,8 @@ _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
 
 
 @dataclass(slots=True)
-class Seat:
-    """One client's place."""
+class OpenEnvClient:
+    """One client and its current episode; it outlives the client's connection."""
 
     definition: EnvironmentDefinition
     credential_id: str | None
@@ -53,7 +53,7 @@ class Seat:
     last_reward: float | None = None
     done: bool = False
     socket: WebSocket | None = None
-    """The connection that plays here."""
+    """The connection that plays the episode now."""
     used_at: float = 0.0
     """Seconds from the origin of the server's clock."""
 
@@ -68,13 +68,13 @@ class Seat:
         }
 
 
-class Seats:
-    """All places, by their ids and by the ids of the sessions that are played at them."""
+class OpenEnvClients:
+    """All clients, by their own ids and by the ids of their current sessions."""
 
     def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
         self._sessions = sessions
         self._idle_seconds = idle_seconds
-        self._seats: dict[str, Seat] = {}
+        self._clients: dict[str, OpenEnvClient] = {}
 
     @property
     def now(self) -> float:
@@ -83,58 +83,62 @@ class Seats:
 
     def open(
         self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
-    ) -> Seat:
-        """Make a place.
+    ) -> OpenEnvClient:
+        """Add a client.
 
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._seats) >= MAX_SEATS:
+        if len(self._clients) >= MAX_CLIENTS:
             self._forget_idle()
-        if len(self._seats) >= MAX_SEATS:
+        if len(self._clients) >= MAX_CLIENTS:
             raise CapacityError(
-                f"{MAX_SEATS} clients have places already: end a session or repeat the request later",
+                f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",
                 retry_after=5,
             )
-        seat = Seat(definition, credential_id, labels, used_at=self.now)
-        self._seats[seat.id] = seat
-        return seat
+        client = OpenEnvClient(definition, credential_id, labels, used_at=self.now)
+        self._clients[client.id] = client
+        return client
 
-    def find(self, seat_id: str, definition: EnvironmentDefinition, credential_id: str | None) -> Seat:
-        """Return a place by its id or by that of its session.
+    def find(
+        self, client_id: str, definition: EnvironmentDefinition, credential_id: str | None
+    ) -> OpenEnvClient:
+        """Return a client by its id or by the id of its session.
 
         Raises:
-            SessionNotFoundError: If there is no such place, or it belongs to another client.
+            SessionNotFoundError: If no client has the id, or its credential or environment is another.
         """
-        seat = self._seats.get(seat_id)
-        if seat is None:
-            seat = next((seat for seat in self._seats.values() if seat.session_id == seat_id), None)
-        if seat is None or seat.definition is not definition or seat.credential_id != credential_id:
-            raise SessionNotFoundError(
-                f"unknown session_id {seat_id!r}: send reset without it to begin a session"
+        client = self._clients.get(client_id)
+        if client is None:
+            client = next(
+                (client for client in self._clients.values() if client.session_id == client_id), None
             )
-        seat.used_at = self.now
-        return seat
+        if client is None or client.definition is not definition or client.credential_id != credential_id:
+            raise SessionNotFoundError(
+                f"unknown session_id {client_id!r}: send reset without it to begin a session"
+            )
+        client.used_at = self.now
+        return client
 
-    async def close(self, seat: Seat) -> None:
-        """End the episode of a place and forget it."""
-        self._seats.pop(seat.id, None)
-        await self._end(seat)
+    async def close(self, client: OpenEnvClient) -> None:
+        """End the episode of a client and forget the client."""
+        self._clients.pop(client.id, None)
+        await self._end(client)
 
     def _forget_idle(self) -> None:
         oldest = self.now - self._idle_seconds
-        for seat in [seat for seat in self._seats.values() if seat.socket is None]:
-            if seat.used_at < oldest:  # its session has expired as well
-                del self._seats[seat.id]
+        for client in [client for client in self._clients.values() if client.socket is None]:
+            if client.used_at < oldest:  # its session has expired as well
+                del self._clients[client.id]
 
-    async def _end(self, seat: Seat) -> None:
-        session_id, seat.session_id = seat.session_id, None
+    async def _end(self, client: OpenEnvClient) -> None:
+        session_id, client.session_id = client.session_id, None
         if session_id is not None:
             await self._sessions.delete(session_id)
 
-    async def reset(self, seat: Seat, data: Mapping[str, Any]) -> JSONObject:
+    async def reset(self, client: OpenEnvClient, data: Mapping[str, Any]) -> JSONObject:
         """Begin the next episode, which ends the one before; return its first observation."""
-        split, index = await self._task_of(seat.definition, data)
+        split, index = await self._task_of(client.definition, data)
         seed, episode_id = data.get("seed"), data.get("episode_id")
         if seed is not None and (
             not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**53
@@ -142,24 +146,24 @@ class Seats:
             raise InvalidRequestError(f"expected a seed from 0 to 2**53 - 1, got {seed!r:.80}")
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
-        await self._end(seat)
+        await self._end(client)
         id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
-                environment=seat.definition.name,
+                environment=client.definition.name,
                 split=split,
                 index=index,
                 seed=seed,
-                credential_id=seat.credential_id,
-                labels={**seat.labels, **id_label},
+                credential_id=client.credential_id,
+                labels={**client.labels, **id_label},
             )
         )
-        seat.session_id, seat.episode_id = status.origin.session_id, episode_id
-        seat.steps, seat.last_reward, seat.done, seat.used_at = 0, None, False, self.now
-        blocks = await self._session(seat).prompt()
+        client.session_id, client.episode_id = status.origin.session_id, episode_id
+        client.steps, client.last_reward, client.done, client.used_at = 0, None, False, self.now
+        blocks = await self._session(client).prompt()
         observation: JSONObject = {
             "prompt": "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock)),
-            "session_id": seat.session_id,
+            "session_id": client.session_id,
         }
         if any(isinstance(block, ImageBlock) for block in blocks):
             observation["content"] = _content(blocks)
@@ -184,19 +188,19 @@ class Seats:
             raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
         return split, index
 
-    def _session(self, seat: Seat) -> Session:
-        if seat.session_id is None:
+    def _session(self, client: OpenEnvClient) -> Session:
+        if client.session_id is None:
             raise InvalidRequestError("the episode is not open: send reset first")
-        return self._sessions.find(seat.session_id)
+        return self._sessions.find(client.session_id)
 
-    async def tools(self, seat: Seat) -> list[JSONObject]:
+    async def tools(self, client: OpenEnvClient) -> list[JSONObject]:
         """Return the tools of the episode; before the first reset, those of the environment."""
-        listing = seat.definition.listing
-        if seat.session_id is not None:
-            listing = await self._session(seat).tools()
+        listing = client.definition.listing
+        if client.session_id is not None:
+            listing = await self._session(client).tools()
         return [_describe(tool) for tool in listing.tools]
 
-    async def step(self, seat: Seat, action: Mapping[str, Any]) -> JSONObject:
+    async def step(self, client: OpenEnvClient, action: Mapping[str, Any]) -> JSONObject:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
@@ -206,8 +210,8 @@ class Seats:
         """
         kind = action.get("type", "call_tool" if "tool_name" in action else None)
         if kind == "list_tools":
-            observation = {"tools": await self.tools(seat), "metadata": {}}
-            return {"observation": observation, "reward": None, "done": seat.done, "metadata": {}}
+            observation = {"tools": await self.tools(client), "metadata": {}}
+            return {"observation": observation, "reward": None, "done": client.done, "metadata": {}}
         if kind != "call_tool":
             raise InvalidRequestError(
                 f"expected an action of the type call_tool or list_tools, got {kind!r:.80}"
@@ -215,37 +219,39 @@ class Seats:
         tool, arguments = action.get("tool_name"), action.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, dict):
             raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
-        return await self.call(seat, tool, cast("JSONObject", arguments))
+        return await self.call(client, tool, cast("JSONObject", arguments))
 
-    async def call(self, seat: Seat, tool: str, arguments: JSONObject) -> JSONObject:
+    async def call(self, client: OpenEnvClient, tool: str, arguments: JSONObject) -> JSONObject:
         """Call a tool and return the observation. Raises as `step` does."""
-        session = self._session(seat)
-        seat.used_at = self.now
+        session = self._session(client)
+        client.used_at = self.now
         name = tool.removeprefix(PREFIX) if tool.removeprefix(PREFIX) in RESERVED else tool
         result = await (await session.call(name, arguments)).wait()
-        seat.used_at = self.now
+        client.used_at = self.now
         if isinstance(result, Failure):
             raise result.error
         if isinstance(result, Refusal):
             if result.reason is RefusalReason.EPISODE_FINISHED:
-                seat.done = True
+                client.done = True
             else:
-                seat.steps += 1
+                client.steps += 1
             kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
-            return self._observe(seat, tool, None, (kind, result.error))
+            return self._observe(client, tool, None, (kind, result.error))
         if not isinstance(result, Completed):
             raise OrsServerError(f"unexpected result of a tool call: {type(result).__name__}")
         step = result.recorded
-        seat.steps, seat.last_reward, seat.done = seat.steps + 1, step.reward, step.finished
+        client.steps, client.last_reward, client.done = client.steps + 1, step.reward, step.finished
         if step.is_unjudged:
             reason = (step.metadata or {}).get(REWARD_REASON)
             raise ToolFailedError(f"the judgement of {tool!r} failed, so that there is no reward: {reason}")
         error = None
         if step.error_code is not None:
             error = _ERROR_TYPES.get(step.error_code, "execution_error"), step.error or ""
-        return self._observe(seat, tool, step, error)
+        return self._observe(client, tool, step, error)
 
-    def _observe(self, seat: Seat, tool: str, step: Step | None, error: tuple[str, str] | None) -> JSONObject:
+    def _observe(
+        self, client: OpenEnvClient, tool: str, step: Step | None, error: tuple[str, str] | None
+    ) -> JSONObject:
         blocks = () if step is None else step.blocks
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
         result = {
@@ -262,7 +268,7 @@ class Seats:
                 "metadata": {},
             },
             "reward": None if step is None else step.reward,
-            "done": seat.done,
+            "done": client.done,
             "metadata": {},
         }
 
