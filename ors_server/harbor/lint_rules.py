@@ -49,7 +49,7 @@ _Check = Callable[[TaskFolder], Iterator[str]]
 
 
 def lint(folder: TaskFolder) -> dict[str, list[str]]:
-    """Return the findings of a task by rule, each with its place; a rule without findings has an empty list."""
+    """Return the findings of a task by rule, with the place of each; the list of a rule may be empty."""
     return {rule: list(check(folder)) for rule, check in RULES.items()}
 
 
@@ -142,7 +142,7 @@ def unpinned_packages(folder: TaskFolder) -> Iterator[str]:
             if not (_LOCAL.search(package) or _PINNED.search(package))
         ]
         if wrong and not is_constrained:
-            yield f"{file}:{line}: {', '.join(wrong)} without a version; a later build may install another one"
+            yield f"{file}:{line}: {', '.join(wrong)} without a version; a later build may install another"
 
 
 def runtime_installs(folder: TaskFolder) -> Iterator[str]:
@@ -159,8 +159,8 @@ def downloads(folder: TaskFolder) -> Iterator[str]:
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         if _is_separate(folder, file) and _reaches_out(command):
             yield (
-                f"{file}:{line}: {command[0]} downloads at run time; add its files to the separate verifier's "
-                "image instead"
+                f"{file}:{line}: {command[0]} downloads at run time; add its files to the separate "
+                "verifier's image instead"
             )
 
 
@@ -169,7 +169,7 @@ def set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         is_install = any(tuple(command[: len(words)]) == words for words in _INSTALLERS)
         if (is_install and not _OFFLINE & set(command)) or _reaches_out(command):
-            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network, and the verifier has no network"
+            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network; verifiers have no network"
 
 
 def unsaid_networks(folder: TaskFolder) -> Iterator[str]:
