@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -212,7 +212,8 @@ class PartialEntry(RootModel[dict[str, Any]]):
 class EpisodePage(ResponseModel):
     """Episodes on record."""
 
-    episodes: list[EpisodeEntry] | list[PartialEntry]
+    # An entry with every field is a mapping, too.
+    episodes: Annotated[list[EpisodeEntry] | list[PartialEntry], Field(union_mode="left_to_right")]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
     previous_cursor: str | None = None
@@ -405,7 +406,17 @@ else:  # the parameters are the conditions of the store's filter
     )
 
 
-EntryField: TypeAlias = Literal[tuple(EpisodeEntry.model_fields)]  # type: ignore[valid-type]
+def _check_field(name: str) -> str:
+    if name not in EpisodeEntry.model_fields:
+        raise ValueError(f"expected one of {', '.join(EpisodeEntry.model_fields)}")
+    return name
+
+
+EntryField: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_field),
+    WithJsonSchema({"type": "string", "enum": [*EpisodeEntry.model_fields]}),
+]
 
 
 class EpisodesQuery(EpisodeSelection):
@@ -430,8 +441,8 @@ class EpisodesQuery(EpisodeSelection):
     @field_validator("fields", mode="before")
     @classmethod
     def _split_fields(cls, value: object) -> object:
-        texts = [value] if isinstance(value, str) else value
-        return [name for text in texts for name in str(text).split(",")] if isinstance(texts, list) else texts
+        texts = cast("list[Any]", value) if isinstance(value, list) else [value]
+        return None if value is None else [name for text in texts for name in str(text).split(",")]
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:
