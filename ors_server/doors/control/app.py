@@ -50,6 +50,7 @@ READ_PATIENCE = 60.0
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
+DIFFICULTY = ENVIRONMENT + "/splits/{split}/difficulty"
 SESSION = "/sessions/{session_id}"
 SNAPSHOTS = SESSION + "/snapshots"
 EPISODE = "/episodes/{episode}"
@@ -77,6 +78,7 @@ def make_table(
         Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
         Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
         Operation("GET", TASKS + "/{index}", h.get_task, failures=(404, 500)),
+        Operation("GET", DIFFICULTY, e.get_difficulty, failures=(503,)),
         Operation("POST", "/sessions", h.create_session, status=created, failures=(404, 409, 429, 500, 503)),
         Operation("GET", "/sessions", h.list_sessions, failures=(404,)),
         Operation("GET", SESSION, h.get_session, failures=(404, 429, 503)),

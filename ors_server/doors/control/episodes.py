@@ -5,13 +5,14 @@ server that shares the store.
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -32,11 +33,19 @@ from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.control.models import (
     MAX_INTEGER,
     MAX_PAGE,
+    MAX_TASKS,
     AlarmList,
     AlarmView,
     Cursor,
+    CutBlock,
+    DifficultyQuery,
+    EnvironmentName,
     PageQuery,
     Position,
+    SplitDifficulty,
+    SplitName,
+    TaskDifficulty,
+    WholeBlock,
 )
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -93,7 +102,7 @@ LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
 MAX_JOINED = 100
-"""Values of one parameter that all have to fit: each is a condition of its own, and SQLite takes 1,000."""
+"""Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -112,9 +121,6 @@ MAX_POINTS = 10_000
 """Most points of one answer."""
 
 RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
-
-MAX_TASKS = 10_000
-"""Most tasks of one answer."""
 
 Sort: TypeAlias = Literal[
     "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
@@ -232,23 +238,6 @@ class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
     tasks: list[PlayedTask]
-
-
-class WholeBlock(ResponseModel):
-    """One block of a step."""
-
-    block: Block
-
-
-class CutBlock(ResponseModel):
-    """A block of which a preview has only the beginning."""
-
-    number: int
-    """The step's."""
-    index: int
-    """The block's position in the step, from 0."""
-    size: int
-    """Characters of the whole text, or of an image's base64, of which a preview has none."""
 
 
 class NoteBody(RequestBody):
@@ -441,8 +430,10 @@ class EpisodesQuery(EpisodeSelection):
     @field_validator("fields", mode="before")
     @classmethod
     def _split_fields(cls, value: object) -> object:
-        texts = cast("list[Any]", value) if isinstance(value, list) else [value]
-        return None if value is None else [name for text in texts for name in str(text).split(",")]
+        # Query parameters that may be repeated are lists of texts.
+        if not isinstance(value, list):
+            return value
+        return ",".join(map(str, value)).split(",")  # pyright: ignore[reportUnknownArgumentType]
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:
@@ -600,6 +591,14 @@ class EpisodeHandlers:
     async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
         return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+
+    async def get_difficulty(
+        self, name: EnvironmentName, split: SplitName, query: DifficultyQuery
+    ) -> SplitDifficulty:
+        """Return how often each played task of a split was solved, by its index."""
+        chosen = EpisodeFilter(environment=(name,), split=(split,), **query.conditions)
+        tasks = [TaskDifficulty.of(task) for task in await self._store.by_task(chosen, limit=query.limit)]
+        return SplitDifficulty(bands=dict(Counter(task.band for task in tasks)), tasks=tasks)
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""

@@ -16,6 +16,7 @@ from ors_server.model.trajectory import Fork, Step, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 from ors_server.sessions.session_request import MAX_FORKS
+from ors_server.store.aggregates import PlayedTask, solve_band
 
 MAX_PAGE = 500
 """Most tasks, sessions or steps of one answer."""
@@ -58,6 +59,10 @@ def _as_integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+MAX_TASKS = 10_000
+"""Most tasks of one answer about the record."""
+
+
 class PageQuery(RequestQuery):
     """A slice by position."""
 
@@ -71,6 +76,65 @@ class PageQuery(RequestQuery):
         """The last position, exclusive, within the limit of one page."""
         limit = self.start + MAX_PAGE
         return limit if self.stop is None else min(self.stop, limit)
+
+
+class TaskDifficulty(ResponseModel):
+    """How often a task was solved, for curricula."""
+
+    index: int | None
+    task_hash: str
+    attempts: int
+    """Graded episodes."""
+    solve_rate: float | None
+    """Share of the attempts with a return of at least 1; `None` without any."""
+    mean_return: float | None
+    std: float | None
+    """Standard deviation of the returns, with n - 1; `None` under two attempts."""
+    band: Literal["never", "rare", "learnable", "mostly", "always", "ungraded"]
+    """never: 0; rare: under 0.2; learnable: 0.2 to 0.8; mostly: above 0.8; always: 1."""
+
+    @classmethod
+    def of(cls, task: PlayedTask) -> "TaskDifficulty":
+        """Make it of a task's figures."""
+        return cls.model_validate(
+            {
+                "index": task.index,
+                "task_hash": task.task_hash,
+                "attempts": task.graded,
+                "solve_rate": task.success,
+                "mean_return": task.returns.mean,
+                "std": task.returns.std,
+                "band": solve_band(task.success),
+            }
+        )
+
+
+class SplitDifficulty(ResponseModel):
+    """How hard the played tasks of a split are."""
+
+    bands: dict[str, int]
+    """How many of the tasks are in each band."""
+    tasks: list[TaskDifficulty]
+
+
+class DifficultyQuery(RequestQuery):
+    """Which episodes count."""
+
+    run: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this run; all by default."""
+    environment_version: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this version."""
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions of the store's filter."""
+        version = self.environment_version
+        return {
+            "labels": {} if self.run is None else {"run": self.run},
+            "environment_version": None if version is None else (version,),
+        }
 
 
 class SessionsQuery(RequestQuery):
@@ -476,3 +540,20 @@ class AlarmList(ResponseModel):
     episodes: int
     """Ended episodes that were looked at."""
     alarms: list[AlarmView]
+
+
+class WholeBlock(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""

@@ -269,6 +269,24 @@ async def test_runs_and_tasks_have_figures(control):
     assert (await control.get("/episodes/by-task?limit=0")).status_code == 422
 
 
+async def test_the_difficulty_of_a_split_follows_from_its_graded_episodes(control):
+    for index, rewards in enumerate(((0.0, 0.0), (0.0, 1.0), (1.0, 1.0))):
+        for reward in rewards:
+            spec = (await control.get(f"/environments/gate/splits/train/tasks/{index}")).json()["task_spec"]
+            order = {"task_spec": spec, "labels": {"run": f"of {reward}"}}
+            await played(control, reward, 0.0, 0.0, 0.0, 0.0, **order)
+    path = "/environments/gate/splits/train/difficulty"
+    page = (await control.get(path)).json()
+    assert page["bands"] == {"never": 1, "learnable": 1, "always": 1}
+    shown = [(task["index"], task["attempts"], task["solve_rate"], task["band"]) for task in page["tasks"]]
+    assert shown == [(0, 2, 0.0, "never"), (1, 2, 0.5, "learnable"), (2, 2, 1.0, "always")]
+    assert page["tasks"][1]["std"] == pytest.approx(0.5**0.5)
+    only = (await control.get(f"{path}?run=of 1.0&limit=1")).json()
+    assert [(task["index"], task["band"]) for task in only["tasks"]] == [(1, "always")]
+    assert (await control.get(path.replace("train", "test"))).json() == {"bands": {}, "tasks": []}
+    assert (await control.get(f"{path}?limit=0")).status_code == 422
+
+
 async def test_totals_of_nothing_have_no_returns(control):
     totals = (await control.get("/episodes/totals")).json()
     assert (totals["episodes"], totals["mean_return"]) == (0, None)

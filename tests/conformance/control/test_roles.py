@@ -38,6 +38,7 @@ TRAIN = [
     "list_runs",
     "list_groups",
     "list_tasks_played",
+    "get_difficulty",
     "list_series",
     "count_returns",
     "get_block",
