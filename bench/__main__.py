@@ -16,6 +16,7 @@ from rich.console import Console
 from bench import (
     alfworld,
     audits,
+    batched_calls,
     batches,
     call_path,
     console_pages,
@@ -39,6 +40,7 @@ from bench.report import Row, as_table
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
     {
         "ors_calls": ors_calls.measure,
+        "batched_calls": batched_calls.measure,
         "mcp_calls": mcp_calls.measure,
         "call_path": call_path.measure,
         "idle_sessions": idle_sessions.measure,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
 from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
+from ors_server.doors.control.batches import BatchHandlers
 from ors_server.doors.control.episode_jobs import EpisodeJobs
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
@@ -57,7 +58,7 @@ EPISODE = "/episodes/{episode}"
 
 
 def make_table(
-    h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs, hosts: HostHandlers
+    h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs, b: BatchHandlers, hosts: HostHandlers
 ) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
@@ -106,6 +107,9 @@ def make_table(
         Operation("GET", SESSION + "/tools", h.get_tools, play, failures=(*rebuilt, 500)),
         Operation("POST", SESSION + "/calls", h.call_tool, play, failures=(*rebuilt, 500)),
         Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=rebuilt),
+        Operation("POST", "/batches/sessions", b.create_sessions),
+        Operation("POST", "/batches/calls", b.call_tools),
+        Operation("POST", "/batches/deletions", b.delete_sessions),
         Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
         Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
         Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
@@ -158,7 +162,8 @@ class ControlApp:
         )
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
-        self.table = make_table(self.handlers, episodes, self.jobs, HostHandlers(hosts))
+        batches = BatchHandlers(self.handlers, manager)
+        self.table = make_table(self.handlers, episodes, self.jobs, batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

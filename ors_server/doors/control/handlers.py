@@ -299,7 +299,7 @@ class ControlHandlers:
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
-        call = await session.call(body.name, body.arguments, call_id=body.call_id)
+        call = await session.call(body.name, body.arguments, call_id=body.call_id, model_turn=body.model_turn)
         call.begin_sending()
         try:
             await call.wait()

@@ -11,6 +11,7 @@ from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import MAX_BODY_LABELS, MAX_LABEL, MAX_LABEL_VALUE
 from ors_server.model.failures import StatedSummary
+from ors_server.model.model_turn import ModelTurn
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import Fork, Step, UserTurn
 from ors_server.model.visibility import Visibility
@@ -209,6 +210,8 @@ class CallBody(RequestBody):
     arguments: JSONObject = Field(default_factory=dict)
     call_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Your own id; a second request with the same id gets the first one's result and runs nothing."""
+    model_turn: ModelTurn | None = None
+    """What the model wrote before the call, which the step's metadata keeps."""
 
 
 # Responses
@@ -314,6 +317,8 @@ class Version(ResponseModel):
 
     name: Literal["ors-server"] = "ors-server"
     version: str
+    features: tuple[str, ...] = ("model_turns", "batches")
+    """What clients may use that servers of an earlier version refuse."""
 
 
 class Description(RootModel[dict[str, Any]]):

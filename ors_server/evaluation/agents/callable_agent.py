@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from ors_server.environments.boundary import describe_authors
 from ors_server.evaluation.agent_session import AgentSession, BlockingAgentSession
 from ors_server.evaluation.agents.base import (
     SOURCE,
@@ -76,15 +78,41 @@ class CallableAgent(InSessionAgent):
 def find_callable(reference: str) -> Callable[..., Any]:
     """Return the callable at `module:name` or `file.py:name`; raises `AgentSettingsError` without one."""
     module, _, name = reference.rpartition(":")
+    path = Path(module)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        raise AgentSettingsError(f"there is no agent at {reference!r}: there is no file {module}")
     try:
-        target: Any = _file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        target: Any = _file(path) if is_file else importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # the agent's own code, which may raise anything
+        raise AgentSettingsError(
+            f"there is no agent at {reference!r}: importing {module} failed: {describe_authors(error)}"
+        ) from error
+    defined = _names_of_functions(target)
+    try:
         for part in name.split("."):
             target = getattr(target, part)
-    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
-        raise AgentSettingsError(f"there is no agent at {reference!r}: {error}") from error
+    except AttributeError as error:
+        near = get_close_matches(name, defined, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        has = f"It defines {', '.join(defined)}" if defined else "It defines no function"
+        raise AgentSettingsError(
+            f"there is no agent at {reference!r}: {module} has no {name!r}{hint}{'' if near else '.'} {has}"
+        ) from error
     if not callable(target):
         raise AgentSettingsError(f"{reference!r} is a {type(target).__name__}; an agent is a callable")
     return target  # type: ignore[no-any-return]  # its signature is checked when it is called
+
+
+def _names_of_functions(module: ModuleType) -> list[str]:
+    """Return the names of the callables that a module itself defines, in their order."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+    ]
 
 
 def source_of(function: object) -> str | None:

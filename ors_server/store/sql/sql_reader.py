@@ -78,7 +78,7 @@ from ors_server.store.series import (
     to_span,
 )
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
-from ors_server.store.sql.column_values import as_bigint, as_search_text
+from ors_server.store.sql.column_values import as_bigint, as_search_text, without_nul
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
 from ors_server.store.sql.record_tables import (
@@ -139,7 +139,7 @@ def _uses_tool(names: str | tuple[str, ...]) -> list[ColumnElement[bool]]:
 
 def _has_text(text: str) -> list[ColumnElement[bool]]:
     """Search the newest episodes alone: nothing indexes the texts, and a whole record may have gigabytes."""
-    needle = searched_text(as_search_text(text))
+    needle = searched_text(without_nul(text))
 
     def contains(body: ColumnElement[str]) -> ColumnElement[bool]:
         return func.lower(body).contains(needle, autoescape=True)
