@@ -201,7 +201,7 @@ MAX_SHOWN_VALUE = 200
 
 
 MAX_SHOWN_NAME = 256
-"""Characters of an unknown tool's name that the refusal repeats."""
+"""Characters of a tool's name that a message repeats; the name of an unknown one has any length."""
 
 MAX_NAMED_TOOLS = 40
 """Tools that the refusal of an unknown one names; more are only counted."""
@@ -213,13 +213,18 @@ class InvalidArgumentsError(ValueError):
     """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
 
 
+def shown_name(tool: str) -> str:
+    """Return the beginning of a tool's name, quoted."""
+    return repr(tool[:MAX_SHOWN_NAME])
+
+
 def refuse_unknown(tool: str, known: Iterable[str]) -> str:
     """Return the refusal of an unknown tool: the reference implementation's sentence and the known tools."""
     names = list(known)
     shown = ", ".join(names[:MAX_NAMED_TOOLS])
     more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
     tools = f"the tools are {shown}{more}" if names else "there are no tools"
-    return encodable(f"{tool[:MAX_SHOWN_NAME]!r} is not a valid tool; {tools}")
+    return encodable(f"{shown_name(tool)} is not a valid tool; {tools}")
 
 
 def parse_arguments(tool: ToolDefinition, arguments: JSONObject, *, are_plain: bool) -> Any:

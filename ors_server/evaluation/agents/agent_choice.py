@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, EvaluationAgent
-from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent, make_calls
-from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable, source_of
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.agents.command_agent import CommandAgent
+from ors_server.model.model_turn import recorded_turn
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.model.wire import JSONObject
 from ors_server.recovery.recorded_episode import repeatable_steps
@@ -51,7 +52,11 @@ class ReplayAgent:
         record = await self._find(session)
         steps = await self._reader.steps(record.origin.episode_id)
         session.log.append(f"replays the episode {record.origin.episode_id}")
-        return await make_calls(session, [(call.tool, call.arguments) for call in repeatable_steps(steps)])
+        for step in repeatable_steps(steps):
+            if session.is_over:
+                break
+            await session.call(step.tool, step.arguments, model_turn=recorded_turn(step.metadata))
+        return AgentReport()
 
     async def aclose(self) -> None:
         """Close the store."""
@@ -110,7 +115,8 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
                 rest, **_only(spec, options, {"name": str, "grace": (int, float), "variables": str})
             )
         case _ if rest:
-            return CallableAgent(find_callable(spec), spec, options)
+            function = find_callable(spec)
+            return CallableAgent(function, spec, options, source_of(function))
         case _:
             return _baseline(spec, options)
 

@@ -13,27 +13,45 @@ import anyio.to_thread
 
 from ors_server.environments.boundary import describe_authors
 from ors_server.evaluation.agent_session import AgentSession, BlockingAgentSession
-from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
+from ors_server.evaluation.agents.base import (
+    SOURCE,
+    AgentError,
+    AgentReport,
+    AgentSettingsError,
+    InSessionAgent,
+)
 from ors_server.files.importing import import_file
 from ors_server.model.wire import JSONObject
+
+SOURCE_DIGITS = 12
+"""Hexadecimal digits of the hash of a file."""
 
 
 class CallableAgent(InSessionAgent):
     """`async def f(session)` with an `AgentSession`, or `def f(session)` with a `BlockingAgentSession`."""
 
     def __init__(
-        self, function: Callable[..., Any], name: str, options: Mapping[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        name: str,
+        options: Mapping[str, Any] | None = None,
+        source: str | None = None,
     ) -> None:
-        """Take a callable that returns `None` or an `AgentReport`, and further keyword arguments for it."""
+        """Take a callable that returns `None` or an `AgentReport`, and further keyword arguments for it.
+
+        `source` identifies the version of its code: a run continues with the same one only.
+        """
         self._function = function
         self._name = name
         self._options = dict(options or {})
+        self._source = source
         called = getattr(function, "__call__", function)  # noqa: B004  (an object may have an async one)
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
     def describe(self) -> JSONObject:
-        """Return the callable's name and options."""
-        return {"kind": "callable", "name": self._name, "options": dict(self._options)}
+        """Return the callable's name and options, and the version of its code where it is known."""
+        described: JSONObject = {"kind": "callable", "name": self._name, "options": dict(self._options)}
+        return described if self._source is None else {**described, SOURCE: self._source}
 
     async def play(self, session: AgentSession) -> AgentReport:
         """Call the callable; raises `AgentError` if it returns neither `None` nor a report.
@@ -95,6 +113,16 @@ def _names_of_functions(module: ModuleType) -> list[str]:
         and not name.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
     ]
+
+
+def source_of(function: object) -> str | None:
+    """Return the first digits of the hash of the file that defines a callable; `None` without a file."""
+    definition = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(definition))
+        return None if file is None else sha256(Path(file).read_bytes()).hexdigest()[:SOURCE_DIGITS]
+    except (OSError, TypeError, ValueError):
+        return None
 
 
 def _file(path: Path) -> ModuleType:

@@ -15,7 +15,8 @@ async def test_a_running_server_is_healthy_ready_and_says_its_version(control):
     assert (health["status"], health["sandbox"]) == ("ok", None)
     assert (health["queues"]["gradings"]["running"], health["queues"]["gradings"]["waiting"]) == (0, 0)
     assert (await control.get("/ready")).json() == {"status": "ready"}
-    assert (await control.get("/version")).json() == {"name": "ors-server", "version": __version__}
+    version = (await control.get("/version")).json()
+    assert version == {"name": "ors-server", "version": __version__, "features": ["model_turns", "batches"]}
 
 
 async def test_settings_are_shown_without_secrets(open_control, keys, api_keys):
