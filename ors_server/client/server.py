@@ -4,6 +4,7 @@ They use the standard's endpoints where it has them. Sessions of an ors-server (
 through its control API. Every request may raise `OrsServerError`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -37,6 +38,8 @@ LONG_ANSWER = 600.0
 """Seconds that a response may take which waits for an environment's setup or teardown."""
 MAX_STEP_PAGES = 1_000
 """Pages of a session's steps that are read; an ors-server's page has 500 steps."""
+MODEL_TURNS = "model_turns"
+"""Feature of an ors-server: a call may have what the model wrote before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Server:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.features: frozenset[str] = frozenset()
+        """What an ors-server announces beyond its first version; empty until `is_ours` was awaited."""
         self._is_ours: bool | None = None
         self._default: str | None = None
 
@@ -67,6 +72,9 @@ class Server:
             answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
             version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
             self._is_ours = bool(version.get("name") == "ors-server")
+            features: object = version.get("features") if self._is_ours else None
+            if isinstance(features, list):
+                self.features = frozenset(map(str, cast("list[object]", features)))
         return self._is_ours
 
     async def environments(self) -> list[str]:
@@ -99,7 +107,8 @@ class Server:
             time_limit=LONG_ANSWER,
         )
         answer = await self.connection.answer(request)
-        if answer.status in {HTTPStatus.PERMANENT_REDIRECT, HTTPStatus.TEMPORARY_REDIRECT}:
+        # The reference server takes an unknown name for a path within its default environment.
+        if re.fullmatch(rf"/[^/]+{re.escape(request.path)}", answer.location):
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
         return value_of(request, answer)
 

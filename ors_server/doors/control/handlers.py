@@ -99,7 +99,7 @@ class ControlHandlers:
         isolation = None if tier is None else m.Isolation.model_validate(tier)
         loop = services.watch.figures().summary()
         queues = services.queues()
-        hosts: dict[str, m.HostHealth | None] | None = None
+        hosts: dict[str, m.HostHealth] | None = None
         if self._peers.are_asked(request.headers):
             own = {self._peers.slot.name: m.HostHealth(queues=queues, loop=loop)}
             hosts = dict(sorted({**own, **await self._peers.healths(request.headers)}.items()))
@@ -137,7 +137,8 @@ class ControlHandlers:
             if SecretStr in getattr(field.annotation, "__args__", (field.annotation,))
         }
         values = json.loads(self._settings.model_dump_json(exclude=set(secrets)))
-        return m.SettingsView(values=values, secrets=secrets)
+        sources = {name: self._settings.source_of(name) for name in Settings.model_fields}
+        return m.SettingsView(values=values, secrets=secrets, sources=sources)
 
     async def shut_down(self) -> m.Stopping:
         """Stop the server once the running requests have ended."""
@@ -206,7 +207,7 @@ class ControlHandlers:
         return self._created(request, status)
 
     async def list_sessions(self, request: ControlRequest, query: m.SessionsQuery) -> m.SessionPage:
-        """List the live sessions, oldest first; of every host, if there are several."""
+        """List the live sessions and those that wait to be rebuilt, oldest first; of every host."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
         statuses = sorted(
@@ -298,7 +299,7 @@ class ControlHandlers:
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
-        call = await session.call(body.name, body.arguments, call_id=body.call_id)
+        call = await session.call(body.name, body.arguments, call_id=body.call_id, model_turn=body.model_turn)
         call.begin_sending()
         try:
             await call.wait()
