@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
@@ -278,7 +278,7 @@ def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
         hint = f"did you mean {near[0]!r}? " if near else ""
         return f"there is no such field; {hint}There are {', '.join(fields)}"
     if code.endswith("_type"):
-        return f"{words}, not {_JSON_TYPES.get(type(problem['input']), 'another type')}"
+        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
     return words
 
 
