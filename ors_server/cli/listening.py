@@ -40,7 +40,7 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
     if slot.descriptor is None:  # the server's own, or that of a host on another machine than the front
         listener = bind(app.settings.host, app.settings.port)
     else:
-        listener = socket.socket(fileno=slot.descriptor)  # the supervisor's, which outlives this host
+        listener = socket.socket(fileno=slot.descriptor)  # the launcher's, which outlives this host
     with listener:
         server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
@@ -128,7 +128,7 @@ class _AnnouncedServer(BoundedServer):
         await super().startup(sockets)
         gc.freeze()  # what exists now lives as long as the server
         settings = self._served.settings
-        if settings.slot.folder is not None:  # behind a supervisor's front, whose address the settings have
+        if settings.slot.descriptor is not None:  # behind a launcher's front, whose address the settings have
             announce_host(await survey(self._served, settings.host, settings.port))
             return
         host, port = self._listener.getsockname()[:2]

@@ -15,12 +15,19 @@ from ors_server.cli.listening import bind
 from ors_server.doors.access import TOKEN_PREFIX
 from ors_server.doors.http.connection_limits import SPARE_FILES, ConnectionLimits, raise_file_limit
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
+from ors_server.installation import install_hint
 from ors_server.model.errors import SettingsError
 from ors_server.model.host_slot import UNIX, socket_path
 from ors_server.sessions.session_services import default_gradings
 from ors_server.store.location import MEMORY, StoreKind, parse_location
 from ors_server.supervisor.front_control import FrontControl
-from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
+from ors_server.supervisor.haproxy import (
+    CONFIGURATION,
+    FrontOptions,
+    check_configuration,
+    find_program,
+    write_configuration,
+)
 from ors_server.supervisor.supervising import (
     HostOptions,
     HostsFailedError,
@@ -63,11 +70,7 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
         front = front_program(haproxy, path, descriptor)
 
         def announce(announcement: Mapping[str, Any]) -> None:
-            shown = {key: value for key, value in announcement.items() if key != "text"}
-            if as_json:
-                say_json({**shown, "workers": settings.workers})
-            else:
-                say("\n".join(announcement["text"]))
+            _announce(announcement, settings.workers, as_json=as_json)
 
         async def run() -> None:
             await Supervisor(hosts, front, control, partial(write_certificate, settings, folder)).run(
@@ -80,6 +83,114 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
             raise CommandError(str(error)) from None
 
 
+def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
+    """Serve with hosts on the machines of a Ray cluster until a signal ends them; the front is here.
+
+    Raises:
+        SettingsError: If Ray is not installed, or the settings do not go with hosts on several machines.
+        CommandError: If the address cannot be used, or a host cannot be placed or does not start.
+    """
+    _check_ray(settings)
+    resources = {key: float(value) for key, value in _pairs("ray_resources", settings.ray_resources)}
+    labels = dict(_pairs("ray_labels", settings.ray_labels))
+    # Ray reads these when it is imported. It would leave lines of the hosts' logs out, and print its own
+    # advice on standard output.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_SCHEDULER_EVENTS", "0")
+    try:
+        from ors_server.supervisor.ray_hosts import RayHosts, RayOptions
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"--engine ray needs Ray: {install_hint('ray')}") from error
+
+    haproxy = find_program()
+    listener = bind(settings.host, settings.port)
+    with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
+        folder, descriptor = Path(name), inheritable(listener)
+        arguments = [*sys.argv[1:], "--json", "--port", str(listener.getsockname()[1])]
+        hosts = RayHosts(RayOptions(settings.workers, arguments, settings.ray_address, resources, labels))
+
+        async def run() -> None:
+            try:
+                announcement = await hosts.start()
+                control = FrontControl(folder, hosts.addresses)
+
+                def configure() -> Path:
+                    options = front_options(settings, folder, control.addresses)
+                    return write_configuration(options, descriptor)
+
+                check_configuration(haproxy, configure(), descriptor)
+                renew = partial(write_certificate, settings, folder)
+                program = front_program(haproxy, folder / CONFIGURATION, descriptor)
+                supervisor = Supervisor([], program, control, renew)
+
+                async def move(number: int, address: str) -> None:
+                    try:
+                        await control.move_host(number, address)
+                    finally:
+                        configure()  # for a HAProxy that is started again
+
+                async def follow() -> None:
+                    try:
+                        await hosts.follow(move)
+                    except HostsFailedError as error:
+                        supervisor.fail(str(error))
+                    else:
+                        supervisor.stop()
+
+                def announce(_: Mapping[str, Any]) -> None:
+                    supervisor.start(follow())
+                    _announce(announcement, settings.workers, as_json=as_json)
+
+                await supervisor.run(announce)
+            finally:
+                await hosts.aclose()
+
+        try:
+            asyncio.run(run())
+        except HostsFailedError as error:
+            raise CommandError(str(error)) from None
+
+
+def _announce(announcement: Mapping[str, Any], workers: int, *, as_json: bool) -> None:
+    shown = {key: value for key, value in announcement.items() if key != "text"}
+    if as_json:
+        say_json({**shown, "workers": workers})
+    else:
+        say("\n".join(announcement["text"]))
+
+
+def _pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Read settings of the form NAME=VALUE."""
+    pairs = [(key.strip(), value.strip()) for key, _, value in (text.partition("=") for text in texts)]
+    for text, (key, value) in zip(texts, pairs, strict=True):
+        if not key or not value or (name == "ray_resources" and not _is_amount(value)):
+            expected = "NAME=NUMBER" if name == "ray_resources" else "NAME=VALUE"
+            raise SettingsError(f"{name}: expected {expected}, got {text!r}")
+    return pairs
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return 0 <= float(text) < float("inf")
+    except ValueError:
+        return False
+
+
+def _check_ray(settings: "Settings") -> None:
+    if parse_location(settings.record).kind is not StoreKind.POSTGRES:
+        raise SettingsError(
+            "--engine ray needs a record that several machines share: expected --store postgresql://…, got "
+            f"{parse_location(settings.record).display_name}"
+        )
+    has_keys = settings.api_keys is not None and settings.api_keys.get_secret_value()
+    if not has_keys and settings.api_keys_file is None:
+        raise SettingsError(
+            "--engine ray needs API keys, because hosts listen on their machines' addresses: set "
+            "ORS_API_KEYS or --api-keys-file"
+        )
+    _check_shares(settings)
+
+
 def _check(settings: "Settings") -> None:
     record = parse_location(settings.record)
     if record.kind is StoreKind.MEMORY:
@@ -87,13 +198,7 @@ def _check(settings: "Settings") -> None:
             "--workers needs a record that several processes share: expected --store PATH or postgresql://…, "
             f"got {MEMORY}"
         )
-    for name in DIVIDED:
-        limit = getattr(settings, name)
-        if limit is not None and limit < settings.workers:
-            raise SettingsError(
-                f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
-                f"{settings.workers}, got {limit}"
-            )
+    _check_shares(settings)
     cores = os.cpu_count() or 1
     if settings.workers > cores:
         complain(f"{settings.workers} workers on {cores} processors: the additional ones only cost memory")
@@ -102,6 +207,16 @@ def _check(settings: "Settings") -> None:
             f"{settings.workers} workers write to one SQLite file: above {WRITERS}, some calls wait for "
             "it longer than a second; use --store postgresql://…"
         )
+
+
+def _check_shares(settings: "Settings") -> None:
+    for name in DIVIDED:
+        limit = getattr(settings, name)
+        if limit is not None and limit < settings.workers:
+            raise SettingsError(
+                f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
+                f"{settings.workers}, got {limit}"
+            )
 
 
 def _shares(settings: "Settings") -> list[str]:

@@ -21,6 +21,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_CHILD",
         "ORS_CONFIG",
         "ORS_EPISODE",
+        "ORS_IMAGES",
         "ORS_INSPECT_PYTHON",
         "ORS_JUDGE_API_KEY",
         "ORS_JUDGE_BASE_URL",

@@ -56,7 +56,7 @@ class Completed:
     def output(self) -> ToolOutput:
         """The output as the standard's body."""
         step = self.recorded
-        values = {"metadata": step.metadata, "reward": step.reward, "finished": step.finished}
+        values = {"metadata": step.answer_metadata, "reward": step.reward, "finished": step.finished}
         return make_of_checked(ToolOutput, {"blocks": list(step.blocks), **values})
 
 
@@ -93,7 +93,7 @@ def result_on_record(step: Step) -> CallResult:
     """Return the result of a call from its step on record."""
     if step.status in {StepStatus.FAILED, StepStatus.CANCELLED}:
         return Failure(error_of_code(step.error_code, step.error or ""), step.number)
-    if step.status is StepStatus.REFUSED and step.metadata is None:
+    if step.status is StepStatus.REFUSED and step.answer_metadata is None:
         return Refusal(RefusalReason(step.error_code or ""), step.error or "", step.number)
     return Completed(step)
 
@@ -132,6 +132,7 @@ class Call:
         result: `None` while the call runs.
         listeners: Get the progress that the tool reports.
         client: The calling program, of which the tool may ask something while the call runs.
+        model_turn: What the caller attached of the model's messages, for the record; `None` once it is there.
         is_named: Whether the caller gave the id.
         has_plain_arguments: Whether the arguments are known to need no change for the record.
         repeats: The first call of this id, if its step could not be written.
@@ -145,6 +146,7 @@ class Call:
     arguments: JSONObject
     result: CallResult | None = None
     client: CallingClient = field(default=NO_CLIENT, kw_only=True)
+    model_turn: JSONObject | None = field(default=None, kw_only=True)
     is_named: bool = field(default=True, kw_only=True)
     has_plain_arguments: bool = field(default=False, init=False)
     listeners: list[ProgressListener] = field(default_factory=list[ProgressListener], init=False)

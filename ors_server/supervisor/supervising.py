@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -187,7 +188,7 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
-        loop.add_signal_handler(RESTART_SIGNAL, lambda: self._start(self._restart_hosts()))
+        loop.add_signal_handler(RESTART_SIGNAL, lambda: self.start(self._restart_hosts()))
         first, others = self.hosts[:1], self.hosts[1:]
         async with asyncio.TaskGroup() as tasks:
             # The first one alone: a mistake in the settings is printed once, and a new record is made once.
@@ -198,7 +199,7 @@ class Supervisor:
                     front = tasks.create_task(self._keep_up(self.front))
                     if await self._is_ready(self.front):
                         on_ready(first[0].announcement if first else {})
-                    self._start(self._control.follow())
+                    self.start(self._control.follow())
                     await self._stopping.wait()
                     await self._end(self.hosts)
                     await self._end([self.front])
@@ -212,7 +213,8 @@ class Supervisor:
         if self._failure is not None:
             raise HostsFailedError(self._failure)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Run work while everything else runs; it is cancelled when the server has stopped."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -262,7 +264,7 @@ class Supervisor:
             while running.starts and now - running.starts[0] > START_SECONDS:
                 running.starts.popleft()
             if len(running.starts) >= MAX_STARTS:
-                self._fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
+                self.fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
                 return
             running.starts.append(now)
             status = await self._run_once(running)
@@ -282,7 +284,7 @@ class Supervisor:
                 running.starts.clear()
                 continue
             if not running.was_ready:
-                self._fail(f"{name} did not start (exit status {status}); its message is above")
+                self.fail(f"{name} did not start (exit status {status}); its message is above")
                 return
             log.warning("process_ended", process=name, status=status, action="started again")
             running.ready.clear()
@@ -298,11 +300,11 @@ class Supervisor:
                 env=dict(program.variables),
                 pass_fds=program.descriptors,
                 process_group=0,  # Ctrl-C in a terminal is for the supervisor, which then ends them in order
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=partial(signal_with_parent, signal.SIGTERM) if sys.platform == "linux" else None,
                 limit=_LINE,
             )
         except OSError as error:
-            self._fail(f"{program.name} cannot be started: {error}")
+            self.fail(f"{program.name} cannot be started: {error}")
             return 1
         running.process = process
         if self._stopping.is_set():
@@ -344,13 +346,18 @@ class Supervisor:
                 log.error("process_killed", pid=process.pid, seconds=STOP_SECONDS)
                 process.kill()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End everything, and let `run` raise this reason."""
         self._failure = self._failure or reason
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """End everything in order, as after a signal."""
         self._stopping.set()
 
     def _hang_up(self) -> None:
         """Read the certificate again, and let every host read its keys again."""
-        self._start(self._renew_certificate())
+        self.start(self._renew_certificate())
         for running in self.hosts:
             if running.process is not None:
                 with suppress(ProcessLookupError):
@@ -366,9 +373,9 @@ class Supervisor:
             log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (a mistake in a file)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the supervisor ends, even if it is killed."""
-    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
+def signal_with_parent(number: int) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, number)
 
 
 def inheritable(listener: socket.socket) -> int:

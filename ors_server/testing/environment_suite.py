@@ -5,24 +5,27 @@ report = check_environment(MyEnvironment)
 assert report.is_conformant, report
 ```
 
-Four optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
+Five optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
 return the tool calls, as (name, arguments), with a task's greatest and least return; `return_range`, these
-returns; and `answer_fields`, the names of the task's fields that its prompt must not show.
+returns; `answer_fields`, the names of the task's fields that its prompt must not show; and `lint_findings`, a
+class method that returns what the rules of a format find in its files: rule to findings, a line each.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import anyio
 from typing_extensions import override
 
-from ors_server.conformance.expectations import NotApplicableError, NotMetError
+from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
 from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.boundary import describe_authors
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import definitions_of
 from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
@@ -31,6 +34,9 @@ from ors_server.testing.environment_subject import EnvironmentSubject
 
 TIME_LIMIT = 120.0
 """Seconds that one call may take, and the code of a check between two calls."""
+
+MAX_FINDINGS = 5
+"""Findings of a rule of the format that its verdict shows."""
 
 ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_exist,
@@ -41,6 +47,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.splits_are_disjoint,
     checks.golds_agree,
     checks.tasks_are_distinct,
+    checks.splits_are_unlike,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -142,6 +149,7 @@ async def inspect_environment(
     only: Iterable[str] = (),
     tasks_per_split: int = 3,
     all_tasks: bool = False,
+    other_sets: Mapping[str, Iterable[JSONObject]] = MappingProxyType({}),
     on_verdict: Callable[[CheckVerdict], None] = lambda _: None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> EnvironmentReport:
@@ -149,6 +157,7 @@ async def inspect_environment(
 
     Args:
         tasks_per_split: Tasks of each split that are played, from 1.
+        other_sets: Sets of tasks by name, in which no task may be.
         on_progress: Called with a description of each check and call that begins.
 
     Raises:
@@ -161,11 +170,35 @@ async def inspect_environment(
         # Shared by all checks of an environment: starting a sandbox backend or a worker takes seconds.
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
-            for check in ENVIRONMENT_CHECKS:
+            subject.other_sets = other_sets
+            against = [checks.tasks_are_new] if other_sets else []
+            for check in (*ENVIRONMENT_CHECKS, *against, *_format_checks(definition, chosen)):
                 if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
+
+
+def _format_checks(definition: EnvironmentDefinition, chosen: frozenset[str]) -> list[EnvironmentCheck]:
+    """Return a check for each rule of the format that a class is made of; most classes have none."""
+    find: Callable[[], Mapping[str, Sequence[str]]] | None = getattr(definition.source, "lint_findings", None)
+    if find is None:
+        return []
+    on_request: Sequence[str] = getattr(definition.source, "lint_on_request", ())
+    return [
+        _format_check(rule, findings)
+        for rule, findings in find().items()
+        if rule not in on_request or rule in chosen
+    ]
+
+
+def _format_check(rule: str, findings: Sequence[str]) -> EnvironmentCheck:
+    async def judge(subject: EnvironmentSubject) -> None:
+        del subject  # the findings are of the files alone
+        more = f"; and {len(findings) - MAX_FINDINGS} more" if len(findings) > MAX_FINDINGS else ""
+        expect(not findings, "; ".join(findings[:MAX_FINDINGS]) + more)
+
+    return EnvironmentCheck(rule, Level.SHOULD, "a rule of the format of the tasks", judge)
 
 
 async def _judge(
