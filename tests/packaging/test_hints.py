@@ -12,6 +12,8 @@ import pytest
 from ors_server.cli.doctor_checks import EXTRAS
 from ors_server.environments.sources import load_source, source_names
 from ors_server.installation import DISTRIBUTION, install_hint, openreward_hint, package_hint, reinstall_hint
+from ors_server.model.settings import Settings
+from ors_server.model.settings_sources import check_variables
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -82,6 +84,13 @@ def test_a_source_s_command_installs_all_that_it_requires(name):
         assert command == install_hint(source.extra_name)
         required = {re.split(r"[<>=!~\[]", line)[0] for line in OWN_EXTRAS[source.extra_name]}
         assert {requirement.partition("==")[0] for requirement in source.requires} <= required
+
+
+@pytest.mark.parametrize("name", source_names())
+def test_a_variable_that_a_command_sets_is_known_to_every_command(name):
+    variables = re.findall(r"export (\w+)=", load_source(name).install_command)
+    assert len(variables) == load_source(name).install_command.count("export")
+    check_variables(variables, Settings.model_fields)
 
 
 def test_packages_that_hints_name_are_requirements():
