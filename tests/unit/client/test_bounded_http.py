@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 import time
+from typing import Any
 
 import httpx2
 import pytest
@@ -189,7 +190,7 @@ async def test_no_answer_of_wrong_values_holds_the_event_loop(path, value):
 
     with HostileServer(answer, "types", 0, first=10**9).serving() as server:
         async with AsyncClient(server.url) as client:
-            reads = {"/tools": client.tools, "/steps": lambda: client.steps("s")}
+            reads: dict[str, Any] = {"/tools": client.tools, "/steps": lambda: client.steps("s")}
             with measured_slices() as slices:
                 with pytest.raises(BrokenAnswerError):
                     await reads.get(path, client.splits)()
