@@ -295,7 +295,7 @@ class TaskToml(_TomlTable):
             table = dict(cast("dict[str, Any]", values))
             table.setdefault("schema_version", table.pop("version"))
             return table
-        return values
+        return cast("Any", values)
 
     @model_validator(mode="after")
     def _check_steps(self) -> typing.Self:
@@ -426,7 +426,7 @@ def find_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: Sequence[str | int]) -> int | None:
-    """Return the line of a key, or of the nearest table or key above it; `None` where there is none."""
+    """Return the line of a key, or of the nearest table or key above it; `None` if no such line is known."""
     for length in range(len(path), 0, -1):
         if tuple(path[:length]) in lines:
             return lines[tuple(path[:length])]
