@@ -16,8 +16,10 @@ from rich.console import Console
 from bench import (
     alfworld,
     audits,
+    batched_calls,
     batches,
     call_path,
+    console_pages,
     declared_rows,
     idle_sessions,
     imports,
@@ -38,6 +40,7 @@ from bench.report import Row, as_table
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
     {
         "ors_calls": ors_calls.measure,
+        "batched_calls": batched_calls.measure,
         "mcp_calls": mcp_calls.measure,
         "call_path": call_path.measure,
         "idle_sessions": idle_sessions.measure,
@@ -45,6 +48,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "sandboxes": sandboxes.measure,
         "recording": recording.measure,
         "record_scale": record_scale.measure,
+        "console_pages": console_pages.measure,
         "recovery": recovery.measure,
         "math_graders": math_graders.measure,
         "batches": batches.measure,

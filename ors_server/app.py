@@ -27,6 +27,8 @@ from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard, HttpMeters
 from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
+from ors_server.doors.openenv.openenv_app import ROOT as OPENENV_ROOT
+from ors_server.doors.openenv.openenv_app import OpenEnvApp
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
 from ors_server.environments.definition import EnvironmentDefinition
@@ -134,6 +136,7 @@ class App:
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
         self._console: ConsoleApp | None = None
+        self._openenv: OpenEnvApp | None = None
         self._doors: dict[str, tuple[str, http.Application]] = {}
         self._pages: dict[str, http.Application] = {}
         self._http_meters = HttpMeters()
@@ -258,7 +261,7 @@ class App:
                 )
 
                 parts = (manager, self.keyring, settings, self._clock)
-                self._console = open_console(control.handlers, self._episodes.alarms, *parts)
+                self._console = open_console(control, *parts)
                 self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
                 self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(
@@ -267,6 +270,14 @@ class App:
                 max_body_bytes=settings.max_body_bytes,
                 streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
+            if self._in_process is None:
+                self._openenv = OpenEnvApp(
+                    manager,
+                    self.keyring,
+                    max_body_bytes=settings.max_body_bytes,
+                    idle_seconds=settings.idle_seconds,
+                )
+                self._doors[OPENENV_ROOT] = "openenv", self._openenv
             if self._in_process is None and settings.slot.number == 0:  # one host looks for all
                 ended = manager.services.meters.ended_by_run
                 manager.services.spawn(self._episodes.alarms.watch, ended, self._clock)
@@ -278,6 +289,7 @@ class App:
                 self._ors = None
                 self._doors, self._pages = {}, {}
                 self._console = None
+                self._openenv = None
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
         requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
@@ -327,6 +339,8 @@ class App:
             self._console.stop()
         if self._mcp is not None:
             self._mcp.begin_to_stop()
+        if self._openenv is not None:
+            self._openenv.stop()
 
     async def end_sessions(self) -> None:
         """End every session, so that each request that still waits for one is answered."""

@@ -13,6 +13,7 @@ case $name in
   gymnasium) packages=() ;;
   ray) packages=() ;;
   reasoning-gym) packages=() ;;
+  tasks) packages=() ;;
   webshop) packages=() ;;
   *) packages=() ;;
 esac

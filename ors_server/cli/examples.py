@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ors-server check http://127.0.0.1:8080/mcp --mcp",
     ),
     "audit": ("ors-server audit ./words.py --report audit.html",),
+    "tasks": ("ors-server tasks qa", "ors-server tasks train.jsonl --recipe gsm8k --against test=test.jsonl"),
     "import": ("ors-server import gymnasium/FrozenLake-v1 --check",),
     "eval": (
         "ors-server eval qa --agent oracle --limit 4 --attempts 2 --output oracle",

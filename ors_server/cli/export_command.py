@@ -32,11 +32,13 @@ class ExportOptions(EpisodeFilters, StoreChoice):
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="openai, sharegpt, trl, plain: lines of JSON; verl, episodes, steps: a parquet file.",
+            help="openai, sharegpt, trl, plain: lines of JSON; verl, episodes, steps: a parquet file; atif, "
+            "inspect: a folder of documents.",
         ),
     ]
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
+        str,
+        typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Where to write; - is standard output."),
     ] = STDOUT
     include_unfinished: Annotated[
         bool,
@@ -105,11 +107,19 @@ def export(options: ExportOptions) -> None:
 
 async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
     from ors_server.cli.filters import open_record, read_filter
+    from ors_server.export.folders import FOLDER_FORMATS
     from ors_server.export.formats import FormatOptions, UnknownFormatError, make_format
     from ors_server.export.verl import VerlOptions
     from ors_server.model.clock import SystemClock
 
     chat = _chat(options)
+    if options.format in FOLDER_FORMATS:
+        if options.output == STDOUT or options.preferences:
+            raise typer.BadParameter(f"{options.format} is a folder of documents: name one with --output.")
+        async with open_record(options.store, "--store") as reader:
+            episodes = reader.stream(read_filter(options.filters, now=SystemClock().now()))
+            await FOLDER_FORMATS[options.format](episodes, Path(options.output), chat, counts)
+        return
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
     try:
         form = make_format(options.format, FormatOptions(chat, options.with_episode, verl))

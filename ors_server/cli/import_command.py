@@ -1,7 +1,8 @@
-"""`ors-server import`: plays and checks environments of other packages before they are relied on."""
+"""`ors-server import`: proves environments of other packages, and reads episodes that other tools wrote."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ors_server.environments.sources import Source
 
 
+ATIF = "atif"
+"""The word before files of trajectories; no source has this name."""
+
+
 @dataclass(frozen=True)
 class ImportOptions:
     """Options of `import`."""
@@ -25,7 +30,8 @@ class ImportOptions:
         typer.Argument(
             metavar="SOURCE[/NAME]",
             autocompletion=installed_names,
-            help="Sources, or single environments of them, such as gymnasium/Taxi-v4.",
+            help="Sources, or single environments of them, such as gymnasium/Taxi-v4; or `atif` and files or "
+            "folders of trajectories.",
         ),
     ]
     check: Annotated[
@@ -35,18 +41,32 @@ class ImportOptions:
     include_broken: Annotated[
         bool, typer.Option("--include-broken", help="Also those that their source lists as broken.")
     ] = False
+    store: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="atif: where episodes go; the settings' store.")
+    ] = None
+    environment: Annotated[
+        str | None, typer.Option(help="atif: environment of other tools' episodes; the agent's name.")
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 
 def import_environments(options: ImportOptions) -> None:
-    """Show environments of other packages, and prove them with --check.
+    """Show environments of other packages, and prove them with --check; or read trajectories in ATIF.
 
     With --check, the oracle, an agent that does nothing, and one that plays random calls play each
     environment; prompts and returns are compared between two plays; and the checks of `check` run. The
     status is 1 if anything fails.
+
+    `import atif PATH...` writes the episodes of documents of ATIF 1.0 to 1.8 to a store. Those that are in it
+    stay as they are. Documents that cannot be read are named, and the status is then 1.
     """
     import anyio
 
+    if options.references[0] == ATIF:
+        failed_documents = anyio.run(_import_atif, options)
+        if failed_documents:
+            raise typer.Exit(ExitStatus.FAILED)
+        return
     chosen = list(_choose(options))
     broken = [
         {"reference": f"{source.name}/{name}", "reason": source.broken[name]}
@@ -67,6 +87,43 @@ def import_environments(options: ImportOptions) -> None:
         _print(proofs, broken, options)
     if failed:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+async def _import_atif(options: ImportOptions) -> int:
+    """Read documents into a store; return how many could not be read."""
+    from ors_server.export.atif_reading import find_documents, read_document
+    from ors_server.export.storing import store_episode
+    from ors_server.model.errors import RecordError
+    from ors_server.model.settings import load_settings
+    from ors_server.store.open import open_store
+
+    paths = [Path(reference) for reference in options.references[1:]]
+    if not paths:
+        raise MisuseError("name the files or folders: ors-server import atif PATH...")
+    stored = skipped = 0
+    failures: list[str] = []
+    store = await open_store(options.store or load_settings().record)
+    try:
+        for path in paths:
+            for document in find_documents(path):
+                try:
+                    episode = read_document(document, options.environment)
+                except RecordError as error:
+                    failures.append(str(error))
+                    continue
+                if await store_episode(store, episode):
+                    stored += 1
+                else:
+                    skipped += 1
+    finally:
+        await store.aclose()
+    if options.json:
+        say_json({"stored": stored, "skipped": skipped, "failures": failures})
+    else:
+        say(f"{stored} episodes stored; {skipped} skipped, which the store has or which had not ended")
+        for failure in failures:
+            complain(failure)
+    return len(failures)
 
 
 def _choose(options: ImportOptions) -> "Iterator[tuple[Source, str]]":

@@ -34,6 +34,7 @@ from ors_server.cli.rewards_command import rewards
 from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
+from ors_server.cli.tasks_command import tasks
 from ors_server.cli.version_command import version
 from ors_server.cli.watch_command import watch
 from ors_server.model.errors import (
@@ -95,6 +96,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "call": call,
     "check": check,
     "audit": audit,
+    "tasks": tasks,
     "import": import_environments,
     "eval": evaluate,
     "report": report,
@@ -117,7 +119,7 @@ GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store, "images"
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
     "Run several hosts": ("hosts", "restart", "drain", "front"),
-    "Write environments": ("new", "check", "audit", "import", "images"),
+    "Write environments": ("new", "check", "audit", "tasks", "import", "images"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),

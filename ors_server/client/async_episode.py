@@ -14,7 +14,7 @@ from ors_server.client.call_streams import ToolCaller
 from ors_server.client.client_errors import ClosedError, SumMismatchError
 from ors_server.client.connection import Connection
 from ors_server.client.ledger import Ledger, Receipt
-from ors_server.client.server import Server, SessionPlace
+from ors_server.client.server import MODEL_TURNS, Server, SessionPlace
 from ors_server.client.session_summary import Summary
 from ors_server.client.typed_answers import read_answer
 from ors_server.model.errors import (
@@ -26,6 +26,7 @@ from ors_server.model.errors import (
     SessionNotFoundError,
 )
 from ors_server.model.logs import get_logger
+from ors_server.model.model_turn import ModelTurn, check_model_turn
 from ors_server.model.wire import Block, GroupCandidate, GroupScore, JSONObject, Message, ToolListing
 
 log = get_logger("ors_server.client")
@@ -81,7 +82,9 @@ class AsyncEpisode(ABC):
         """Return the server's figures, also after the end; `NotSupportedError` if it has no summary."""
 
     @abstractmethod
-    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+    async def _send(
+        self, call_id: str, tool: str, arguments: JSONObject, model_turn: JSONObject | None
+    ) -> CallResult:
         """Make one call, which runs at most once."""
 
     @abstractmethod
@@ -89,7 +92,12 @@ class AsyncEpisode(ABC):
         """Keep the session alive."""
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        call_id: str | None = None,
+        model_turn: ModelTurn | Mapping[str, Any] | None = None,
     ) -> CallResult:
         """Call a tool, and add its reward to the ledger.
 
@@ -98,19 +106,23 @@ class AsyncEpisode(ABC):
         Args:
             call_id: Your own id for the call; random by default. An ors-server answers the same id from its
                 record.
+            model_turn: What the model wrote before the call, which an ors-server keeps with the step; other
+                servers do not get it.
 
         Raises:
-            InvalidRequestError: If the arguments are not a mapping from names to JSON values.
+            InvalidRequestError: If the arguments are not a mapping from names to JSON values, or the turn
+                cannot be recorded.
             CallTimeoutError: If the client's own time limit is over; the call may still run.
             CallLostError: If the answer is lost, and a repetition could run the call twice.
             OrsServerError: If the call failed, and the agent is not to blame.
         """
         own_id = check_call_id(call_id) or new_call_id()
         checked = check_arguments(tool, arguments)
+        turn = None if model_turn is None else check_model_turn(model_turn)
         # Before the call is sent: if its answer is lost, the server may have counted the step.
         self.ledger.expect(own_id)
         try:
-            result = await self._send(own_id, tool, checked)
+            result = await self._send(own_id, tool, checked, turn)
         except OrsServerError as error:
             if error.blame is Blame.AUTHOR:
                 self.ledger.note(Receipt(own_id, is_failure=True))
@@ -211,8 +223,12 @@ class AsyncOrsEpisode(AsyncEpisode):
         return Summary.of(await self._server.status(self.session_id))
 
     @override
-    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
-        return await self._caller.call(call_id, tool, arguments)
+    async def _send(
+        self, call_id: str, tool: str, arguments: JSONObject, model_turn: JSONObject | None
+    ) -> CallResult:
+        # Another server, or an older one of ours, would refuse the unknown field.
+        attached = model_turn if MODEL_TURNS in self._server.features else None
+        return await self._caller.call(call_id, tool, arguments, attached)
 
     @override
     async def steps(self) -> Sequence[JSONObject]:

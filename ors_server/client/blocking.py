@@ -19,6 +19,7 @@ from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.session_summary import Summary
+from ors_server.model.model_turn import ModelTurn
 from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 
 
@@ -81,10 +82,17 @@ class Episode:
         return self._loop.run(self.on_loop.summary)
 
     def call(
-        self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        call_id: str | None = None,
+        model_turn: ModelTurn | Mapping[str, Any] | None = None,
     ) -> CallResult:
         """Call a tool, and add its reward to the ledger."""
-        return self._loop.run(lambda: self.on_loop.call(tool, arguments, call_id=call_id))
+        return self._loop.run(
+            lambda: self.on_loop.call(tool, arguments, call_id=call_id, model_turn=model_turn)
+        )
 
     def check(self) -> Summary:
         """Compare the received rewards with the server's figures, and return the figures."""

@@ -50,6 +50,7 @@ from ors_server.client.typed_answers import (
 )
 from ors_server.model.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
 from ors_server.model.json_bounds import parse_json
+from ors_server.model.model_turn import MODEL_TURN
 from ors_server.model.wire import (
     Block,
     GroupCandidate,
@@ -86,6 +87,8 @@ class _SentCall:
     """The id under which the answer can be fetched; `None` until the server has sent it."""
     candidates: Sequence[GroupCandidate] | None = None
     """The group to score, in place of a call."""
+    model_turn: JSONObject | None = None
+    """What the model wrote before the call."""
 
     @property
     def endpoint(self) -> str:
@@ -101,7 +104,8 @@ class _SentCall:
                 "candidates": [candidate.model_dump(mode="json") for candidate in self.candidates],
                 **repeated_id,
             }
-        return {"name": self.tool, "input": self.arguments, **repeated_id}
+        turn = {} if self.model_turn is None else {MODEL_TURN: self.model_turn}
+        return {"name": self.tool, "input": self.arguments, **repeated_id, **turn}
 
 
 @dataclass(slots=True)
@@ -130,10 +134,13 @@ class ToolCaller:
         self._headers = {"X-Session-ID": session_id, "Accept": EVENT_STREAM}
         self._knows_call_ids = knows_call_ids
 
-    async def call(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+    async def call(
+        self, call_id: str, tool: str, arguments: JSONObject, model_turn: JSONObject | None = None
+    ) -> CallResult:
         """Call a tool and return its result."""
         # An ors-server knows the call by the client's own id, so it can be repeated from the start.
-        sent = _SentCall(call_id, tool, arguments, call_id if self._knows_call_ids else None)
+        known_id = call_id if self._knows_call_ids else None
+        sent = _SentCall(call_id, tool, arguments, known_id, model_turn=model_turn)
         limit = self._connection.patience.call_seconds
         if limit is None:
             return await self._send_until_done(sent)

@@ -21,6 +21,7 @@ from ors_server.client.mcp_content import blocks_of, listing_of, message_of, res
 from ors_server.client.server import SessionPlace
 from ors_server.client.session_summary import Summary
 from ors_server.model.errors import NotSupportedError
+from ors_server.model.model_turn import MODEL_TURN
 from ors_server.model.wire import Block, ImageBlock, JSONObject, Message, TextBlock, ToolListing
 
 CALL_ID_KEY = "org.openrewardstandard/call_id"
@@ -70,9 +71,11 @@ class AsyncMcpEpisode(AsyncEpisode):
         return Summary.of(await self.mcp.method("episode", {"session_id": self.session_id}))
 
     @override
-    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+    async def _send(
+        self, call_id: str, tool: str, arguments: JSONObject, model_turn: JSONObject | None
+    ) -> CallResult:
         addressed = await self._address(tool, arguments)
-        meta: Any = {CALL_ID_KEY: call_id}
+        meta: Any = {CALL_ID_KEY: call_id} | ({} if model_turn is None else {MODEL_TURN: model_turn})
         limit = self.mcp.connection.patience.call_seconds
         with anyio.move_on_after(limit):
             answer = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, addressed, meta=meta))

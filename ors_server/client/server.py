@@ -38,6 +38,8 @@ LONG_ANSWER = 600.0
 """Seconds that a response may take which waits for an environment's setup or teardown."""
 MAX_STEP_PAGES = 1_000
 """Pages of a session's steps that are read; an ors-server's page has 500 steps."""
+MODEL_TURNS = "model_turns"
+"""Feature of an ors-server: a call may have what the model wrote before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Server:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.features: frozenset[str] = frozenset()
+        """What an ors-server announces beyond its first version; empty until `is_ours` was awaited."""
         self._is_ours: bool | None = None
         self._default: str | None = None
 
@@ -68,6 +72,9 @@ class Server:
             answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
             version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
             self._is_ours = bool(version.get("name") == "ors-server")
+            features: object = version.get("features") if self._is_ours else None
+            if isinstance(features, list):
+                self.features = frozenset(map(str, cast("list[object]", features)))
         return self._is_ours
 
     async def environments(self) -> list[str]:

@@ -10,7 +10,7 @@ Invariants:
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -24,6 +24,7 @@ from ors_server.evaluation.budgets import Meter
 from ors_server.evaluation.runs import AttemptKey
 from ors_server.evaluation.targets import Actions, Target, TargetError
 from ors_server.model.errors import NotSupportedError
+from ors_server.model.model_turn import ModelTurn
 from ors_server.model.wire import JSONObject, Message, TextBlock, ToolListing
 
 
@@ -103,8 +104,16 @@ class AgentSession:
         """Return everything that may be called."""
         return await self._episode.tools()
 
-    async def call(self, tool: str, arguments: JSONObject | None = None) -> CallResult:
+    async def call(
+        self,
+        tool: str,
+        arguments: JSONObject | None = None,
+        *,
+        model_turn: ModelTurn | Mapping[str, Any] | None = None,
+    ) -> CallResult:
         """Call a tool; after the episode's end nothing is called, and the result is a refusal.
+
+        `model_turn` is what the model wrote before the call, which the record keeps with the step.
 
         Raises:
             BudgetSpentError: If the attempt has no call left.
@@ -115,7 +124,9 @@ class AgentSession:
             return refused("", tool, "the episode is over; no further call is made", OVER)
         self._meter.begin_call()
         self._unanswered += 1
-        result = await self._episode.call(tool, arguments or {}, call_id=f"call-{self._meter.calls}")
+        result = await self._episode.call(
+            tool, arguments or {}, call_id=f"call-{self._meter.calls}", model_turn=model_turn
+        )
         self._unanswered -= 1
         # Over MCP a server may hide rewards and step numbers; sums of received rewards would then be wrong.
         if self._target.by_mcp and result.step is None and result.refusal != OVER:

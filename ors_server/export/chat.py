@@ -73,8 +73,7 @@ def openai_row(
     tools = tools_of(options.offered, record.origin)
     if tools:
         row["tools"] = as_functions(tools)
-        # Every assistant message of a record has exactly one call.
-        row["parallel_tool_calls"] = False
+        row["parallel_tool_calls"] = any(len(turn.calls) > 1 for turn in turns)
     if with_episode:
         row["episode"] = describe(record, steps)
     return row

@@ -1,14 +1,21 @@
 """An episode as a conversation: the prompt, the agent's calls and their results.
 
-Text that an agent wrote between its calls never reached the server, so the agent's messages have none.
+The agent's messages have a text if its client attached it to the calls.
 """
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
+from ors_server.model.model_turn import (
+    ModelMessage,
+    ModelTurn,
+    reasoning_of,
+    recorded_turn,
+    text_of_message,
+)
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
 
@@ -41,6 +48,8 @@ class ConversationTurn:
     """The call whose result a tool's message is."""
     is_agents: bool = False
     """Whether the episode's agent made it; an assistant's message in a conversation prompt is not."""
+    reasoning: str = ""
+    """What the agent thought before it, where its client attached that."""
     has_run: bool = True
     """Whether the calls ran; false after a refusal, a fault or a cancellation."""
 
@@ -52,7 +61,7 @@ class Conversation:
     prompt: tuple[ConversationTurn, ...]
     """The prompt; empty if it was never requested."""
     play: tuple[ConversationTurn, ...]
-    """The agent's calls, each followed by its result, in the order of the steps."""
+    """The agent's messages, each followed by the results of its calls, in the order of the steps."""
 
     @property
     def turns(self) -> tuple[ConversationTurn, ...]:
@@ -60,19 +69,97 @@ class Conversation:
         return self.prompt + self.play
 
     def up_to_last_call(self) -> "Conversation":
-        """Return the same without the result of the last call, which trains nothing."""
-        return self if not self.play else Conversation(self.prompt, self.play[:-1])
+        """Return the same without the results of the last message's calls, which train nothing."""
+        last = max((at for at, turn in enumerate(self.play) if turn.calls), default=len(self.play))
+        return Conversation(self.prompt, self.play[: last + 1])
 
 
 def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversation:
     """Return an episode as a conversation, with the messages of its prompt."""
+    prompt = read_prompt(record.prompt or ())
     play: list[ConversationTurn] = []
+    for attached, made in group_calls(steps):
+        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in made)
+        has_run = all(step.status in _RAN for step in made)
+        message = ConversationTurn("assistant", calls=uses, is_agents=True, has_run=has_run)
+        if attached.messages:
+            *before, answer = attached.messages
+            if prompt and not play:
+                prompt = [*_system_turns(before, prompt), *prompt]
+            _add_unused(before, play)
+            message = replace(message, blocks=_blocks_of(answer), reasoning=reasoning_of(answer))
+        if play and play[-1].role == "assistant":
+            message = _joined(play.pop(), message)
+        play.append(message)
+        play.extend(
+            ConversationTurn("tool", blocks=result_of(step), answers=use)
+            for step, use in zip(made, uses, strict=True)
+        )
+    return Conversation(tuple(prompt), tuple(play))
+
+
+def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[Step]]]:
+    """Yield the steps whose calls one message of the model made, with that message.
+
+    A step without a recorded message is alone, with an empty turn.
+    """
+    turn, made, pending = ModelTurn(), list[Step](), set[str]()
     for step in steps:
-        use = ToolUse(f"step_{step.number}", step.tool, step.arguments)
-        has_run = step.status in _RAN
-        play.append(ConversationTurn("assistant", calls=(use,), is_agents=True, has_run=has_run))
-        play.append(ConversationTurn("tool", blocks=result_of(step), answers=use))
-    return Conversation(tuple(read_prompt(record.prompt or ())), tuple(play))
+        attached = recorded_turn(step.metadata) or ModelTurn()
+        if not attached.messages and attached.tool_call_id in pending:
+            pending.discard(attached.tool_call_id)
+            made.append(step)
+            continue
+        if made:
+            yield turn, made
+        turn, made, pending = attached, [step], _other_calls(attached)
+    if made:
+        yield turn, made
+
+
+def _system_turns(
+    messages: Iterable[ModelMessage], prompt: Sequence[ConversationTurn]
+) -> list[ConversationTurn]:
+    """Return the system prompt of the agent's own, unless the task begins with one."""
+    if prompt[0].role == "system":
+        return []
+    return [
+        ConversationTurn("system", _blocks_of(message)) for message in messages if message.role == "system"
+    ][:1]
+
+
+def _add_unused(messages: Iterable[ModelMessage], play: list[ConversationTurn]) -> None:
+    """Add messages that led to no call: what the agent wrote, and the reminders that it got."""
+    for message in messages:
+        blocks = _blocks_of(message)
+        if not blocks or message.role not in {"assistant", "user"}:
+            continue
+        is_agents = message.role == "assistant"
+        reasoning = reasoning_of(message) if is_agents else ""
+        turn = ConversationTurn(message.role, blocks, is_agents=is_agents, reasoning=reasoning)
+        if is_agents and play and play[-1].role == "assistant":
+            turn = _joined(play.pop(), turn)
+        play.append(turn)
+
+
+def _joined(first: ConversationTurn, second: ConversationTurn) -> ConversationTurn:
+    """Return two messages of the agent as one, because chat templates take them in turn with others."""
+    reasoning = "\n".join(text for text in (first.reasoning, second.reasoning) if text)
+    return replace(second, blocks=(*first.blocks, *second.blocks), reasoning=reasoning)
+
+
+def _blocks_of(message: ModelMessage) -> Blocks:
+    text = text_of_message(message)
+    return (TextBlock(text=text),) if text else ()
+
+
+def _other_calls(turn: ModelTurn) -> set[str]:
+    """Return the ids of the calls of a turn's last message that later steps may have made."""
+    if not turn.messages:
+        return set()
+    calls = turn.messages[-1].__pydantic_extra__.get("tool_calls")
+    ids = {call.get("id") for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()
+    return {str(call_id) for call_id in ids if call_id is not None} - {turn.tool_call_id}
 
 
 def result_of(step: Step) -> Blocks:

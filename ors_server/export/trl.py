@@ -68,6 +68,8 @@ def trl_conversation(
 def trl_message(turn: ConversationTurn) -> JSONObject:
     """Return one message as chat templates take it."""
     message: dict[str, Any] = {"role": turn.role, "content": text_of(turn.blocks)}
+    if turn.reasoning:
+        message["reasoning_content"] = turn.reasoning
     if turn.calls:
         message["tool_calls"] = [call_message(use.id, use.name, use.arguments) for use in turn.calls]
     if turn.answers is not None:

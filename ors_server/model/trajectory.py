@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from ors_server.model.episode import EpisodeState, Metric
 from ors_server.model.errors import BLAME_BY_CODE, Blame
+from ors_server.model.model_turn import MODEL_TURN
 from ors_server.model.policy import TOOL_PART, WITHHELD
 from ors_server.model.wire import Block, JSONObject
 
@@ -107,6 +108,14 @@ class Step:
     def is_unjudged(self) -> bool:
         """Whether the step's judgement failed: its metadata states a status that has no number."""
         return self.metadata is not None and is_unjudged(self.metadata)
+
+    @property
+    def answer_metadata(self) -> JSONObject | None:
+        """The metadata without what the caller attached to the call, which its answer does not repeat."""
+        metadata = self.metadata
+        if metadata is None or MODEL_TURN not in metadata:
+            return metadata
+        return {key: value for key, value in metadata.items() if key != MODEL_TURN} or None
 
     @property
     def is_penalised(self) -> bool:

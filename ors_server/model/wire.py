@@ -445,6 +445,8 @@ class CallRequest(WireModel):
     input: JSONObject
     task_id: str | None = None
     """Id of a call to resume, or the client's own id for a new call."""
+    model_turn: JSONObject | None = Field(default=None, alias="org.openrewardstandard/model_turn")
+    """A field of ours: what the model wrote before the call."""
 
 
 class ScoreGroupRequest(WireModel):

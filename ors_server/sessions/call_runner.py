@@ -263,7 +263,8 @@ class CallTable:
 
 def _size_of_arguments(call: Call) -> int:
     """Return roughly how many bytes a call keeps in memory without its result."""
-    return _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+    turn = 0 if call.model_turn is None else size_of_json(call.model_turn, _COUNTED_SIZE)
+    return _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE) + turn
 
 
 def _size_of_result(result: CallResult | None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
+from typing import Any
 
 import anyio
 
@@ -23,6 +24,7 @@ from ors_server.environments.toolsets.milestones import load_reached_milestones
 from ors_server.model.episode import EpisodeEvent, EpisodeState, Phase, StopReason
 from ors_server.model.errors import CallCancelledError, NotSupportedError, ShuttingDownError, UnknownCallError
 from ors_server.model.logs import get_logger
+from ors_server.model.model_turn import ModelTurn, check_model_turn
 from ors_server.model.trajectory import Step
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import GroupCandidate, JSONObject, Message, ToolListing
@@ -108,6 +110,11 @@ class Session:
     def running_calls(self) -> int:
         """Calls that have no result yet."""
         return 0 if self._made_runner is None else self._made_runner.calls.running
+
+    def playing_calls(self) -> Sequence[tuple[Call, float]]:
+        """Return the calls that run, with the seconds since each began."""
+        now = self.recorder.now
+        return [(call, max(0.0, now - begun)) for call, begun in self.recorder.playing.items()]
 
     @property
     def id(self) -> str:
@@ -235,6 +242,7 @@ class Session:
         call_id: str | None = None,
         listener: ProgressListener | None = None,
         client: CallingClient | None = None,
+        model_turn: ModelTurn | Mapping[str, Any] | None = None,
     ) -> Call:
         """Begin a call, or return the one that has this id already; never waits for the tool.
 
@@ -243,9 +251,11 @@ class Session:
         Args:
             call_id: The caller's own id, of at most 256 characters; the same id in the same session never
                 runs twice, and neither does that of a step that a fork has from its parent.
+            model_turn: What the model wrote before the call, for the record; the first one of an id stays.
 
         Raises:
-            InvalidRequestError: If the id is too long, or UTF-8 cannot express it.
+            InvalidRequestError: If the id is too long, or UTF-8 cannot express it, or if `model_turn` cannot
+                be recorded.
             EnvironmentFailedError: If setup has failed.
             CapacityError: If calls of the session wait whose arguments are many bytes, or its API key has
                 made its calls of the minute.
@@ -256,6 +266,9 @@ class Session:
         if self._setup.error is not None:
             self._setup.check()
         runner, recorder = self._made_runner or self._runner, self.recorder
+        turn = None
+        if model_turn is not None:
+            turn = check_model_turn(model_turn, recorder.services.options.max_output_bytes)
         if call_id is not None:
             earlier = runner.calls.get(call_id)
         else:
@@ -273,6 +286,7 @@ class Session:
                 tool,
                 arguments,
                 client=client or NO_CLIENT,
+                model_turn=turn,
                 is_named=call_id is not None,
             )
             if earlier is not None:

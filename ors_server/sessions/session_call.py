@@ -22,7 +22,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.trajectory import Step, StepStatus
 from ors_server.model.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
-from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments
+from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments, shown_name
 
 
 class RefusalReason(StrEnum):
@@ -56,7 +56,7 @@ class Completed:
     def output(self) -> ToolOutput:
         """The output as the standard's body."""
         step = self.recorded
-        values = {"metadata": step.metadata, "reward": step.reward, "finished": step.finished}
+        values = {"metadata": step.answer_metadata, "reward": step.reward, "finished": step.finished}
         return make_of_checked(ToolOutput, {"blocks": list(step.blocks), **values})
 
 
@@ -93,7 +93,7 @@ def result_on_record(step: Step) -> CallResult:
     """Return the result of a call from its step on record."""
     if step.status in {StepStatus.FAILED, StepStatus.CANCELLED}:
         return Failure(error_of_code(step.error_code, step.error or ""), step.number)
-    if step.status is StepStatus.REFUSED and step.metadata is None:
+    if step.status is StepStatus.REFUSED and step.answer_metadata is None:
         return Refusal(RefusalReason(step.error_code or ""), step.error or "", step.number)
     return Completed(step)
 
@@ -132,6 +132,7 @@ class Call:
         result: `None` while the call runs.
         listeners: Get the progress that the tool reports.
         client: The calling program, of which the tool may ask something while the call runs.
+        model_turn: What the caller attached of the model's messages, for the record; `None` once it is there.
         is_named: Whether the caller gave the id.
         has_plain_arguments: Whether the arguments are known to need no change for the record.
         repeats: The first call of this id, if its step could not be written.
@@ -145,6 +146,7 @@ class Call:
     arguments: JSONObject
     result: CallResult | None = None
     client: CallingClient = field(default=NO_CLIENT, kw_only=True)
+    model_turn: JSONObject | None = field(default=None, kw_only=True)
     is_named: bool = field(default=True, kw_only=True)
     has_plain_arguments: bool = field(default=False, init=False)
     listeners: list[ProgressListener] = field(default_factory=list[ProgressListener], init=False)
@@ -190,9 +192,10 @@ class Call:
             CallIdReusedError: If this call is another one.
         """
         if not self.is_same(tool, arguments):
-            other = "with other arguments" if self.tool == tool else f"and not of {tool!r}"
+            other = "with other arguments" if self.tool == tool else f"and not of {shown_name(tool)}"
             raise CallIdReusedError(
-                f"the call id {self.id!r} is taken by a call of {self.tool!r} {other}; choose another one"
+                f"the call id {self.id!r} is taken by a call of {shown_name(self.tool)} {other}; choose "
+                "another one"
             )
 
     def resolve(self, result: CallResult) -> None:

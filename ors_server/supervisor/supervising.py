@@ -214,7 +214,7 @@ class Supervisor:
             raise HostsFailedError(self._failure)
 
     def start(self, work: Coroutine[None, None, None]) -> None:
-        """Run work beside everything else; it is cancelled when the server has stopped."""
+        """Run work while everything else runs; it is cancelled when the server has stopped."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

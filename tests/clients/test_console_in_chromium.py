@@ -278,3 +278,35 @@ def test_somebody_signs_in_looks_and_signs_out(browser, visit):
         page.evaluate("history.back()")
         page.wait_for_url("**/console/sign-in?next=*")
         assert page.get_by_label("API key").is_visible()
+
+
+def test_the_steps_of_a_page_are_searched_and_parts_of_them_hidden(console, visit):
+    _, ids, _ = console
+    watched = visit()
+    page = watched.open(f"/console/episodes/{ids['shell']}")
+    page.locator("#within-text").fill("line 00200")  # in the middle of an output, which is folded away
+    assert page.locator("#list > li:visible").count() == 1
+    assert page.locator("#within-told").inner_text() == "1 of 10 steps"
+    assert page.get_by_text("line 00200").is_visible()
+    page.locator("#within-text").fill("")
+    assert page.locator("#list > li:visible").count() == 10
+    page.get_by_label("Hide outputs").check()
+    assert page.locator("#list .out:visible").count() == 0
+    page.get_by_label("Hide graded steps").check()
+    assert page.locator("#list > li:visible").count() == 9
+    assert watched.complaints == []
+
+
+def test_a_note_is_written_from_the_menu_of_actions(console, visit):
+    _, ids, _ = console
+    watched = visit()
+    page = watched.open(f"/console/episodes/{ids['chart']}")
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("button", name="Write a note…").click()
+    assert watched.findings() == []
+    page.get_by_label("Note", exact=True).fill("Read the wrong bar.")
+    page.get_by_label("Verdict").fill("careless")
+    page.get_by_role("button", name="Save the note").click()
+    page.get_by_text("Read the wrong bar.").wait_for()
+    assert page.locator(".note-text b").inner_text() == "careless"
+    assert watched.complaints == []

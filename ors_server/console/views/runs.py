@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm
+from ors_server.charts.chart import Options, band, chart_options, line, value_axis
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.aggregates import RunFigures
+from ors_server.store.aggregates import RunFigures, solve_band
 
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
@@ -74,9 +75,6 @@ def standard_error(values: Sequence[float], mean: float) -> float:
 
 # Charts
 
-DASHES: tuple[str | list[int], ...] = ("solid", [7, 3], [2, 3], [8, 3, 2, 3])
-"""Of the lines in order, so that colour is not all that tells them apart."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -97,7 +95,7 @@ class ChartSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class RunChart:
     """Lines over one axis."""
 
     name: str
@@ -116,40 +114,14 @@ class Chart:
         return tuple((x, tuple(column.get(x) for column in values)) for x in kept)
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The chart for ECharts: each line with its band, which is two stacked areas."""
-        series: list[dict[str, Any]] = []
-        for number, line in enumerate(self.lines):
-            base = {"type": "line", "symbol": "none", "silent": True, "stack": f"band{number}"}
-            band = {"lineStyle": {"opacity": 0}, "stackStrategy": "all"}
-            lows = [[point.x, point.low] for point in line.points]
-            highs = [[point.x, point.high - point.low] for point in line.points]
-            series.append({**base, **band, "data": lows, "band": False})
-            series.append({**base, **band, "data": highs, "band": True, "line": number})
-            series.append(
-                {
-                    "type": "line",
-                    "name": line.name,
-                    "showSymbol": len(line.points) == 1,
-                    "lineStyle": {"width": 2, "type": DASHES[number % len(DASHES)]},
-                    "data": [[point.x, point.y] for point in line.points],
-                    "line": number,
-                }
-            )
-        return {
-            "animation": False,
-            "grid": {"left": 44, "right": 12, "top": 12, "bottom": 40},
-            "xAxis": {
-                "type": "value",
-                "name": self.x_name,
-                "nameLocation": "middle",
-                "nameGap": 26,
-                "min": 1,
-            },
-            "yAxis": {"type": "value", "scale": False},
-            "tooltip": {"trigger": "axis", "renderMode": "html"},
-            "series": series,
-        }
+    def options(self) -> Options:
+        """The chart for ECharts: each line with its band."""
+        series: list[Options] = []
+        for place, drawn in enumerate(self.lines):
+            ink = f"s{place + 1}"
+            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(place))
+            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, place))
+        return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
 
 
 # The page
@@ -242,7 +214,7 @@ class RunsView:
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
     more_tasks: int
-    charts: tuple[Chart, ...]
+    charts: tuple[RunChart, ...]
 
 
 def view_runs(
@@ -338,7 +310,7 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
         first = next(record for group in attempts for record in group)
         title = task_title(first).partition(" / ")[2] or task_title(first)
         rows.append(
-            ComparedTask(title, task_hash, _kind(rate), cells, max(rates) - min(rates) if rates else 0.0)
+            ComparedTask(title, task_hash, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
         )
     return sorted(rows, key=lambda row: (-row.spread, row.title))
 
@@ -354,14 +326,6 @@ def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
             squares.append(Square("part" if record.summary.episode_return > 0 else ""))
     graded = [record for record in group if _is_graded(record)]
     return TaskCell(tuple(squares), sum(map(_is_solved, graded)), len(graded))
-
-
-def _kind(rate: float | None) -> str:
-    if rate is None:
-        return "ungraded"
-    if rate in {0.0, 1.0}:
-        return "never" if rate == 0.0 else "always"
-    return "rare" if rate < 0.2 else "learnable" if rate <= 0.8 else "mostly"  # noqa: PLR2004  (as docs/console.md says)
 
 
 def _differences(
@@ -392,7 +356,7 @@ MAX_POINTS, MIN_COUNT = 100, 4
 """Points of one line, and values of its first one."""
 
 
-def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
+def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[RunChart, ...]:
     if not groups:
         return ()
     returns: list[ChartSeries] = []
@@ -402,14 +366,16 @@ def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
         returns.append(ChartSeries(row.agent, _running([record.summary.episode_return for record in graded])))
         lengths.append(ChartSeries(row.agent, _running([record.summary.steps for record in group])))
     return (
-        Chart(
+        RunChart(
             "returns",
             "Mean return so far",
             "band: 95 % interval of the mean",
             "graded episode",
             tuple(returns),
         ),
-        Chart("lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)),
+        RunChart(
+            "lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)
+        ),
     )
 
 

@@ -11,6 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
 from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
+from ors_server.doors.control.batches import BatchHandlers
+from ors_server.doors.control.episode_jobs import EpisodeJobs
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.hosts import HostControl, HostHandlers
@@ -49,12 +51,15 @@ READ_PATIENCE = 60.0
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
+DIFFICULTY = ENVIRONMENT + "/splits/{split}/difficulty"
 SESSION = "/sessions/{session_id}"
 SNAPSHOTS = SESSION + "/snapshots"
 EPISODE = "/episodes/{episode}"
 
 
-def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> tuple[Operation, ...]:
+def make_table(
+    h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs, b: BatchHandlers, hosts: HostHandlers
+) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
     rebuilt = (404, 410, 429, 503)  # what can keep a request from a session that a killed server left open
@@ -74,6 +79,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
         Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
         Operation("GET", TASKS + "/{index}", h.get_task, failures=(404, 500)),
+        Operation("GET", DIFFICULTY, e.get_difficulty, failures=(503,)),
         Operation("POST", "/sessions", h.create_session, status=created, failures=(404, 409, 429, 500, 503)),
         Operation("GET", "/sessions", h.list_sessions, failures=(404,)),
         Operation("GET", SESSION, h.get_session, failures=(404, 429, 503)),
@@ -101,6 +107,9 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", SESSION + "/tools", h.get_tools, play, failures=(*rebuilt, 500)),
         Operation("POST", SESSION + "/calls", h.call_tool, play, failures=(*rebuilt, 500)),
         Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=rebuilt),
+        Operation("POST", "/batches/sessions", b.create_sessions),
+        Operation("POST", "/batches/calls", b.call_tools),
+        Operation("POST", "/batches/deletions", b.delete_sessions),
         Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
         Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
         Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
@@ -116,6 +125,11 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, hosts: HostHandlers) -> t
         Operation("GET", EPISODE + "/notes", e.list_notes, failures=(404, 409, 503)),
         Operation("POST", EPISODE + "/notes", e.add_note, status=created, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/export", j.export_episode, failures=(404, 409, 503)),
+        Operation("POST", EPISODE + "/regrade", j.regrade_episode, failures=(404, 409, 503)),
+        Operation(
+            "POST", EPISODE + "/replay", j.replay_episode, status=created, failures=(404, 409, 429, 500, 503)
+        ),
     )
 
 
@@ -146,7 +160,10 @@ class ControlApp:
         self.handlers = ControlHandlers(
             manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
-        self.table = make_table(self.handlers, episodes, HostHandlers(hosts))
+        self.episodes = episodes
+        self.jobs = EpisodeJobs(manager)
+        batches = BatchHandlers(self.handlers, manager)
+        self.table = make_table(self.handlers, episodes, self.jobs, batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

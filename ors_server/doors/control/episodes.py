@@ -5,6 +5,7 @@ server that shares the store.
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
@@ -19,6 +20,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    RootModel,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -28,7 +30,21 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import (
+    MAX_INTEGER,
+    MAX_PAGE,
+    MAX_TASKS,
+    AlarmList,
+    AlarmView,
+    Cursor,
+    DifficultyQuery,
+    EnvironmentName,
+    PageQuery,
+    Position,
+    SplitDifficulty,
+    SplitName,
+    TaskDifficulty,
+)
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -84,7 +100,7 @@ LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
 MAX_JOINED = 100
-"""Values of one parameter that all have to fit: each is a condition of its own, and SQLite takes 1,000."""
+"""Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -103,9 +119,6 @@ MAX_POINTS = 10_000
 """Most points of one answer."""
 
 RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
-
-MAX_TASKS = 10_000
-"""Most tasks of one answer."""
 
 Sort: TypeAlias = Literal[
     "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
@@ -196,10 +209,14 @@ class EpisodeRecordView(EpisodeEntry):
         )
 
 
+class PartialEntry(RootModel[dict[str, Any]]):
+    """The fields of an episode that `fields` names."""
+
+
 class EpisodePage(ResponseModel):
     """Episodes on record."""
 
-    episodes: list[EpisodeEntry]
+    episodes: list[EpisodeEntry] | list[PartialEntry]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
     previous_cursor: str | None = None
@@ -234,7 +251,7 @@ class CutBlock(ResponseModel):
     index: int
     """The block's position in the step, from 0."""
     size: int
-    """Characters of the whole text, or of an image's base64, of which a preview has none."""
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""
 
 
 class NoteBody(RequestBody):
@@ -263,37 +280,6 @@ class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
     groups: list[RolloutGroup]
-
-
-class AlarmView(ResponseModel):
-    """An alarm of a run that is open. It proves nothing: it says what to look at."""
-
-    alarm: str
-    """Its name, such as `dead-groups`."""
-    title: str
-    formula: str
-    """What is compared; W are the latest ended episodes, B the first ones."""
-    value: float | None
-    """`None` where it is infinite."""
-    threshold: float
-    is_bad: bool
-    """Whether the value is far beyond the threshold."""
-    note: str
-    """What the value is made of, where one number does not say it."""
-    since: int
-    """Ended episodes of the run when it opened."""
-    window: list[str]
-    """Ids of the first and the last episode of W."""
-    episodes: list[str]
-    """Ids of at most five episodes to look at first."""
-
-
-class AlarmList(ResponseModel):
-    """The open alarms of a run."""
-
-    episodes: int
-    """Ended episodes that were looked at."""
-    alarms: list[AlarmView]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -423,8 +409,13 @@ else:  # the parameters are the conditions of the store's filter
     )
 
 
+EntryField: TypeAlias = Literal[tuple(EpisodeEntry.model_fields)]  # type: ignore[valid-type]
+
+
 class EpisodesQuery(EpisodeSelection):
     """A page of episodes."""
+
+    repeatable: ClassVar[frozenset[str]] = EpisodeSelection.repeatable | {"fields"}
 
     order: Literal["newest", "oldest"] = "newest"
     """Which ones come first, without `sort`."""
@@ -435,8 +426,16 @@ class EpisodesQuery(EpisodeSelection):
     """`next_cursor` of the page before."""
     before: Cursor | None = None
     """`previous_cursor` of the page after, instead of `cursor`."""
+    fields: Annotated[list[EntryField], Field(max_length=100)] | None = None
+    """Names of the fields to send of each episode; all by default."""
     total: Annotated[bool, BeforeValidator(_read_truth)] = False
     """Whether to count all episodes that match."""
+
+    @field_validator("fields", mode="before")
+    @classmethod
+    def _split_fields(cls, value: object) -> object:
+        texts = [value] if isinstance(value, str) else value
+        return [name for text in texts for name in str(text).split(",")] if isinstance(texts, list) else texts
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:
@@ -573,8 +572,15 @@ class EpisodeHandlers:
         page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
         has_next = bool(page) if is_backward else has_more
         has_previous = has_more if is_backward else query.cursor is not None and bool(page)
+        entries = [EpisodeEntry.of(record) for record in page]
+        chosen = None if query.fields is None else set(query.fields)
         return EpisodePage(
-            episodes=[EpisodeEntry.of(record) for record in page],
+            episodes=entries
+            if chosen is None
+            else [
+                PartialEntry(entry.model_dump(mode="json", by_alias=True, include=chosen))
+                for entry in entries
+            ],
             next_cursor=page[-1].origin.episode_id if has_next else None,
             previous_cursor=page[0].origin.episode_id if has_previous else None,
             total=(await self._store.totals(episode_filter)).episodes if query.total else None,
@@ -587,6 +593,14 @@ class EpisodeHandlers:
     async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
         return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+
+    async def get_difficulty(
+        self, name: EnvironmentName, split: SplitName, query: DifficultyQuery
+    ) -> SplitDifficulty:
+        """Return how often each played task of a split was solved, by its index."""
+        chosen = EpisodeFilter(environment=(name,), split=(split,), **query.conditions)
+        tasks = [TaskDifficulty.of(task) for task in await self._store.by_task(chosen, limit=query.limit)]
+        return SplitDifficulty(bands=dict(Counter(task.band for task in tasks)), tasks=tasks)
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""

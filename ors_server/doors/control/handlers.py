@@ -137,7 +137,8 @@ class ControlHandlers:
             if SecretStr in getattr(field.annotation, "__args__", (field.annotation,))
         }
         values = json.loads(self._settings.model_dump_json(exclude=set(secrets)))
-        return m.SettingsView(values=values, secrets=secrets)
+        sources = {name: self._settings.source_of(name) for name in Settings.model_fields}
+        return m.SettingsView(values=values, secrets=secrets, sources=sources)
 
     async def shut_down(self) -> m.Stopping:
         """Stop the server once the running requests have ended."""
@@ -298,7 +299,7 @@ class ControlHandlers:
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
-        call = await session.call(body.name, body.arguments, call_id=body.call_id)
+        call = await session.call(body.name, body.arguments, call_id=body.call_id, model_turn=body.model_turn)
         call.begin_sending()
         try:
             await call.wait()

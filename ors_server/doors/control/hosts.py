@@ -23,7 +23,7 @@ class HostControl:
 
 @dataclass(eq=False, repr=False)
 class HostHandlers:
-    """Answers requests about the hosts; a server that is a single process has none."""
+    """Answers requests about the hosts; a single process lists no hosts."""
 
     _control: HostControl | None
 

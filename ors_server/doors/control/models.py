@@ -9,12 +9,15 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
+from ors_server.doors.labels import MAX_BODY_LABELS, MAX_LABEL, MAX_LABEL_VALUE
 from ors_server.model.failures import StatedSummary
+from ors_server.model.model_turn import ModelTurn
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import Fork, Step, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 from ors_server.sessions.session_request import MAX_FORKS
+from ors_server.store.aggregates import PlayedTask, solve_band
 
 MAX_PAGE = 500
 """Most tasks, sessions or steps of one answer."""
@@ -42,12 +45,23 @@ CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.
 # Requests
 
 Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Labels: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=MAX_LABEL)],
+        Annotated[str, Field(max_length=MAX_LABEL_VALUE)],
+    ],
+    Field(max_length=MAX_BODY_LABELS),
+]
 Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
 
 
 def _as_integer(value: object) -> object:
     """Take 5.0 for 5, as JSON Schema does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+MAX_TASKS = 10_000
+"""Most tasks of one answer about the record."""
 
 
 class PageQuery(RequestQuery):
@@ -63,6 +77,65 @@ class PageQuery(RequestQuery):
         """The last position, exclusive, within the limit of one page."""
         limit = self.start + MAX_PAGE
         return limit if self.stop is None else min(self.stop, limit)
+
+
+class TaskDifficulty(ResponseModel):
+    """How often a task was solved, for curricula."""
+
+    index: int | None
+    task_hash: str
+    attempts: int
+    """Graded episodes."""
+    solve_rate: float | None
+    """Share of the attempts with a return of at least 1; `None` without any."""
+    mean_return: float | None
+    std: float | None
+    """Standard deviation of the returns, with n - 1; `None` under two attempts."""
+    band: Literal["never", "rare", "learnable", "mostly", "always", "ungraded"]
+    """never: 0; rare: under 0.2; learnable: 0.2 to 0.8; mostly: above 0.8; always: 1."""
+
+    @classmethod
+    def of(cls, task: PlayedTask) -> "TaskDifficulty":
+        """Make it of a task's figures."""
+        return cls.model_validate(
+            {
+                "index": task.index,
+                "task_hash": task.task_hash,
+                "attempts": task.graded,
+                "solve_rate": task.success,
+                "mean_return": task.returns.mean,
+                "std": task.returns.std,
+                "band": solve_band(task.success),
+            }
+        )
+
+
+class SplitDifficulty(ResponseModel):
+    """How hard the played tasks of a split are."""
+
+    bands: dict[str, int]
+    """How many of the tasks are in each band."""
+    tasks: list[TaskDifficulty]
+
+
+class DifficultyQuery(RequestQuery):
+    """Which episodes count."""
+
+    run: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this run; all by default."""
+    environment_version: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this version."""
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions of the store's filter."""
+        version = self.environment_version
+        return {
+            "labels": {} if self.run is None else {"run": self.run},
+            "environment_version": None if version is None else (version,),
+        }
 
 
 class SessionsQuery(RequestQuery):
@@ -105,7 +178,7 @@ class SessionOrderBody(RequestBody):
     toolset: str | None = None
     seed: Position | None = None
     """Seed of the environment's random generator; random by default."""
-    labels: dict[str, str] | None = None
+    labels: Labels | None = None
     """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
     user_turns: list[UserTurn] | None = None
     """What the simulated user repeats instead of answering, from the metadata of recorded steps."""
@@ -137,6 +210,8 @@ class CallBody(RequestBody):
     arguments: JSONObject = Field(default_factory=dict)
     call_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Your own id; a second request with the same id gets the first one's result and runs nothing."""
+    model_turn: ModelTurn | None = None
+    """What the model wrote before the call, which the step's metadata keeps."""
 
 
 # Responses
@@ -242,6 +317,8 @@ class Version(ResponseModel):
 
     name: Literal["ors-server"] = "ors-server"
     version: str
+    features: tuple[str, ...] = ("model_turns", "batches")
+    """What clients may use that servers of an earlier version refuse."""
 
 
 class Description(RootModel[dict[str, Any]]):
@@ -255,6 +332,8 @@ class SettingsView(ResponseModel):
     """Values by name, in the units that the settings document."""
     secrets: dict[str, bool]
     """Whether each secret is set, by name."""
+    sources: dict[str, str]
+    """Where each value comes from: `default`, `command line`, a variable's name, `file`, or `program`."""
 
 
 class Stopping(ResponseModel):
@@ -435,3 +514,34 @@ class CancelAnswer(ResponseModel):
     call_id: str
     cancelled: bool
     """False if it already had its result, which stays."""
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]

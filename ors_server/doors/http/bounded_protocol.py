@@ -39,6 +39,7 @@ from uvicorn.server import ServerState
 from ors_server.doors.http.connection_limits import ConnectionLimits, Connections
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.messages import EXCHANGE
+from ors_server.doors.http.websocket import OFFER, WebSocketOffer, read_offer
 from ors_server.model.errors import (
     HeaderTooLargeError,
     MalformedRequestError,
@@ -237,6 +238,8 @@ class BoundedProtocol(BaseProtocol):
         self._is_counted = True
         self._is_answered = False
         self._is_upgrade = False
+        self._offer: WebSocketOffer | None = None
+        """The WebSocket for which the request asked that is parsed now."""
         self._refusal: OrsServerError | None = None
         self._fault: OrsServerError | None = None
         self._is_stopping = False
@@ -369,6 +372,9 @@ class BoundedProtocol(BaseProtocol):
             keep_alive=not self._is_stopping and version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        if self._offer is not None:
+            extensions[OFFER], self._offer = self._offer, None
+            extensions[OFFER].cycle = cycle
         return cycle
 
     def _serve(self, cycle: RequestResponseCycle) -> None:
@@ -405,8 +411,13 @@ class BoundedProtocol(BaseProtocol):
     def _parse_without_upgrade(self, rest: bytes) -> None:
         """Parse a request that asked for another protocol again, as if it had not (RFC 9110, section 7.8).
 
-        The parser takes everything after such a request's headers for the other protocol.
+        The parser takes everything after such a request's headers for the other protocol. The handler of a
+        request for a WebSocket may still accept it, if nothing came after the headers.
         """
+        if not rest:
+            self._offer = read_offer(
+                self.parser.get_method(), self.headers, lambda key: WebSocketOffer(key, cast("Any", self))
+            )
         lines = [
             b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         ]

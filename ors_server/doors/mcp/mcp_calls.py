@@ -14,6 +14,7 @@ from ors_server.doors.mcp.log_levels import LogLevels
 from ors_server.doors.mcp.mcp_results import CALL_ID_KEY, MAX_CALL_ID, ResultFields, tool_result
 from ors_server.doors.mcp.sdk import Context, MCPError, Result, is_modern
 from ors_server.doors.mcp.session_access import SessionAccess
+from ors_server.model.model_turn import MODEL_TURN
 from ors_server.sessions.session_call import Call
 
 HEARTBEAT = 10.0
@@ -133,9 +134,10 @@ class McpCalls:
         asked = self._access.wants_rewards(client.context)
         session = await self._sessions.obtain(session_id)
         fields = ResultFields.of(session.visibility, asked=asked)
+        turn = _model_turn(client.context)
         meta = (client.context.params or {}).get("_meta")
         if not isinstance(meta, dict) or cast("Result", meta).get("progressToken") is None:
-            call = await session.call(tool, arguments, call_id=call_id, client=client)
+            call = await session.call(tool, arguments, call_id=call_id, client=client, model_turn=turn)
             call.begin_sending()
             try:
                 if call.result is None:
@@ -144,7 +146,9 @@ class McpCalls:
             finally:
                 call.senders -= 1
         reporter = ProgressReporter(client)
-        call = await session.call(tool, arguments, call_id=call_id, listener=reporter, client=client)
+        call = await session.call(
+            tool, arguments, call_id=call_id, listener=reporter, client=client, model_turn=turn
+        )
         try:
             call.begin_sending()
             try:
@@ -169,6 +173,13 @@ def _call_id(context: Context) -> str | None:
         text = f"expected a string of 1 to {MAX_CALL_ID} characters as {CALL_ID_KEY}"
         raise MCPError(types.INVALID_PARAMS, text)
     return call_id
+
+
+def _model_turn(context: Context) -> dict[str, Any] | None:
+    turn = (context.meta or {}).get(MODEL_TURN)
+    if turn is not None and not isinstance(turn, dict):
+        raise MCPError(types.INVALID_PARAMS, f"expected an object as {MODEL_TURN}, got {type(turn).__name__}")
+    return cast("dict[str, Any] | None", turn)
 
 
 async def _wait_or_withdraw(call: Call, call_id: str | None) -> None:

@@ -140,7 +140,7 @@ def _completed(result: Completed, fields: ResultFields) -> Result:
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
     if fields.in_meta:
         numbers = {"reward": step.reward, "finished": step.finished, "step": step.number}
-        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": step.metadata}}
+        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": step.answer_metadata}}
     if fields.structured:
         wire["structuredContent"] = result.output.model_dump()
     return wire

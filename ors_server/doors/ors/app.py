@@ -385,10 +385,10 @@ class OrsApp:
         call: Call | None = None
         for lost_id in lost if call_id is None else ():
             with suppress(CallIdReusedError):  # it was another call
-                call = await session.call(body.name, body.input, call_id=lost_id)
+                call = await session.call(body.name, body.input, call_id=lost_id, model_turn=body.model_turn)
                 break
         if call is None:
-            call = await session.call(body.name, body.input, call_id=call_id)
+            call = await session.call(body.name, body.input, call_id=call_id, model_turn=body.model_turn)
         on_sent = None
         if call_id is None and exchange is not None:
             retries.note(session_id, call.id, exchange)

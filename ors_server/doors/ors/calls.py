@@ -306,7 +306,7 @@ def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
         "ok": True,
         "output": {
             "blocks": blocks,
-            "metadata": step.metadata if shows_rewards else None,
+            "metadata": step.answer_metadata if shows_rewards else None,
             "reward": step.reward if shows_rewards else None,
             "finished": step.finished,
         },

@@ -1,5 +1,6 @@
 """A language model behind an OpenAI-compatible endpoint, which plays by calling tools."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,9 +24,15 @@ from ors_server.evaluation.agents.chat_messages import (
 from ors_server.evaluation.targets import Target
 from ors_server.export.offered_tools import as_functions
 from ors_server.model.clock import Clock
+from ors_server.model.errors import InvalidRequestError
+from ors_server.model.json_bounds import MAX_VALUES, count_values
+from ors_server.model.model_turn import MAX_MESSAGES, ModelTurn, check_model_turn
 from ors_server.model.wire import JSONObject, TerminalToolSpec
 
 NUDGE = "The task is not over. Continue by calling one of the tools."
+TOKEN_LISTS = frozenset({"prompt_token_ids", "completion_token_ids", "logprobs"})
+MAX_TURN_VALUES = MAX_VALUES // 2
+"""Most values of what is attached to a call: the other half of a request's values is for its arguments."""
 PER = 1_000_000
 """Tokens that a price is for."""
 
@@ -164,6 +171,8 @@ class _ChatAttempt:
         self._endpoint = endpoint
         self._body = options.body(model, session.seed)
         self._messages: list[ChatMessage] = []
+        self._unattached: list[ChatMessage] = []
+        """What was written and read since the last call that has its messages, for the record."""
         self._terminal: TerminalToolSpec | None = None
         self._idle = 0
         """Replies in a row without a usable call."""
@@ -179,6 +188,7 @@ class _ChatAttempt:
                     raise
                 return AgentReport("context_overflow")
             self._add(reply.message)
+            self._unattached.append(reply.recorded)
             stop = await (self._call(reply) if reply.calls else self._listen(reply))
             if self._session.is_over:
                 return AgentReport("completed")
@@ -195,7 +205,9 @@ class _ChatAttempt:
             # Endpoints refuse the field in a request without tools.
             self._body.pop("parallel_tool_calls", None)
         if self._options.system is not None:
-            self._add({"role": "system", "content": self._options.system})
+            system: ChatMessage = {"role": "system", "content": self._options.system}
+            self._add(system)
+            self._unattached.append(system)
         for message in as_chat(await self._session.messages(), images=self._options.images):
             self._add(message)
 
@@ -219,8 +231,11 @@ class _ChatAttempt:
             # The model asked for more calls than the episode needed; the rest would be refused.
             if self._session.is_over:
                 break
+        is_attached = not self._unattached
         for message in as_results(results, images=self._options.images):
             self._add(message)
+            if not is_attached:  # no call of the reply could be made, so that no step has this answer
+                self._unattached.append(message)
         # Reminders are for a row of unusable replies; one usable call starts the count again.
         if any(call.arguments is not None for call in reply.calls):
             self._idle = 0
@@ -230,7 +245,8 @@ class _ChatAttempt:
     async def _result(self, call: ChatCall) -> CallResult:
         if call.arguments is None:
             return refused(call.id, call.tool, f"{call.problem} Nothing was run.", "input_validation")
-        return replace(await self._session.call(call.tool, call.arguments), call_id=call.id)
+        turn = self._take_turn(call.id)
+        return replace(await self._session.call(call.tool, call.arguments, model_turn=turn), call_id=call.id)
 
     async def _listen(self, reply: Reply) -> str | None:
         """Handle a reply without a tool call: a terminal tool receives its text."""
@@ -238,14 +254,37 @@ class _ChatAttempt:
             return "refused"
         # A reply cut off by the token limit is no final message.
         if self._terminal is not None and reply.finish_reason != "length":
-            result = await self._session.call(self._terminal.name, final_message(self._terminal, reply.text))
+            message = final_message(self._terminal, reply.text)
+            result = await self._session.call(self._terminal.name, message, model_turn=self._take_turn())
             nudge = result.text or NUDGE
         else:
             nudge = NUDGE
         stop = self._remind("length" if reply.finish_reason == "length" else "no_tool_call")
         if stop is None and not self._session.is_over:
-            self._add({"role": "user", "content": nudge})
+            reminder: ChatMessage = {"role": "user", "content": nudge}
+            self._add(reminder)
+            if self._unattached:
+                self._unattached.append(reminder)
         return stop
+
+    def _take_turn(self, tool_call_id: str | None = None) -> ModelTurn:
+        """Return what the record is to keep with the next call.
+
+        Lists of token ids and probabilities are left out where the request would have too many values.
+        """
+        messages, self._unattached = self._unattached[-MAX_MESSAGES:], []
+        if count_values(json.dumps(messages).encode()) > MAX_TURN_VALUES:
+            self._session.log.append("token ids and probabilities are too many values for the record")
+            messages = [
+                {name: value for name, value in message.items() if name not in TOKEN_LISTS}
+                for message in messages
+            ]
+        turn = {"messages": messages, "tool_call_id": tool_call_id}
+        try:
+            return ModelTurn.model_validate(check_model_turn(turn) or {})
+        except InvalidRequestError as error:  # the record lacks a message; the attempt is not worth losing
+            self._session.log.append(f"the model's message is not recorded: {error}")
+            return ModelTurn(tool_call_id=tool_call_id)
 
     def _remind(self, reason: str) -> str | None:
         self._idle += 1

@@ -51,6 +51,9 @@ class Reply:
 
     message: ChatMessage
     """As the next request repeats it."""
+    recorded: ChatMessage
+    """The same for the record: with its reasoning, and with the model, token counts, token ids and
+    log-probabilities that the endpoint sent."""
     text: str
     calls: tuple[ChatCall, ...]
     finish_reason: str | None
@@ -77,6 +80,7 @@ def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
         raise AgentError(f"the endpoint gave no usable reply: {error}") from error
     return Reply(
         message=_assistant(message, text, calls, keeps_reasoning=keeps_reasoning),
+        recorded=_assistant(message, text, calls, keeps_reasoning=True) | _report(body, choice),
         text=text,
         calls=calls,
         finish_reason=reason if isinstance(reason, str) else None,
@@ -100,6 +104,24 @@ def _read_call(number: int, body: Mapping[str, Any]) -> ChatCall:
     if not isinstance(arguments, dict):
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not a JSON object.")
     return ChatCall(call_id, name, cast("JSONObject", arguments))
+
+
+def _report(body: Mapping[str, Any], choice: Mapping[str, Any]) -> ChatMessage:
+    """Return what an endpoint reports of a reply: OpenAI's fields, and the token ids that vLLM adds."""
+    report: ChatMessage = {
+        "model": body.get("model"),
+        "usage": body.get("usage"),
+        "prompt_token_ids": body.get("prompt_token_ids") or choice.get("prompt_token_ids"),
+        "completion_token_ids": choice.get("token_ids"),
+    }
+    probabilities: object = choice.get("logprobs")
+    tokens: Any = (
+        cast("ChatMessage", probabilities).get("content") if isinstance(probabilities, dict) else None
+    )
+    if isinstance(tokens, list):
+        # One number for each token: the whole objects would be too many values for one request.
+        report["logprobs"] = [token.get("logprob") for token in cast("list[ChatMessage]", tokens)]
+    return {name: value for name, value in report.items() if value}
 
 
 def _text(content: Any) -> str:

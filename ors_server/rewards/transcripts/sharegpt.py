@@ -43,7 +43,7 @@ ROLES: Mapping[str, str] = MappingProxyType(
         "tool": TOOL,
     }
 )
-_MESSAGE: Final = keys("a message of ShareGPT", "from value", "train weight name label id")
+_MESSAGE: Final = keys("a message of ShareGPT", "from value", "train weight name label id text")
 
 
 def read_sharegpt(message: Mapping[str, Any], where: str) -> Iterator[Event]:
@@ -61,12 +61,12 @@ def read_sharegpt(message: Mapping[str, Any], where: str) -> Iterator[Event]:
     if role == TOOL:
         yield ToolAnswer(text, is_joined=True)
     elif role == _CALLS:
-        yield _read_calls(text, where)
+        yield _read_calls(text, where, as_text(message.get("text", ""), f"{where}: text"))
     else:
         yield SaidTurn(role, text)
 
 
-def _read_calls(text: str, where: str) -> SaidTurn:
+def _read_calls(text: str, where: str, said: str) -> SaidTurn:
     try:
         value = parse_json(text)
     except JSONTextError:
@@ -80,4 +80,4 @@ def _read_calls(text: str, where: str) -> SaidTurn:
     if not listed:
         raise TranscriptError(f"{where}: expected at least one call in a function_call, got none")
     calls = tuple(read_call(entry, f"{where}, call {number}") for number, entry in enumerate(listed, 1))
-    return SaidTurn(ASSISTANT, calls=calls, joins=True)
+    return SaidTurn(ASSISTANT, said, calls, joins=True)

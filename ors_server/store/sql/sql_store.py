@@ -231,7 +231,7 @@ class SqlStore(SqlReader):
         return await super()._read(read_left_open, belongs)
 
     async def change_hosts(self, change: Callable[[Database, Connection, int], None], number: int) -> None:
-        """Change the rows of a host, on a connection of its own.
+        """Change the rows of a host, on another connection.
 
         Raises:
             StoreError: If they could not be written.

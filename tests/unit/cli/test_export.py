@@ -214,3 +214,48 @@ def test_a_folder_that_cannot_be_made_is_named(run, tmp_path):
     ran = run("export", "trl", "-o", str(tmp_path / "file" / "rows.jsonl"))
     assert ran.status == 1
     assert f"cannot make the folder {tmp_path / 'file'}: " in ran.err
+
+
+def test_viewers_get_folders_of_documents(run, tmp_path):
+    ran = run("export", "atif", "-o", str(tmp_path / "trials"))
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err == "ors-server: 11 rows from 11 episodes, 16 steps\n"
+    assert len(list(tmp_path.glob("trials/*/trajectory.json"))) == 11
+    ran = run("export", "inspect", "-o", str(tmp_path / "logs"))
+    assert ran.err == "ors-server: 11 rows from 11 episodes, 16 steps\n"
+    logs = [json.loads(path.read_text()) for path in (tmp_path / "logs").iterdir()]
+    assert sum(len(log["samples"]) for log in logs) == 11
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "logs", "--preferences")])
+def test_a_folder_of_documents_needs_a_name_and_has_no_pairs(run, more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = run("export", "inspect", *more)
+    assert ran.status == 2
+    assert "inspect is a folder of documents" in ran.err
+
+
+def test_trajectories_are_read_into_a_store_once(run, tmp_path, record):
+    run("export", "atif", "-o", str(tmp_path / "trials"))
+    (tmp_path / "trials" / "new.json").write_text('{"schema_version": "ATIF-v2.0"}')
+    into = str(tmp_path / "imported.db")
+    ran = run("import", "atif", str(tmp_path / "trials"), "--store", into)
+    assert ran.status == 1
+    assert ran.out == "10 episodes stored; 1 skipped, which the store has or which had not ended\n"
+    assert "ATIF-v2.0" in ran.err
+    assert "new.json" in ran.err
+    again = run("import", "atif", str(tmp_path / "trials"), "--store", into, "--json")
+    assert (again.json["stored"], again.json["skipped"]) == (0, 11)
+    names = [
+        row["record"]["origin"]["episode_id"] for row in rows_of(run("export", "plain", "--store", into))
+    ]
+    originals = rows_of(run("export", "plain", "--store", record))
+    same = [row for row in originals if row["record"]["origin"]["episode_id"] in names]
+    assert rows_of(run("export", "plain", "--store", into)) == same
+    assert run("store", "verify", "--store", into).status == run("store", "verify", "--store", record).status
+
+
+def test_an_import_of_trajectories_names_files(run):
+    ran = run("import", "atif")
+    assert ran.status == 2
+    assert "name the files or folders" in ran.err

@@ -1,0 +1,57 @@
+"""Calls of 256 sessions: one request for each, beside one request for all.
+
+wrk loads the server with single calls from another core, as in `ors_calls`. Batches are sent one after another,
+so that their rate has the time of the client and of the network in it.
+"""
+
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+from bench import client, ors_calls, servers
+from bench.report import Goal, Row
+
+SESSIONS = 256
+TARGET = 2.0
+"""Calls per second in batches are at least this many times those of single calls."""
+BATCHES = "/_ors/batches/calls"
+
+
+def measure(seconds: int = 2, rounds: int = 5) -> list[Row]:
+    """Load one server both ways in turns; medians count."""
+    names = [f"bench-{uuid4().hex}" for _ in range(SESSIONS)]
+    singles: list[float] = []
+    batches: list[float] = []
+    with ExitStack() as stack:
+        sessions = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sessions"
+        sessions.write_text("\n".join(names))
+        port = servers.free_port()
+        server = stack.enter_context(servers.running(servers.ours(port), port))
+        asyncio.run(client.create_sessions(port, names))
+        ors_calls.load(server, sessions, 1)
+        for _ in range(rounds):
+            done = ors_calls.load(server, sessions, seconds)
+            singles.append(done["requests"] / done["seconds"])
+            batches.append(asyncio.run(_send_batches(port, names, seconds)))
+    rate, single = statistics.median(batches), statistics.median(singles)
+    name = f"calls in batches, {SESSIONS} sessions"
+    return [Row(name, "calls/s", rate, single, "single calls over ORS", Goal("ratio", least=TARGET))]
+
+
+async def _send_batches(port: int, names: list[str], seconds: int) -> float:
+    """Return the calls per second of whole batches; `RuntimeError` if a call failed."""
+    items = [{"session_id": name, "name": "echo", "arguments": {"text": "hello"}} for name in names]
+    calls, began = 0, time.perf_counter()
+    async with client.connected(port) as connection:
+        while time.perf_counter() - began < seconds:
+            _, content = await connection.post(BATCHES, {}, {"items": items})
+            results = json.loads(content)["items"]
+            if not all(result["ok"] and result["result"]["kind"] == "completed" for result in results):
+                raise RuntimeError(f"a call of a batch failed: {content[:300]!r}")
+            calls += len(results)
+    return calls / (time.perf_counter() - began)

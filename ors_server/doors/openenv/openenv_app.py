@@ -1,0 +1,333 @@
+"""Serves environments as OpenEnv does, at `/openenv/{environment}`: a WebSocket, HTTP, JSON-RPC.
+
+Source: `openenv/core/env_server/http_server.py`, `mcp_types.py` and `types.py` of openenv 0.10. A client of
+it is a trainer: it chooses tasks and reads rewards.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeAlias, cast
+from urllib.parse import parse_qs
+
+from ors_server._version import __version__
+from ors_server.doors.access import Caller, Keyring, Role
+from ors_server.doors.http import messages as http
+from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
+from ors_server.doors.labels import labels_for
+from ors_server.doors.openenv.openenv_schemas import ACTION, OBSERVATION, STATE
+from ors_server.doors.openenv.seats import Seat, Seats
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
+from ors_server.model.json_bounds import MAX_VALUES, parse_json
+from ors_server.model.logs import get_logger
+from ors_server.model.wire import JSONObject, compact_json
+from ors_server.sessions.manager import SessionManager
+
+log = get_logger("ors_server.openenv")
+
+ROOT = "openenv"
+"""First part of every path."""
+_PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL, _SERVER = (
+    -32700,
+    -32600,
+    -32601,
+    -32602,
+    -32603,
+    -32000,
+)
+"""JSON-RPC's error codes."""
+
+_RPC_CODES: Mapping[type[OrsServerError], int] = {
+    SessionNotFoundError: _INVALID_PARAMS,
+    InvalidRequestError: _INVALID_PARAMS,
+    CapacityError: _SERVER,
+}
+"""Codes of errors; others are internal ones."""
+
+Answer: TypeAlias = Callable[["OpenEnvRequest"], Awaitable[JSONObject]]
+
+
+class OpenEnvRequest:
+    """A request whose environment and caller are known."""
+
+    def __init__(
+        self, definition: EnvironmentDefinition, caller: Caller, scope: http.Scope, body: bytes
+    ) -> None:
+        self.definition = definition
+        self.caller = caller
+        self.headers = http.read_headers(scope)
+        self.query = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}
+        self.body = body
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What the client calls its episodes, in its headers."""
+        return labels_for(self.caller, self.headers)
+
+    async def parse(self) -> JSONObject:
+        """Return the body, an object; empty without one."""
+        try:
+            value = await parse_json(self.body or b"{}", MAX_VALUES)
+        except ValueError as error:
+            raise InvalidRequestError(f"the body is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise InvalidRequestError("expected an object as the body")
+        return cast("JSONObject", value)
+
+
+class OpenEnvApp:
+    """The door as an ASGI application."""
+
+    def __init__(
+        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, idle_seconds: float
+    ) -> None:
+        self._sessions = sessions
+        self._keyring = keyring
+        self._max_body_bytes = max_body_bytes
+        self._seats = Seats(sessions, idle_seconds)
+        self._sockets: set[WebSocket] = set()
+        self._table: dict[tuple[str, str], Answer] = {
+            ("GET", "health"): self._health,
+            ("GET", "metadata"): self._metadata,
+            ("GET", "schema"): self._schema,
+            ("GET", "state"): self._state,
+            ("GET", "openapi.json"): self._openapi,
+            ("POST", "reset"): self._reset,
+            ("POST", "step"): self._step,
+            ("POST", "mcp"): self._mcp,
+        }
+
+    def stop(self) -> None:
+        """Close every WebSocket, so that the server need not wait for them."""
+        for socket in list(self._sockets):
+            self._sessions.services.spawn(socket.close, GOING_AWAY)
+
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        """Serve one HTTP request, which may become a WebSocket."""
+        try:
+            match [part for part in scope["path"].split("/") if part]:
+                case [_, environment, name]:
+                    definition = self._sessions.environment(environment)
+                case _:
+                    await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
+                    return
+            caller = self._keyring.caller_of(http.read_headers(scope))
+            caller.require(Role.TRAINER)
+            if name == "ws":
+                await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
+                return
+            answer = self._table.get((scope["method"], name))
+            if answer is None:
+                known = [method for method, path in self._table if path == name]
+                status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+                await http.send_json(send, {"detail": status.phrase}, status)
+                return
+            coding = http.read_headers(scope).get("content-encoding")
+            body = await http.read_body(receive, self._max_body_bytes, coding)
+            await http.send_json(send, await answer(OpenEnvRequest(definition, caller, scope, body)))
+        except http.ClientGoneError:
+            return
+        except OrsServerError as error:
+            await http.send_fault(send, error)
+
+    # HTTP
+
+    async def _health(self, request: OpenEnvRequest) -> JSONObject:
+        del request
+        return {"status": "healthy"}
+
+    async def _metadata(self, request: OpenEnvRequest) -> JSONObject:
+        definition = request.definition
+        description = definition.description or f"{definition.name}, served by ors-server"
+        return {"name": definition.name, "description": description, "version": definition.version}
+
+    async def _schema(self, request: OpenEnvRequest) -> JSONObject:
+        del request
+        return {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+
+    async def _openapi(self, request: OpenEnvRequest) -> JSONObject:
+        answers = {"responses": {"200": {"description": "OK"}}}
+        paths: dict[str, JSONObject] = {}
+        for method, name in self._table:
+            if name != "openapi.json":
+                paths.setdefault(f"/{name}", {})[method.lower()] = answers
+        info = {"title": request.definition.name, "version": __version__}
+        return {"openapi": "3.1.0", "info": info, "paths": paths}
+
+    def _seat_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> Seat | None:
+        """Return the place that a request names in its body, query or header; `None` without one."""
+        seat_id = (
+            data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
+        )
+        if not isinstance(seat_id, str) or not seat_id:
+            return None
+        return self._seats.find(seat_id, request.definition, request.caller.credential_id)
+
+    def _new_seat(self, request: OpenEnvRequest) -> Seat:
+        return self._seats.open(request.definition, request.caller.credential_id, request.labels)
+
+    async def _state(self, request: OpenEnvRequest) -> JSONObject:
+        seat = self._seat_of(request, {})
+        return {"episode_id": None, "step_count": 0} if seat is None else seat.state()
+
+    async def _reset(self, request: OpenEnvRequest) -> JSONObject:
+        data = await request.parse()
+        return await self._seats.reset(self._seat_of(request, data) or self._new_seat(request), data)
+
+    async def _step(self, request: OpenEnvRequest) -> JSONObject:
+        data = await request.parse()
+        action: object = data.get("action")
+        if not isinstance(action, dict):
+            raise InvalidRequestError("expected an action, an object")
+        seat = self._seat_of(request, data)
+        if seat is None:
+            raise InvalidRequestError("name the session_id that the observation of /reset has")
+        return await self._seats.step(seat, cast("JSONObject", action))
+
+    # JSON-RPC
+
+    async def _mcp(self, request: OpenEnvRequest) -> JSONObject:
+        try:
+            message = await request.parse()
+        except InvalidRequestError as error:
+            return _rpc_error(None, _PARSE_ERROR, str(error))
+        return await self._answer_rpc(request, message, None)
+
+    async def _answer_rpc(
+        self, request: OpenEnvRequest, message: JSONObject, seat: Seat | None
+    ) -> JSONObject:
+        """Answer a JSON-RPC message, at the place of a WebSocket or at the one that it names."""
+        request_id, method = message.get("id"), message.get("method")
+        params: object = message.get("params", {})
+        if not isinstance(method, str):
+            return _rpc_error(request_id, _INVALID_REQUEST, "expected a method, a string")
+        if not isinstance(params, dict):
+            return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
+        try:
+            result = await self._call_rpc(request, method, cast("JSONObject", params), seat)
+        except OrsServerError as error:
+            codes = (code for kind, code in _RPC_CODES.items() if isinstance(error, kind))
+            return _rpc_error(request_id, next(codes, _INTERNAL), str(error))
+        if result is None:
+            return _rpc_error(request_id, _NO_METHOD, f"Method not found: {method}")
+        return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+    async def _call_rpc(
+        self, request: OpenEnvRequest, method: str, params: JSONObject, seat: Seat | None
+    ) -> JSONObject | None:
+        if method == "openenv/session/create":
+            return {"session_id": (seat or self._new_seat(request)).id}
+        if method not in {"openenv/session/close", "tools/list", "tools/call"}:
+            return None
+        named = seat or self._seat_of(request, params)
+        if method == "openenv/session/close":
+            if named is None:
+                raise InvalidRequestError("Invalid params - 'session_id' is required")
+            if named is seat:
+                raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
+            await self._seats.close(named)
+            return {"session_id": params["session_id"], "closed": True}
+        if method == "tools/list":
+            tools = await self._seats.tools(named or Seat(request.definition, None, {}))
+            return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
+        tool, arguments = params.get("name"), params.get("arguments", {})
+        if named is None or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise InvalidRequestError("expected session_id and name, strings, and arguments, an object")
+        seen = (await self._seats.call(named, tool, cast("JSONObject", arguments)))["observation"]
+        if seen["error"] is not None:  # a failure of the call, as of a tool that does not exist
+            raise InvalidRequestError(seen["error"]["message"])
+        result: JSONObject = seen["result"]
+        return result
+
+    # WebSocket
+
+    async def _open_socket(self, request: OpenEnvRequest, scope: http.Scope, send: http.Send) -> None:
+        offer: WebSocketOffer | None = scope.get("extensions", {}).get(OFFER)
+        if offer is None:
+            upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
+            await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
+            return
+        seat = self._seat_of(request, {})
+        owns_seat = seat is None
+        seat = seat or self._new_seat(request)
+        socket = offer.accept(self._max_body_bytes)
+        self._sockets.add(socket)
+        before, seat.socket = seat.socket, socket
+        if before is not None:  # of a client whose network broke without a word, and which is back
+            self._sessions.services.spawn(before.close, GOING_AWAY)
+        try:
+            await self._converse(request, seat, socket, owns_seat=owns_seat)
+        except ClosedSocketError:
+            pass  # the episode stays, until it idles out, for a client that connects again
+        finally:
+            seat.used_at = self._seats.now
+            if seat.socket is socket:
+                seat.socket = None
+            self._sockets.discard(socket)
+            await asyncio.shield(socket.close())
+            offer.finish()
+
+    async def _converse(
+        self, request: OpenEnvRequest, seat: Seat, socket: WebSocket, *, owns_seat: bool
+    ) -> None:
+        handlers: dict[str, Callable[[JSONObject], Awaitable[JSONObject]]] = {
+            "reset": partial(self._socket_reset, seat),
+            "step": partial(self._socket_step, seat),
+            "state": partial(self._socket_state, seat),
+            "mcp": partial(self._socket_mcp, request, seat),
+        }
+        while True:
+            text = await socket.receive()
+            try:
+                value = await parse_json(text.encode(), MAX_VALUES)
+            except ValueError as error:
+                await socket.send(_socket_error("INVALID_JSON", f"Invalid JSON: {error}"))
+                continue
+            message = cast("JSONObject", value) if isinstance(value, dict) else {}
+            kind, data = message.get("type", ""), message.get("data", {})
+            if kind == "close":
+                if owns_seat:  # else the client closes its session over JSON-RPC
+                    await self._seats.close(seat)
+                return
+            handler = handlers.get(kind) if isinstance(kind, str) else None
+            if handler is None:
+                await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
+            elif not isinstance(data, dict):
+                await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
+            else:
+                try:
+                    answer = await handler(cast("JSONObject", data))
+                except CapacityError as error:
+                    await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
+                    await self._seats.close(seat)
+                    return
+                except InvalidRequestError as error:
+                    await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
+                except OrsServerError as error:
+                    await socket.send(_socket_error("EXECUTION_ERROR", str(error)))
+                else:
+                    await socket.send(compact_json(answer))
+
+    async def _socket_reset(self, seat: Seat, data: JSONObject) -> JSONObject:
+        return {"type": "observation", "data": await self._seats.reset(seat, data)}
+
+    async def _socket_step(self, seat: Seat, data: JSONObject) -> JSONObject:
+        return {"type": "observation", "data": await self._seats.step(seat, data)}
+
+    async def _socket_state(self, seat: Seat, data: JSONObject) -> JSONObject:
+        del data
+        return {"type": "state", "data": seat.state()}
+
+    async def _socket_mcp(self, request: OpenEnvRequest, seat: Seat, data: JSONObject) -> JSONObject:
+        return {"type": "mcp", "data": await self._answer_rpc(request, data, seat)}
+
+
+def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
+def _socket_error(code: str, message: str) -> str:
+    return json.dumps({"type": "error", "data": {"message": message, "code": code}})

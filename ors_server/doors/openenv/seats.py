@@ -1,0 +1,280 @@
+"""A client's place at the OpenEnv door: one episode after another, found again after a lost connection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import uuid4
+
+from ors_server.doors.http.websocket import WebSocket
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import (
+    CapacityError,
+    InvalidRequestError,
+    OrsServerError,
+    SessionNotFoundError,
+    ToolFailedError,
+)
+from ors_server.model.trajectory import REWARD_REASON, Step
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolSpec
+from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session import Session
+from ors_server.sessions.session_call import Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_request import SessionRequest
+
+RESERVED = frozenset({"reset", "step", "state", "close"})
+"""Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
+PREFIX = "tool_"
+MAX_SEATS = 20_000
+"""Most places, connected or not."""
+NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
+_ERROR_TYPES = {
+    RefusalReason.NOT_FOUND.value: "tool_not_found",
+    RefusalReason.INPUT_VALIDATION.value: "invalid_args",
+    "timeout": "timeout",
+}
+"""OpenEnv's kinds of errors by codes of ours; others are `execution_error`."""
+_FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
+"""What a reset may have; further fields are an environment's own in OpenEnv, and are left alone."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """One client's place."""
+
+    definition: EnvironmentDefinition
+    credential_id: str | None
+    labels: Mapping[str, str]
+    id: str = field(default_factory=lambda: str(uuid4()))
+    session_id: str | None = None
+    """Of the episode that is played; `None` before the first reset."""
+    episode_id: str | None = None
+    """As the client named it; the session's id by default."""
+    steps: int = 0
+    last_reward: float | None = None
+    done: bool = False
+    socket: WebSocket | None = None
+    """The connection that plays here."""
+    used_at: float = 0.0
+    """Seconds from the origin of the server's clock."""
+
+    def state(self) -> JSONObject:
+        """Return the state as OpenEnv describes it, with what a call over JSON-RPC cannot say."""
+        return {
+            "episode_id": self.episode_id or self.session_id,
+            "step_count": self.steps,
+            "session_id": self.session_id,
+            "last_reward": self.last_reward,
+            "done": self.done,
+        }
+
+
+class Seats:
+    """All places, by their ids and by the ids of the sessions that are played at them."""
+
+    def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
+        self._sessions = sessions
+        self._idle_seconds = idle_seconds
+        self._seats: dict[str, Seat] = {}
+
+    @property
+    def now(self) -> float:
+        """Seconds from the origin of the server's clock."""
+        return self._sessions.services.clock.monotonic()
+
+    def open(
+        self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
+    ) -> Seat:
+        """Make a place.
+
+        Raises:
+            CapacityError: If there are too many.
+        """
+        if len(self._seats) >= MAX_SEATS:
+            self._forget_idle()
+        if len(self._seats) >= MAX_SEATS:
+            raise CapacityError(f"{MAX_SEATS} clients are connected already", retry_after=5)
+        seat = Seat(definition, credential_id, labels, used_at=self.now)
+        self._seats[seat.id] = seat
+        return seat
+
+    def find(self, seat_id: str, definition: EnvironmentDefinition, credential_id: str | None) -> Seat:
+        """Return a place by its id or by that of its session.
+
+        Raises:
+            SessionNotFoundError: If there is none, or it is another client's.
+        """
+        seat = self._seats.get(seat_id)
+        if seat is None:
+            seat = next((seat for seat in self._seats.values() if seat.session_id == seat_id), None)
+        if seat is None or seat.definition is not definition or seat.credential_id != credential_id:
+            raise SessionNotFoundError(f"unknown session_id: {seat_id!r}")
+        seat.used_at = self.now
+        return seat
+
+    async def close(self, seat: Seat) -> None:
+        """End the episode of a place and forget it."""
+        self._seats.pop(seat.id, None)
+        await self._end(seat)
+
+    def _forget_idle(self) -> None:
+        oldest = self.now - self._idle_seconds
+        for seat in [seat for seat in self._seats.values() if seat.socket is None]:
+            if seat.used_at < oldest:  # its session has expired as well
+                del self._seats[seat.id]
+
+    async def _end(self, seat: Seat) -> None:
+        session_id, seat.session_id = seat.session_id, None
+        if session_id is not None:
+            await self._sessions.delete(session_id)
+
+    async def reset(self, seat: Seat, data: Mapping[str, Any]) -> JSONObject:
+        """Begin the next episode, which ends the one before; return its first observation."""
+        split, index = await self._task_of(seat.definition, data)
+        seed, episode_id = data.get("seed"), data.get("episode_id")
+        if seed is not None and (
+            not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**53
+        ):
+            raise InvalidRequestError(f"expected a seed from 0 to 2**53 - 1, got {seed!r:.80}")
+        if episode_id is not None and not isinstance(episode_id, str):
+            raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
+        await self._end(seat)
+        named = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        status = await self._sessions.create(
+            SessionRequest(
+                environment=seat.definition.name,
+                split=split,
+                index=index,
+                seed=seed,
+                credential_id=seat.credential_id,
+                labels={**seat.labels, **named},
+            )
+        )
+        seat.session_id, seat.episode_id = status.origin.session_id, episode_id
+        seat.steps, seat.last_reward, seat.done, seat.used_at = 0, None, False, self.now
+        blocks = await self._session(seat).prompt()
+        observation: JSONObject = {
+            "prompt": "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock)),
+            "session_id": seat.session_id,
+        }
+        if any(isinstance(block, ImageBlock) for block in blocks):
+            observation["content"] = _content(blocks)
+        return {"observation": observation, "reward": None, "done": False, "metadata": {}}
+
+    async def _task_of(self, definition: EnvironmentDefinition, data: Mapping[str, Any]) -> tuple[str, int]:
+        split: object = data.get("split")
+        index: object = data.get("index")
+        task_id = data.get("task_id")
+        if task_id is not None:
+            named, _, number = str(task_id).rpartition("/")
+            if not named or not number.isdecimal():
+                raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
+            split, index = named, int(number)
+        if split is None:
+            split = next((split.name for split in definition.splits if split.type == "train"), None)
+            split = split or definition.splits[0].name
+        if not isinstance(split, str):
+            raise InvalidRequestError(f"expected a split's name, got {split!r:.80}")
+        index = 0 if index is None else index
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
+        return split, index
+
+    def _session(self, seat: Seat) -> Session:
+        if seat.session_id is None:
+            raise InvalidRequestError("the episode is not open: send reset first")
+        return self._sessions.find(seat.session_id)
+
+    async def tools(self, seat: Seat) -> list[JSONObject]:
+        """Return the tools of the episode; before the first reset, those of the environment."""
+        listing = seat.definition.listing
+        if seat.session_id is not None:
+            listing = await self._session(seat).tools()
+        return [_describe(tool) for tool in listing.tools]
+
+    async def step(self, seat: Seat, action: Mapping[str, Any]) -> JSONObject:
+        """Take an action: list the tools, or call one; return the observation.
+
+        Raises:
+            InvalidRequestError: If no episode is open, or it is no such action.
+            OrsServerError: If the call failed through no fault of the agent's, or its judgement failed: a
+                trainer would take a missing reward for 0.
+        """
+        kind = action.get("type", "call_tool" if "tool_name" in action else None)
+        if kind == "list_tools":
+            observation = {"tools": await self.tools(seat), "metadata": {}}
+            return {"observation": observation, "reward": None, "done": seat.done, "metadata": {}}
+        if kind != "call_tool":
+            raise InvalidRequestError(
+                f"expected an action of the type call_tool or list_tools, got {kind!r:.80}"
+            )
+        tool, arguments = action.get("tool_name"), action.get("arguments", {})
+        if not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise InvalidRequestError("expected tool_name, a string, and arguments, an object")
+        return await self.call(seat, tool, cast("JSONObject", arguments))
+
+    async def call(self, seat: Seat, tool: str, arguments: JSONObject) -> JSONObject:
+        """Call a tool and return the observation. Raises as `step` does."""
+        session = self._session(seat)
+        seat.used_at = self.now
+        name = tool.removeprefix(PREFIX) if tool.removeprefix(PREFIX) in RESERVED else tool
+        result = await (await session.call(name, arguments)).wait()
+        seat.used_at = self.now
+        if isinstance(result, Failure):
+            raise result.error
+        if isinstance(result, Refusal):
+            if result.reason is RefusalReason.EPISODE_FINISHED:
+                seat.done = True
+            else:
+                seat.steps += 1
+            kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
+            return self._observe(seat, tool, None, (kind, result.error))
+        if not isinstance(result, Completed):
+            raise OrsServerError("a tool call has no such result")
+        step = result.recorded
+        seat.steps, seat.last_reward, seat.done = seat.steps + 1, step.reward, step.finished
+        if step.is_unjudged:
+            reason = (step.metadata or {}).get(REWARD_REASON)
+            raise ToolFailedError(f"the judgement of {tool!r} failed, so that there is no reward: {reason}")
+        error = None
+        if step.error_code is not None:
+            error = _ERROR_TYPES.get(step.error_code, "execution_error"), step.error or ""
+        return self._observe(seat, tool, step, error)
+
+    def _observe(self, seat: Seat, tool: str, step: Step | None, error: tuple[str, str] | None) -> JSONObject:
+        blocks = () if step is None else step.blocks
+        text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+        result = {
+            "content": _content(blocks),
+            "structured_content": None,
+            "data": text if error is None else None,
+            "is_error": error is not None,
+        }
+        return {
+            "observation": {
+                "tool_name": tool,
+                "result": result,
+                "error": None if error is None else {"error_type": error[0], "message": error[1]},
+                "metadata": {},
+            },
+            "reward": None if step is None else step.reward,
+            "done": seat.done,
+            "metadata": {},
+        }
+
+
+def _describe(tool: ToolSpec) -> JSONObject:
+    name = f"{PREFIX}{tool.name}" if tool.name in RESERVED else tool.name
+    return {
+        "name": name,
+        "description": tool.description,
+        "input_schema": tool.input_schema or NO_PARAMETERS,
+    }
+
+
+def _content(blocks: Any) -> list[JSONObject]:
+    return [
+        {"type": "text", "text": block.text}
+        if isinstance(block, TextBlock)
+        else {"type": "image", "data": block.data, "mimeType": block.mimeType}
+        for block in blocks
+    ]

@@ -1,0 +1,75 @@
+"""Many sessions and calls in one request: each item has the result of the single operation."""
+
+import pytest
+
+from ors_server.doors.control import batches
+
+
+async def post(control, path, items, **more):
+    answer = await control.post(f"/batches/{path}", {"items": items}, **more)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+async def test_sessions_are_created_played_and_deleted_in_three_requests(control):
+    orders = [{"task_spec": {}, "session_id": f"many-{number}", "seed": number} for number in range(3)]
+    created = await post(
+        control, "sessions", [*orders, {"task_spec": {}, "environment": "nothing"}, orders[0]]
+    )
+    assert [item["ok"] for item in created] == [True, True, True, False, False]
+    assert [item["created"]["session_id"] for item in created[:3]] == ["many-0", "many-1", "many-2"]
+    assert [item["status"] for item in created[3:]] == [404, 409]
+    assert created[3]["problem"]["code"] == "unknown_environment"
+    calls = [
+        {"session_id": f"many-{number}", "name": "pay", "arguments": {"reward": 0.25}} for number in range(3)
+    ]
+    called = await post(
+        control, "calls", [*calls, {**calls[0], "call_id": "x"}, {**calls[0], "session_id": "none"}]
+    )
+    assert [item.get("result", {}).get("step") for item in called] == [1, 1, 1, 2, None]
+    assert [item["result"]["output"]["reward"] for item in called[:4]] == [0.25] * 4
+    assert (called[4]["status"], called[4]["problem"]["code"]) == (404, "session_not_found")
+    alone = await control.post(
+        "/sessions/many-0/calls", {"name": "pay", "arguments": {"reward": 0.25}, "call_id": "x"}
+    )
+    assert alone.json() == called[3]["result"]
+    deleted = await post(control, "deletions", ["many-0", "many-1", "none", "many-2"])
+    assert [item["ok"] for item in deleted] == [True, True, False, True]
+    assert deleted[0]["session"]["summary"]["return"] == 0.5
+
+
+async def test_a_wrong_call_is_a_result_and_the_others_are_played(control):
+    (created,) = await post(control, "sessions", [{"task_spec": {}}])
+    session = created["created"]["session_id"]
+    called = await post(
+        control,
+        "calls",
+        [
+            {"session_id": session, "name": name, "arguments": {"reward": 0.5}}
+            for name in ("pay", "nothing", "pay")
+        ],
+    )
+    assert [item["result"]["step"] for item in called] == [1, 2, 3]
+    assert [item["result"]["is_error"] for item in called] == [False, True, False]
+    assert [item["result"]["output"]["reward"] for item in called] == [0.5, -0.5, 0.5]
+
+
+@pytest.mark.parametrize("items", [[], ["s"] * 257, [""], [7], "s"])
+async def test_a_batch_has_at_most_256_items_of_the_right_form(control, items):
+    answer = await control.post("/batches/deletions", {"items": items})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "invalid_request"
+
+
+async def test_an_answer_that_would_be_too_large_names_the_calls_to_ask_for_alone(control, monkeypatch):
+    monkeypatch.setattr(batches, "MAX_ANSWER_BYTES", -1)
+    (created,) = await post(control, "sessions", [{"task_spec": {}}])
+    session = created["created"]["session_id"]
+    call = {"session_id": session, "name": "pay", "arguments": {"reward": 0.5}, "call_id": "one"}
+    (called,) = await post(control, "calls", [call])
+    assert called["status"] == 413
+    assert "'one'" in called["problem"]["detail"]
+    alone = await control.post(
+        f"/sessions/{session}/calls", {k: v for k, v in call.items() if k != "session_id"}
+    )
+    assert alone.json()["output"]["reward"] == 0.5
