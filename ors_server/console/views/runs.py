@@ -117,10 +117,10 @@ class RunChart:
     def options(self) -> Options:
         """The chart for ECharts: each line with its band."""
         series: list[Options] = []
-        for place, drawn in enumerate(self.lines):
-            ink = f"s{place + 1}"
-            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(place))
-            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, place))
+        for number, drawn in enumerate(self.lines):
+            ink = f"s{number + 1}"
+            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(number))
+            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, number))
         return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
 
 

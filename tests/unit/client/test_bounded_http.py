@@ -50,7 +50,12 @@ async def test_certificates_are_read_once_and_again_where_the_environment_names_
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     made = []
     make = ssl.create_default_context
-    monkeypatch.setattr(ssl, "create_default_context", lambda **paths: made.append(paths) or make(**paths))
+
+    def recorded(**paths):
+        made.append(paths)
+        return make(**paths)
+
+    monkeypatch.setattr(ssl, "create_default_context", recorded)
     for _ in range(3):
         await AsyncClient("http://127.0.0.1:9").aclose()
     assert made == [{"capath": str(tmp_path)}]
