@@ -20,7 +20,7 @@ _VERSION_DIGITS = 16
 
 
 def find_tasks(reference: str) -> type[HarborTasks] | None:
-    """Return the class of the tasks in a folder; `None` if it has none in Harbor's format.
+    """Return the class of the tasks in a folder; `None` for a folder of another format.
 
     Raises:
         TaskFolderError: If a task breaks a rule of the format, or needs what this server does not have.
