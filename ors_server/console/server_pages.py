@@ -93,8 +93,8 @@ class ServerPages:
             page = await self._control.list_tasks(view.name, split, query)
         except OrsServerError as error:
             problem = str(error)
-        shown = [] if page is None else page.tasks
-        digests = [task_digest(task.task_spec) for task in shown]
+        tasks_here = [] if page is None else page.tasks
+        digests = [task_digest(task.task_spec) for task in tasks_here]
         played: Mapping[str, PlayedTask] = {}
         if digests:
             of_page = EpisodeFilter(environment=view.name, task_hash=tuple(digests))
@@ -103,7 +103,7 @@ class ServerPages:
         def build() -> Mapping[str, Any]:
             tasks = [
                 (task.index, views.gist_of(task.task_spec), played.get(digest))
-                for task, digest in zip(shown, digests, strict=True)
+                for task, digest in zip(tasks_here, digests, strict=True)
             ]
             return {
                 "env": view,

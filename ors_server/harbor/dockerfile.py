@@ -53,10 +53,10 @@ def read_dockerfile(path: Path, task: Path) -> BuildPlan:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:
         raise TaskFolderError(f"{path}: {error}") from error
-    return _Reader(path, task).read(text)
+    return _DockerfileReader(path, task).read(text)
 
 
-class _Reader:
+class _DockerfileReader:
     def __init__(self, path: Path, task: Path) -> None:
         self._path, self._task, self._context = path, task, path.parent
         self._plan = BuildPlan()

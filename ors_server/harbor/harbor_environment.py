@@ -32,7 +32,7 @@ from ors_server.harbor.task_folder import (
     TaskStep,
     resolve_variables,
 )
-from ors_server.harbor.verifying import Verdict, verify
+from ors_server.harbor.verifying import VerifierVerdict, verify
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import graded_output
@@ -229,7 +229,7 @@ class HarborTasks(IndexedTasks):
             blocks=[TextBlock(text=text + self._describe(following))], metadata={"harbor": record}
         )
 
-    def _conclude(self, verdict: Verdict, missed: str | None) -> ToolOutput:
+    def _conclude(self, verdict: VerifierVerdict, missed: str | None) -> ToolOutput:
         total = combine_steps(self._figures, self._folder.strategy)
         record: JSONObject = {**verdict.record, "figures": verdict.figures}
         if missed is not None:

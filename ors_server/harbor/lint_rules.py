@@ -289,7 +289,7 @@ def _packages(command: Sequence[str]) -> list[str]:
             for start in _INSTALLERS
             if start[0] not in {"apt-get", "apt", "apk", "npm"} and tuple(command[: len(start)]) == start
         ),
-        [],
+        list[str](),
     )
     packages: list[str] = []
     rest = iter(words)

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 REWARD = "reward"
 """The key of the episode's reward; other keys are further figures."""
@@ -86,7 +86,7 @@ def _read_json(content: bytes) -> dict[str, float]:
         raise RewardFileError(f"reward.json is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
         raise RewardFileError(f"reward.json holds a {type(value).__name__}, not an object of numbers")
-    entries: Mapping[str, Any] = value
+    entries = cast("Mapping[str, object]", value)
     if len(entries) > MAX_KEYS:
         raise RewardFileError(f"reward.json has {len(entries)} keys, more than {MAX_KEYS}")
     return {key: _number(entry, key) for key, entry in entries.items()}

@@ -42,7 +42,7 @@ _RUN = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexe
 
 
 @dataclass
-class Verdict:
+class VerifierVerdict:
     """The result of a verifier."""
 
     result: RewardResult
@@ -54,7 +54,7 @@ class Verdict:
 
 async def verify(
     sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str], *, is_last: bool
-) -> Verdict:
+) -> VerifierVerdict:
     """Grade a step. Failures of the verifier or of the task are results without a number.
 
     Args:
@@ -72,7 +72,7 @@ async def verify(
             if error.is_full:
                 reason = f"the agent's files leave the verifier no space: {error}"
                 least = folder.reward_range[0]
-                return Verdict(RewardResult(least, reason=reason), {REWARD: least}, record)
+                return VerifierVerdict(RewardResult(least, reason=reason), {REWARD: least}, record)
             return _failure(f"the tests could not be copied into the sandbox: {error}", record)
         except (RewardFileError, SandboxFileError) as error:
             return _failure(str(error), record)
@@ -86,7 +86,7 @@ async def _verify(
     record: JSONObject,
     *,
     is_last: bool,
-) -> Verdict:
+) -> VerifierVerdict:
     variables = folder.verifier_variables(step, secrets)
     root = folder.variables(secrets)
     for hook in step.collect:
@@ -121,7 +121,7 @@ async def _verify_apart(
     variables: Mapping[str, str],
     artifacts: Mapping[str, bytes],
     record: JSONObject,
-) -> Verdict:
+) -> VerifierVerdict:
     """Grade in a separate root, which has only the declared artefacts of the agent's root."""
     plan = step.verifier_plan
     if plan is None:
@@ -151,7 +151,7 @@ async def _run_tests(
     environment: Mapping[str, str],
     work_dir: str,
     record: JSONObject,
-) -> Verdict:
+) -> VerifierVerdict:
     script = f"/tests/{step.script}"
     argv = ["/bin/bash", "-c", _RUN, "bash", work_dir, script, OUTPUT]
     path = environment.get("PATH", "")
@@ -163,7 +163,7 @@ async def _run_tests(
     record["verifier"] = {"exit_code": run.exit_code, "output": text[-KEPT_OUTPUT:], "seconds": run.spent_s}
     if run.timed_out:
         reason = f"the verifier did not end within {step.verifier_seconds:g} seconds"
-        return Verdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)
+        return VerifierVerdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)
     if run.exit_code in {97, 98}:
         return _failure(f"{script} could not be started: {run.stderr.text.strip()[-300:]}", record)
     names: list[str] = []
@@ -188,11 +188,11 @@ async def _run_tests(
             f"the verifier's own set-up failed, so its {reward:g} is no judgement: {failed}", record
         )
     extras = {key: value for key, value in figures.items() if key != REWARD}
-    return Verdict(RewardResult(reward, extras=extras), figures, record)
+    return VerifierVerdict(RewardResult(reward, extras=extras), figures, record)
 
 
-def _failure(reason: str, record: JSONObject) -> Verdict:
-    return Verdict(RewardResult.without(RewardStatus.ERROR, reason), {}, record)
+def _failure(reason: str, record: JSONObject) -> VerifierVerdict:
+    return VerifierVerdict(RewardResult.without(RewardStatus.ERROR, reason), {}, record)
 
 
 async def _read_optional(sandbox: Sandbox, path: str, max_bytes: int | None = MAX_BYTES) -> bytes | None:

@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -84,7 +84,8 @@ class ImageCache:
                 names = (name,) if name is not None else description.names
                 for image in self.images():
                     if image.image_id == description.image_id:
-                        return self._rename(image, names)
+                        self._take_names(image.image_id, names)
+                        return self.find(image.image_id)
                 staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
                 try:
                     unpacker = self._unpack(source, description, staging, limits)
@@ -116,7 +117,9 @@ class ImageCache:
         Raises:
             ImageError: No image matches, or several do.
         """
-        exact = [image for image in self.images() if name in image.names or _with_tag(name) in image.names]
+        has_tag = ":" in name.rpartition("/")[2] or "@" in name
+        names = {name} if has_tag else {name, f"{name}:latest"}
+        exact = [image for image in self.images() if names & set(image.names)]
         digits = name.removeprefix("sha256:")
         by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
         images = exact or by_id
@@ -124,8 +127,8 @@ class ImageCache:
             if images:
                 ids = ", ".join(image.short_id for image in images)
                 raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
-            names = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise ImageError(f"no image {name!r} in {self.folder}; the names are: {names}")
+            listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
+            raise ImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:
@@ -164,10 +167,6 @@ class ImageCache:
         finally:
             os.close(descriptor)
 
-    def _rename(self, image: CachedImage, names: tuple[str, ...]) -> CachedImage:
-        self._take_names(image.image_id, names)
-        return self.find(image.image_id)
-
     def _take_names(self, image_id: str, names: tuple[str, ...]) -> None:
         """Give names to an image and take them from any other: a tag moves to its newest image."""
         for image in self.images():
@@ -181,7 +180,7 @@ class ImageCache:
                 draft.rename(path)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         with (self.folder / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -212,9 +211,11 @@ def tree_digest(root: Path) -> str:
 def _record(
     description: ImageDescription, names: tuple[str, ...], unpacker: LayerUnpacker, tree: str
 ) -> dict[str, Any]:
-    config = description.config.get("config") or {}
-    table = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
-    variables = [item for item in table.get("Env") or [] if isinstance(item, str) and "=" in item]
+    config: object = description.config.get("config")
+    table = cast("dict[str, object]", config) if isinstance(config, dict) else {}
+    listed = table.get("Env")
+    rows = cast("list[object]", listed) if isinstance(listed, list) else []
+    variables = [item for item in rows if isinstance(item, str) and "=" in item]
     image = CachedImage(
         image_id=description.image_id,
         names=names,
@@ -231,11 +232,8 @@ def _record(
 
 def _read(folder: Path) -> CachedImage | None:
     try:
-        record = json.loads((folder / RECORD).read_text())
-        return CachedImage(**{**record, "names": tuple(record["names"])}, path=folder / ROOT)
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+        record["names"] = tuple(record["names"])
+        return CachedImage(**record, path=folder / ROOT)
     except (OSError, ValueError, TypeError, KeyError):
         return None  # a folder that this cache did not write
-
-
-def _with_tag(name: str) -> str:
-    return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"

@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +172,7 @@ class TarImage(ImageFile):
 
 
 @contextmanager
-def open_image(path: Path) -> Iterator[ImageFile]:
+def open_image(path: Path) -> Generator[ImageFile]:
     """Open an image's file or folder."""
     file = FolderImage(path) if path.is_dir() else TarImage(path)
     try:
@@ -204,7 +204,8 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
     manifests = list(_manifests(file, index, 0))
     fitting = [item for item in manifests if _matches_machine(item.get("platform"))]
     if len(fitting) != 1:
-        seen = ", ".join(sorted({_platform_text(item.get("platform")) for item in manifests})) or "none"
+        platforms = [cast("object", item.get("platform")) for item in manifests]
+        seen = ", ".join(sorted({json.dumps(stated, default=str)[:100] for stated in platforms})) or "none"
         raise ImageRefusedError(
             f"expected one image for linux/{_architecture()}, got {len(fitting)} ({seen})"
         )
@@ -257,7 +258,7 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
     layers = [
         LayerBlob(name, diff_id) for name, diff_id in zip(names, _diff_ids(config, len(names)), strict=True)
     ]
-    tags = manifest.get("RepoTags") or []
+    tags = cast("list[object]", manifest.get("RepoTags") or [])
     return ImageDescription(image_id, _names(tuple(tags)), config, tuple(layers))
 
 
@@ -287,13 +288,6 @@ def _matches_machine(stated: object) -> bool:
         return True  # `_diff_ids` checks the platform that the configuration names
     row = cast("dict[str, object]", stated)
     return row.get("os") == "linux" and row.get("architecture") == _architecture()
-
-
-def _platform_text(stated: object) -> str:
-    if not isinstance(stated, dict):
-        return "no platform"
-    row = cast("dict[str, object]", stated)
-    return f"{row.get('os')}/{row.get('architecture')}"
 
 
 def _parse(content: bytes, name: str, kind: type[Any]) -> Any:

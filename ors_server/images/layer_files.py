@@ -16,7 +16,7 @@ import os
 import posixpath
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
@@ -229,7 +229,7 @@ class LayerUnpacker:
             os.utime(descriptor, (0, max(0, min(int(member.mtime), 2**33))))
 
     @contextlib.contextmanager
-    def _opened(self, path: str, *, makes: bool = False) -> Iterator[int]:
+    def _opened(self, path: str, *, makes: bool = False) -> Generator[int]:
         try:
             folder = openat2(self.root, os.fsencode(path or "."), _FOLDER, resolve=_WALK)
         except FileNotFoundError:

@@ -193,8 +193,8 @@ def histogram_of(
         return ReturnHistogram(episodes, (least, greatest), (episodes,))
     width = (greatest - least) / bins
     heights = [0] * bins
-    for place, count in counts.items():
-        heights[min(place, bins - 1)] += count
+    for bin_, count in counts.items():
+        heights[min(bin_, bins - 1)] += count
     edges = (*(least + width * number for number in range(bins)), greatest)
     return ReturnHistogram(episodes, edges, tuple(heights))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
@@ -235,7 +235,7 @@ def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("query", error, known=model.model_fields)) from error
+        raise WrongRequestError(mistakes_of("query", error, fields=model.model_fields)) from error
 
 
 def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
@@ -248,21 +248,21 @@ def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("body", error, known=model.model_fields)) from error
+        raise WrongRequestError(mistakes_of("body", error, fields=model.model_fields)) from error
 
 
-def mistakes_of(part: str, error: ValidationError, *names: str, known: Iterable[str] = ()) -> list[Mistake]:
+def mistakes_of(part: str, error: ValidationError, *names: str, fields: Iterable[str] = ()) -> list[Mistake]:
     """Return what is wrong, without the values, which may be secret: of those, only the types.
 
     Args:
         part: `path`, `query`, `header` or `body`.
         *names: Path from the part to the value that was checked.
-        known: The names that the part may have, to suggest the nearest.
+        fields: The names that the part may have, to suggest the nearest.
     """
     return [
         Mistake(
             place=[part, *names, *problem["loc"]],
-            message=_message(problem, sorted(known)),
+            message=_message(problem, sorted(fields)),
             code=problem["type"],
         )
         for problem in error.errors(include_url=False, include_context=False)
@@ -281,7 +281,7 @@ def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
         hint = f"did you mean {near[0]!r}? " if near else ""
         return f"there is no such field; {hint}There are {', '.join(fields)}"
     if code.endswith("_type"):
-        return f"{words}, not {_JSON_TYPES.get(type(problem['input']), 'another type')}"
+        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
     return words
 
 
