@@ -132,7 +132,7 @@ def test_links_out_of_a_task_are_refused(make):
         TaskFolder(folder)
     (folder / "tests" / "secret").unlink()
     (folder / "tests" / "loop").symlink_to(folder / "tests")
-    with pytest.raises(TaskFolderError, match="in a circle"):
+    with pytest.raises(TaskFolderError, match="form a cycle"):
         TaskFolder(folder)
 
 
