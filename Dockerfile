@@ -12,12 +12,12 @@ COPY tasks tasks
 RUN scripts/install.sh /opt/ors-server requirements/image.lock
 
 FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
-# What agents' commands are isolated with and what the bundled tasks use; docs/deployment.md says what a container
-# must be allowed for it. Without bubblewrap's rights the server falls back to Landlock by itself.
+# What agents' commands are isolated with, what the bundled tasks use, and HAProxy for servers of several hosts.
+# docs/deployment.md says what a container must be allowed for the first. Without bubblewrap's rights the server falls back to Landlock by itself.
 # Their newest versions: a pinned one is gone from the mirrors with the next correction of a hole.
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends bubblewrap git \
+    && apt-get install -y -qq --no-install-recommends bubblewrap git haproxy \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin ors \
     && install -d -m 700 -o ors /var/lib/ors-server

@@ -21,6 +21,7 @@ from ors_server.client.connection import Patience
 from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
+from ors_server.doors.control.hosts import HostControl
 from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
@@ -122,6 +123,11 @@ class App:
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin stops the server, if set before it runs; must return at once."""
+        self.on_restart: Callable[[], None] | None = None
+        """Called when an admin asks that every host is started again, if set before it runs."""
+        self.on_leave: Callable[[int], None] | None = None
+        """Called with an exit status when a host of several has lost or given up its place, if set before it
+        runs; must return at once."""
         self.failure: Exception | None = None
         """Why it could not start, or not end in order."""
         self.sandboxes = NO_SANDBOXES
@@ -210,7 +216,6 @@ class App:
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)
-            settings.slot.note_start()
             manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
@@ -222,8 +227,11 @@ class App:
                     resources=None if self._in_process is None else self._in_process.resources,
                 )
             )
+            hosts: HostControl | None = None
             if self._in_process is None:
                 self._open_recovery(manager)
+                if not settings.slot.is_alone:
+                    hosts = self._watch_hosts(manager, store)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(
                 store,
@@ -237,6 +245,7 @@ class App:
                 settings,
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
+                hosts=hosts,
             )
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
@@ -298,6 +307,22 @@ class App:
             recovery = Recovery(manager, RebuildRules(is_lenient, settings.recover_other_versions))
             manager.recoverer = recovery
             services.spawn(recovery.run)
+
+    def _watch_hosts(self, manager: SessionManager, store: EpisodeStore) -> HostControl:
+        """Follow the record's table of hosts, for one host of several."""
+        # Only servers with several hosts, whose record is in SQL, load SQLAlchemy for it.
+        from ors_server.recovery.host_watch import HostWatch  # noqa: PLC0415  (as above)
+        from ors_server.store.sql.host_rows import mark_draining  # noqa: PLC0415  (as above)
+        from ors_server.store.sql.sql_store import SqlStore  # noqa: PLC0415  (as above)
+
+        if not isinstance(store, SqlStore):
+            raise SettingsError("the hosts of a server share a record in SQL: name a --store")
+        recovery = manager.recoverer if isinstance(manager.recoverer, Recovery) else None
+        watch = HostWatch(self.settings.slot, store, manager, recovery, self.on_leave)
+        manager.services.spawn(watch.run)
+        return HostControl(
+            self.settings.slot, store.hosts, partial(store.change_hosts, mark_draining), self.on_restart
+        )
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.doors.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
@@ -461,15 +486,24 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
     """Take from the settings what a session manager needs; `limits_of` tells what each key may use."""
     slot = settings.slot
 
+    def share(name: str) -> int | None:
+        limit = getattr(settings, name)
+        if limit is not None and limit < slot.count:
+            raise SettingsError(
+                f"{name} is divided among the hosts: expected at least {slot.count} for {slot.count} hosts, "
+                f"got {limit}"
+            )
+        return None if limit is None else limit // slot.count
+
     def own_share(credential_id: str | None) -> KeyLimits:
         return limits_of(credential_id).share(slot.count)
 
     return SessionOptions(
         limits_of=limits_of if slot.is_alone else own_share,
         limits=SessionLimits(
-            sessions=settings.max_sessions,
-            sessions_per_environment=settings.max_sessions_per_environment,
-            sessions_per_credential=settings.max_sessions_per_credential,
+            sessions=share("max_sessions") or settings.max_sessions,
+            sessions_per_environment=share("max_sessions_per_environment"),
+            sessions_per_credential=share("max_sessions_per_credential"),
             idle_seconds=settings.idle_seconds,
             reap_seconds=settings.reap_seconds,
         ),
@@ -493,6 +527,7 @@ def store_options(settings: Settings) -> StoreOptions:
         retain_episodes=settings.retain_episodes,
         retain_days=settings.retain_days,
         write_seconds=settings.store_write_seconds,
+        idle_seconds=settings.idle_seconds,
         slot=settings.slot,
     )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a bundled environment needs that plays another program: packages of the system, and those that its
+# Installs what a bundled environment or an engine needs that plays another program: packages of the system, and those that its
 # lock file pins, into an environment.
 # Usage: install_world.sh FOLDER NAME
 set -euo pipefail
@@ -11,7 +11,9 @@ case $name in
   alfworld) packages=(build-essential) folder=${ORS_TEST_VENVS:-.venvs}/alfworld ;;
   scienceworld) packages=(openjdk-17-jre-headless) ;;
   gymnasium) packages=() ;;
+  ray) packages=() ;;
   reasoning-gym) packages=() ;;
+  tasks) packages=() ;;
   webshop) packages=() ;;
   *) packages=() ;;
 esac

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ors_server.cli.command_output import MisuseError, say, say_json
-from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
+from ors_server.cli.data_options import DataOptions, declared_keys, read_other_sets, resolve_references
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
@@ -49,6 +49,12 @@ class CheckOptions(DataOptions):
         bool,
         typer.Option("--all", help="Play gold_actions and blank_actions of every task, not of a sample."),
     ] = False
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE", help="A set of tasks in which no task of the environment may be; repeatable."
+        ),
+    ] = None
     slow: Annotated[bool, typer.Option("--slow", help="Also run checks that take half a minute.")] = False
     risky: Annotated[
         bool, typer.Option("--risky", help="Also run checks that may end a server that fails them.")
@@ -101,6 +107,7 @@ async def _check_environment(options: CheckOptions, report: Callable[[Row], None
             only=options.only or (),
             tasks_per_split=options.tasks,
             all_tasks=options.all,
+            other_sets=read_other_sets(options.against),
             on_verdict=on_verdict,
             on_progress=on_progress,
         )

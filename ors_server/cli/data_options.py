@@ -1,7 +1,8 @@
 """Options that declare an environment over a data file, and the one place that reads the references."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -12,6 +13,7 @@ from ors_server.model.errors import DeclarationError
 
 if TYPE_CHECKING:
     from ors_server.environments.definition import EnvironmentDefinition
+    from ors_server.model.wire import JSONObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +119,7 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
     if keys and all(isinstance(each, str) for each in found):
         names = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
         came = ", ".join(references) or "none"
-        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, came {came}")
+        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, got {came}")
     return found
 
 
@@ -136,3 +138,24 @@ def _report_skipped(made: Any) -> None:
                 f"left out {summary.skipped} of {summary.rows + summary.skipped} rows; the first is "
                 f"{summary.first_skipped}"
             )
+
+
+def read_other_sets(against: Sequence[str] | None) -> "dict[str, Iterator[JSONObject]]":
+    """Return the rows of the named sets, each of which is read once.
+
+    Raises:
+        BadParameter: If a name or a file is missing.
+        EnvironmentDefinitionError: If a file cannot be read.
+    """
+    from ors_server.environments.declared.row_faults import RowFaultError
+    from ors_server.environments.declared.rows.choose_source import choose_source
+
+    def rows_of(file: str) -> "Iterator[JSONObject]":
+        for row in choose_source(file, Path()).rows():
+            if not isinstance(row.value, RowFaultError):  # a broken row has no text to be found
+                yield row.value
+
+    files = read_pairs("--against", against, texts=True) or {}
+    for file in files.values():
+        choose_source(str(file), Path())
+    return {name: rows_of(str(file)) for name, file in files.items()}

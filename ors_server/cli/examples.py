@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ors-server check http://127.0.0.1:8080/mcp --mcp",
     ),
     "audit": ("ors-server audit ./words.py --report audit.html",),
+    "tasks": ("ors-server tasks qa", "ors-server tasks train.jsonl --recipe gsm8k --against test=test.jsonl"),
     "import": ("ors-server import gymnasium/FrozenLake-v1 --check",),
     "eval": (
         "ors-server eval qa --agent oracle --limit 4 --attempts 2 --output oracle",
@@ -29,6 +30,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "score": ("ors-server score answers.jsonl --reward math_equal_reward",),
     "rewards": ("ors-server rewards math_equal_reward",),
     "new": ("ors-server new my_environment", "ors-server new my_data --declared"),
+    "hosts": ("ors-server hosts http://127.0.0.1:8080",),
+    "restart": ("ors-server restart http://127.0.0.1:8080",),
+    "drain": ("ors-server drain h1 http://127.0.0.1:8080",),
+    "front": ("ors-server front ors-0.ors:8080 ors-1.ors:8080 --host 0.0.0.0",),
     "doctor": ("ors-server doctor",),
     "version": ("ors-server version --json",),
     "episodes list": ("ors-server episodes list --environment qa --json",),

@@ -3,10 +3,12 @@
 import asyncio
 import errno
 import gc
+import os
 import signal
 import socket
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -16,8 +18,8 @@ from ors_server.cli.command_output import CommandError
 from ors_server.doors.http.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
 from ors_server.doors.http.connection_limits import ConnectionLimits
 from ors_server.model.errors import OrsServerError, SettingsError
+from ors_server.model.host_slot import RESTART_SIGNAL, SHUTDOWN_STATUS, SUSPEND_SIGNAL
 from ors_server.model.logs import get_logger
-from ors_server.supervisor.supervising import SHUTDOWN_STATUS
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -35,10 +37,10 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
         SettingsError: If a setting keeps it from starting.
     """
     slot = app.settings.slot
-    if slot.descriptor is None:
+    if slot.descriptor is None:  # the server's own, or that of a host on another machine than the front
         listener = bind(app.settings.host, app.settings.port)
     else:
-        listener = socket.socket(fileno=slot.descriptor)  # the supervisor's, which outlives this host
+        listener = socket.socket(fileno=slot.descriptor)  # the launcher's, which outlives this host
     with listener:
         server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
@@ -48,8 +50,8 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
             why = f": {app.failure}" if is_known else "; the log says why"
             kind = SettingsError if isinstance(app.failure, SettingsError) else CommandError
             raise kind(f"the server did not start{why}") from None
-        if server.was_asked_to_stop and not slot.is_alone:
-            raise SystemExit(SHUTDOWN_STATUS)  # the supervisor then ends the other hosts, too
+        if server.status and not slot.is_alone:
+            raise SystemExit(server.status)  # it tells the supervisor what to do
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -96,14 +98,19 @@ class _AnnouncedServer(BoundedServer):
         self._as_json = as_json
         self._reloader = reloader
         self._was_hung_up = False
-        self.was_asked_to_stop = False
-        """Whether a request asked that the server stops."""
-        app.on_shutdown = self._stop_by_request
+        self.status = 0
+        """Exit status of a host of several, which says why it ended."""
+        app.on_shutdown = partial(self._leave, SHUTDOWN_STATUS)
+        app.on_leave = self._leave
+        if not settings.slot.is_alone and settings.slot.folder is not None:
+            app.on_restart = partial(os.kill, os.getppid(), RESTART_SIGNAL)
 
     @override
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         watching = None if self._reloader is None else asyncio.create_task(self._reloader.watch())
         hangups = self._handle_hangups()
+        if not self._served.settings.slot.is_alone:
+            asyncio.get_running_loop().add_signal_handler(SUSPEND_SIGNAL, self._suspend)
         try:
             await super().serve(sockets)
         finally:
@@ -121,7 +128,7 @@ class _AnnouncedServer(BoundedServer):
         await super().startup(sockets)
         gc.freeze()  # what exists now lives as long as the server
         settings = self._served.settings
-        if not settings.slot.is_alone:  # behind the front, whose address the settings have
+        if settings.slot.descriptor is not None:  # behind a launcher's front, whose address the settings have
             announce_host(await survey(self._served, settings.host, settings.port))
             return
         host, port = self._listener.getsockname()[:2]
@@ -158,8 +165,14 @@ class _AnnouncedServer(BoundedServer):
         except SettingsError as error:
             log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (as above)
 
-    def _stop_by_request(self) -> None:
-        self.was_asked_to_stop = True
+    def _leave(self, status: int) -> None:
+        self.status = status
+        self._stop()
+
+    def _suspend(self) -> None:
+        """Stop, and leave the sessions to the host that is started next in this one's place."""
+        self._served.manager.suspends = True
+        self._options = replace(self._options, grace_seconds=self._served.settings.teardown_seconds)
         self._stop()
 
     def _stop(self) -> None:

@@ -21,6 +21,7 @@ from ors_server.cli.eval_command import evaluate
 from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
+from ors_server.cli.hosts_command import drain, front, hosts, restart
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new
@@ -32,6 +33,7 @@ from ors_server.cli.rewards_command import rewards
 from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
+from ors_server.cli.tasks_command import tasks
 from ors_server.cli.version_command import version
 from ors_server.cli.watch_command import watch
 from ors_server.model.errors import (
@@ -93,6 +95,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "call": call,
     "check": check,
     "audit": audit,
+    "tasks": tasks,
     "import": import_environments,
     "eval": evaluate,
     "report": report,
@@ -104,13 +107,18 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "export": export,
     "watch": watch,
     "new": new,
+    "hosts": hosts,
+    "restart": restart,
+    "drain": drain,
+    "front": front,
     "doctor": doctor,
     "version": version,
 }
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
-    "Write environments": ("new", "check", "audit", "import"),
+    "Run several hosts": ("hosts", "restart", "drain", "front"),
+    "Write environments": ("new", "check", "audit", "tasks", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),

@@ -89,12 +89,13 @@ def serve(options: ServeOptions) -> None:
     settings = load_settings(options.config, **settings_of(options))
     host = None if settings.slot.is_alone else settings.slot.name
     logs.configure(form=settings.log_format, level=settings.log_level, host=host)
-    if settings.workers > 1 and settings.host_slot is None:
+    if (settings.workers > 1 or settings.engine == "ray") and settings.host_slot is None:
         if options.stdio or options.reload:
             raise MisuseError("--workers is for a server over HTTP without --reload: leave out one of them")
-        from ors_server.cli.serving_workers import serve_with_workers
+        from ors_server.cli.serving_workers import serve_on_ray, serve_with_workers
 
-        serve_with_workers(settings, as_json=options.json)
+        serve_hosts = serve_on_ray if settings.engine == "ray" else serve_with_workers
+        serve_hosts(settings, as_json=options.json)
         return
     chosen = choose(options.references or settings.environments)
     references = resolve_chosen(chosen, options)

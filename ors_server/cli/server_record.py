@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_requests import VARIABLE
-from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
+from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError, tls_context
 from ors_server.client.server import MAX_STEP_PAGES
 from ors_server.doors.control.episodes import (
     EpisodePage,
@@ -63,6 +63,7 @@ class ServerRecord:
                 base_url=f"{url.rstrip('/')}/_ors",
                 headers={**ACCEPTED_CODINGS, **headers},
                 timeout=TIME_LIMIT,
+                verify=tls_context(),
                 event_hooks={"response": [BOUNDS.apply]},
             )
         )

@@ -1,13 +1,12 @@
 """`ors-server serve --workers N`: starts hosts and a front, and prints one announcement for all of them."""
 
 import asyncio
-import contextlib
-import fcntl
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,19 @@ from ors_server.cli.listening import bind
 from ors_server.doors.access import TOKEN_PREFIX
 from ors_server.doors.http.connection_limits import SPARE_FILES, ConnectionLimits, raise_file_limit
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
+from ors_server.installation import install_hint
 from ors_server.model.errors import SettingsError
+from ors_server.model.host_slot import UNIX, socket_path
 from ors_server.sessions.session_services import default_gradings
 from ors_server.store.location import MEMORY, StoreKind, parse_location
-from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
+from ors_server.supervisor.front_control import FrontControl
+from ors_server.supervisor.haproxy import (
+    CONFIGURATION,
+    FrontOptions,
+    check_configuration,
+    find_program,
+    write_configuration,
+)
 from ors_server.supervisor.supervising import (
     HostOptions,
     HostsFailedError,
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 WRITERS = 4
 """Hosts that may write to one SQLite file before the 99th percentile of a call passes a second."""
 DIVIDED = ("max_sessions", "max_sessions_per_environment", "max_sessions_per_credential", "gradings_at_once")
-"""Settings that are limits of the server, of which each host gets its share."""
+"""Settings that are limits of the server, of which each host takes its share."""
 
 
 def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
@@ -48,36 +56,139 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
     _check(settings)
     haproxy = find_program()
     listener = bind(settings.host, settings.port)
-    with listener, _owned(settings), tempfile.TemporaryDirectory(prefix="ors-hosts-") as name:
+    with listener, tempfile.TemporaryDirectory(prefix="ors-hosts-") as name:
         folder = Path(name)
         port = listener.getsockname()[1]
         arguments = [*sys.argv[1:], "--json", "--port", str(port), *_shares(settings)]
         options = HostOptions(settings.workers, arguments, folder)
         hosts = [host_program(number, options) for number in range(settings.workers)]
         descriptor = inheritable(listener)
-        path = write_configuration(_front_options(settings, folder), descriptor)
+        addresses = [f"{UNIX}{socket_path(folder, number)}" for number in range(settings.workers)]
+        control = FrontControl(folder, addresses)
+        path = write_configuration(front_options(settings, folder, addresses), descriptor)
         check_configuration(haproxy, path, descriptor)
-        front = Program(
-            name="haproxy",
-            command=[haproxy, "-db", "-q", "-f", str(path)],
-            variables={"PATH": os.environ.get("PATH", os.defpath)},
-            descriptors=(descriptor,),
-        )
+        front = front_program(haproxy, path, descriptor)
 
         def announce(announcement: Mapping[str, Any]) -> None:
-            shown = {key: value for key, value in announcement.items() if key != "text"}
-            if as_json:
-                say_json({**shown, "workers": settings.workers})
-            else:
-                say("\n".join(announcement["text"]))
+            _announce(announcement, settings.workers, as_json=as_json)
 
         async def run() -> None:
-            await Supervisor(hosts, front).run(announce)
+            await Supervisor(hosts, front, control, partial(write_certificate, settings, folder)).run(
+                announce
+            )
 
         try:
             asyncio.run(run())
         except HostsFailedError as error:
             raise CommandError(str(error)) from None
+
+
+def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
+    """Serve with hosts on the machines of a Ray cluster until a signal ends them; the front is here.
+
+    Raises:
+        SettingsError: If Ray is not installed, or the settings do not go with hosts on several machines.
+        CommandError: If the address cannot be used, or a host cannot be placed or does not start.
+    """
+    _check_ray(settings)
+    resources = {key: float(value) for key, value in _pairs("ray_resources", settings.ray_resources)}
+    labels = dict(_pairs("ray_labels", settings.ray_labels))
+    # Ray reads these when it is imported. It would leave lines of the hosts' logs out, and print its own
+    # advice on standard output.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_SCHEDULER_EVENTS", "0")
+    try:
+        from ors_server.supervisor.ray_hosts import RayHosts, RayOptions
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"--engine ray needs Ray: {install_hint('ray')}") from error
+
+    haproxy = find_program()
+    listener = bind(settings.host, settings.port)
+    with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
+        folder, descriptor = Path(name), inheritable(listener)
+        arguments = [*sys.argv[1:], "--json", "--port", str(listener.getsockname()[1])]
+        hosts = RayHosts(RayOptions(settings.workers, arguments, settings.ray_address, resources, labels))
+
+        async def run() -> None:
+            try:
+                announcement = await hosts.start()
+                control = FrontControl(folder, hosts.addresses)
+
+                def configure() -> Path:
+                    options = front_options(settings, folder, control.addresses)
+                    return write_configuration(options, descriptor)
+
+                check_configuration(haproxy, configure(), descriptor)
+                renew = partial(write_certificate, settings, folder)
+                program = front_program(haproxy, folder / CONFIGURATION, descriptor)
+                supervisor = Supervisor([], program, control, renew)
+
+                async def move(number: int, address: str) -> None:
+                    try:
+                        await control.move_host(number, address)
+                    finally:
+                        configure()  # for a HAProxy that is started again
+
+                async def follow() -> None:
+                    try:
+                        await hosts.follow(move)
+                    except HostsFailedError as error:
+                        supervisor.fail(str(error))
+                    else:
+                        supervisor.stop()
+
+                def announce(_: Mapping[str, Any]) -> None:
+                    supervisor.start(follow())
+                    _announce(announcement, settings.workers, as_json=as_json)
+
+                await supervisor.run(announce)
+            finally:
+                await hosts.aclose()
+
+        try:
+            asyncio.run(run())
+        except HostsFailedError as error:
+            raise CommandError(str(error)) from None
+
+
+def _announce(announcement: Mapping[str, Any], workers: int, *, as_json: bool) -> None:
+    shown = {key: value for key, value in announcement.items() if key != "text"}
+    if as_json:
+        say_json({**shown, "workers": workers})
+    else:
+        say("\n".join(announcement["text"]))
+
+
+def _pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Read settings of the form NAME=VALUE."""
+    pairs = [(key.strip(), value.strip()) for key, _, value in (text.partition("=") for text in texts)]
+    for text, (key, value) in zip(texts, pairs, strict=True):
+        if not key or not value or (name == "ray_resources" and not _is_amount(value)):
+            expected = "NAME=NUMBER" if name == "ray_resources" else "NAME=VALUE"
+            raise SettingsError(f"{name}: expected {expected}, got {text!r}")
+    return pairs
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return 0 <= float(text) < float("inf")
+    except ValueError:
+        return False
+
+
+def _check_ray(settings: "Settings") -> None:
+    if parse_location(settings.record).kind is not StoreKind.POSTGRES:
+        raise SettingsError(
+            "--engine ray needs a record that several machines share: expected --store postgresql://…, got "
+            f"{parse_location(settings.record).display_name}"
+        )
+    has_keys = settings.api_keys is not None and settings.api_keys.get_secret_value()
+    if not has_keys and settings.api_keys_file is None:
+        raise SettingsError(
+            "--engine ray needs API keys, because hosts listen on their machines' addresses: set "
+            "ORS_API_KEYS or --api-keys-file"
+        )
+    _check_shares(settings)
 
 
 def _check(settings: "Settings") -> None:
@@ -87,13 +198,7 @@ def _check(settings: "Settings") -> None:
             "--workers needs a record that several processes share: expected --store PATH or postgresql://…, "
             f"got {MEMORY}"
         )
-    for name in DIVIDED:
-        limit = getattr(settings, name)
-        if limit is not None and limit < settings.workers:
-            raise SettingsError(
-                f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
-                f"{settings.workers}, got {limit}"
-            )
+    _check_shares(settings)
     cores = os.cpu_count() or 1
     if settings.workers > cores:
         complain(f"{settings.workers} workers on {cores} processors: the additional ones only cost memory")
@@ -104,59 +209,62 @@ def _check(settings: "Settings") -> None:
         )
 
 
+def _check_shares(settings: "Settings") -> None:
+    for name in DIVIDED:
+        limit = getattr(settings, name)
+        if limit is not None and limit < settings.workers:
+            raise SettingsError(
+                f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
+                f"{settings.workers}, got {limit}"
+            )
+
+
 def _shares(settings: "Settings") -> list[str]:
-    """Return the flags with each host's share of the limits, and of the worker threads."""
-    shares = {name: getattr(settings, name) for name in DIVIDED}
-    shares["gradings_at_once"] = max(settings.workers, settings.gradings_at_once or default_gradings())
-    flags: list[str] = []
-    for name, limit in shares.items():
-        if limit is not None:
-            flags += [f"--{name.replace('_', '-')}", str(limit // settings.workers)]
+    """Return the flags with each host's share of what the machine can do at once."""
+    gradings = max(settings.workers, settings.gradings_at_once or default_gradings()) // settings.workers
     threads = max(4, settings.worker_threads // settings.workers)
-    return [*flags, "--worker-threads", str(threads)]
+    return ["--gradings-at-once", str(gradings), "--worker-threads", str(threads)]
 
 
-def _front_options(settings: "Settings", folder: Path) -> FrontOptions:
-    certificate = None
-    if settings.tls_cert is not None:
-        certificate = folder / "certificate.pem"
-        parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
-        certificate.touch(mode=0o600)
-        certificate.write_text("\n".join(part.read_text() for part in parts))
+def front_program(haproxy: str, path: Path, descriptor: int) -> Program:
+    """Return the program of a front that inherits its listening socket."""
+    return Program(
+        name="haproxy",
+        command=[haproxy, "-db", "-q", "-f", str(path)],
+        variables={"PATH": os.environ.get("PATH", os.defpath)},
+        descriptors=(descriptor,),
+    )
+
+
+def write_certificate(settings: "Settings", folder: Path) -> Path | None:
+    """Copy the certificate and its key into one file for the front; return it, or `None` without any.
+
+    Raises:
+        OSError: If they cannot be read.
+    """
+    if settings.tls_cert is None:
+        return None
+    parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
+    text = "\n".join(part.read_text() for part in parts)
+    certificate = folder / "certificate.pem"
+    certificate.touch(mode=0o600)
+    certificate.write_text(text)
+    return certificate
+
+
+def front_options(settings: "Settings", folder: Path, addresses: Sequence[str]) -> FrontOptions:
+    """Return what the front is configured with, before hosts at these addresses."""
     # Each connection of the front is two files: to the client, and to the host.
     limits = ConnectionLimits.of(settings)
     files = raise_file_limit(replace(limits, connections=2 * limits.connections))
     return FrontOptions(
         folder=folder,
-        hosts=settings.workers,
+        addresses=addresses,
         token_prefix=TOKEN_PREFIX,
         session_key=SESSION_KEY,
         max_connections=min(limits.connections, max(1, (files - min(SPARE_FILES, files // 2)) // 2)),
         max_connections_per_address=settings.max_connections_per_address,
         max_header_bytes=settings.max_header_bytes,
         header_seconds=settings.header_seconds,
-        certificate=certificate,
+        certificate=write_certificate(settings, folder),
     )
-
-
-@contextlib.contextmanager
-def _owned(settings: "Settings") -> Generator[None]:
-    """Hold the record for this server: two of them would have two hosts for each slot.
-
-    Raises:
-        SettingsError: If another server with workers uses the record.
-    """
-    record = parse_location(settings.record)
-    if record.path is None:
-        yield
-        return
-    record.path.parent.mkdir(parents=True, exist_ok=True)
-    with record.path.with_name(f"{record.path.name}.workers").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SettingsError(
-                f"another server with --workers uses the record {record.display_name}: stop it, or name "
-                "another --store"
-            ) from None
-        yield

@@ -7,10 +7,13 @@ callers, with `anyio.fail_after` around the request and the reading of its answe
 headers.
 """
 
+import os
+import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -33,6 +36,20 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 _EVENT_STREAM = EVENT_STREAM.encode()
 _CODINGS = frozenset({b"", b"identity", *map(str.encode, _WINDOWS)})
 _PIECE = 64 * 1024
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return what connections trust: the certificates of the system, or those that the environment names.
+
+    They are read once: reading them takes 20 ms of processor time, and a client or a judge is often opened
+    for one request.
+    """
+    return _read_certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(maxsize=4)
+def _read_certificates(*_variables: str | None) -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
 
 
 class BrokenAnswerError(MachineryError):

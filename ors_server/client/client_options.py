@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ors_server.client.app_transport import AppTransport
-from ors_server.client.bounded_http import ACCEPTED_CODINGS
+from ors_server.client.bounded_http import ACCEPTED_CODINGS, tls_context
 from ors_server.client.connection import BOUNDS, Connection, Patience
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import InvalidRequestError
@@ -50,6 +50,7 @@ class HttpPool:
             headers={**ACCEPTED_CODINGS, **self.headers},
             limits=limits,
             transport=options.transport,
+            verify=tls_context() if options.transport is None else True,
             event_hooks={"response": [BOUNDS.apply]},
         )
         # Called directly, an application answers without the cost of an HTTP client.

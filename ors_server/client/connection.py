@@ -17,7 +17,7 @@ import anyio
 import httpx2
 
 from ors_server.client.app_transport import AppTransport, WholeResponse
-from ors_server.client.bounded_http import AnswerBounds
+from ors_server.client.bounded_http import MAX_SHOWN, AnswerBounds
 from ors_server.client.client_errors import (
     CLOSED,
     BrokenAnswerError,
@@ -27,6 +27,7 @@ from ors_server.client.client_errors import (
 )
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import InvalidRequestError, OrsServerError
+from ors_server.model.printable import clean_line
 from ors_server.model.wire import compact_json
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -126,6 +127,8 @@ class HttpAnswer:
     """Whether an earlier attempt may have reached the server."""
     fault: BrokenAnswerError | None = None
     """Why the answer is not JSON within the bounds."""
+    location: str = ""
+    """Where the answer redirects to; nothing follows it."""
 
 
 Response: TypeAlias = WholeResponse | httpx2.Response
@@ -176,7 +179,9 @@ class Connection:
             status = response.status_code
             may_repeat = status in NOT_ACCEPTED or (request.is_repeatable and status in PERHAPS_ACCEPTED)
             if not may_repeat:
-                return HttpAnswer(status, content, was_lost, fault)
+                is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+                location = response.headers.get("location", "") if is_redirect else ""
+                return HttpAnswer(status, content, was_lost, fault, location)
             was_lost = was_lost or status in PERHAPS_ACCEPTED
             failure = error_from(content, status)
             await attempts.pause(failure, retry_after(response))
@@ -278,6 +283,12 @@ def _encode(request: HttpRequest) -> bytes:
 
 def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
     """Return the JSON of a request's answer; raise the error that it reports."""
+    if answer.location:
+        target = clean_line(answer.location)[:MAX_SHOWN]
+        raise BrokenAnswerError(
+            f"{request.method} {request.path} redirects to {target}, which is not followed; if it is the "
+            "right place, use its URL"
+        )
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise error_from(answer.content, answer.status)
     if isinstance(answer.content, str):

@@ -37,6 +37,8 @@ Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 ERAS: tuple[str, ...] = get_args(Era)
 
 _Result = TypeVar("_Result")
+_UNREAD = ("Unexpected content type", "Redirect to ")
+"""What the SDK says in the server's place of an answer that it does not read, as of a wrong request."""
 _LOST = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INTERNAL_ERROR})
 
 
@@ -73,7 +75,8 @@ class McpConnection:
                 return await request()
             except MCPError as failure:
                 error = translate(failure, self._carrier)
-                if error.blame is not Blame.MACHINERY or self._carrier.last_error is not None:
+                is_lost = error.blame is Blame.MACHINERY and not isinstance(error, BrokenAnswerError)
+                if not is_lost or self._carrier.last_error is not None:
                     raise error from failure
                 await attempts.pause(error)
             except (ValidationError, RuntimeError) as failure:
@@ -153,4 +156,6 @@ def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
         return NotSupportedError(f"the server has no such method: {message}")
     if problem.code in _LOST:
         return UnreachableError(f"the answer over MCP was lost: {message}")
+    if problem.code == types.PARSE_ERROR or message.startswith(_UNREAD):
+        return broken(failure)
     return ClientError(message)

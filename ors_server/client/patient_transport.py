@@ -14,7 +14,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 from typing_extensions import override
 
-from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError, shown
+from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError, shown, tls_context
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     NOT_ACCEPTED,
@@ -49,7 +49,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     def __init__(self, transport: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
         """Send over `given`, which is not closed here, or over sockets."""
         self._given = transport
-        self._inner = transport or httpx2.AsyncHTTPTransport()
+        self._inner = transport or httpx2.AsyncHTTPTransport(verify=tls_context())
         self._patience = patience
         self._clock = clock
         self.last_error: OrsServerError | None = None

@@ -4,6 +4,7 @@ They use the standard's endpoints where it has them. Sessions of an ors-server (
 through its control API. Every request may raise `OrsServerError`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -106,7 +107,8 @@ class Server:
             time_limit=LONG_ANSWER,
         )
         answer = await self.connection.answer(request)
-        if answer.status in {HTTPStatus.PERMANENT_REDIRECT, HTTPStatus.TEMPORARY_REDIRECT}:
+        # The reference server takes an unknown name for a path within its default environment.
+        if re.fullmatch(rf"/[^/]+{re.escape(request.path)}", answer.location):
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
         return value_of(request, answer)
 

@@ -87,7 +87,7 @@ STATIC_TYPES: Mapping[str, bytes] = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-"""Only these are served; licences and lists that stand beside them are for readers of the source."""
+"""Only these are served; licences and lists in the same folder are for readers of the source."""
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a hash in an address."""
 

@@ -158,6 +158,12 @@ class UnknownCallError(ClientError):
     code = "unknown_call"
 
 
+class UnknownHostError(ClientError):
+    """The server has no host with that name."""
+
+    code = "unknown_host"
+
+
 class UnknownSnapshotError(ClientError):
     """The session keeps no snapshot with that id."""
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
@@ -67,9 +68,25 @@ class Settings(BaseSettings):
     workers: Annotated[int, _ADDRESS] = Field(default=1, ge=1, le=64)
     """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
     sessions, gradings and threads are divided among them."""
-    host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+/[0-9]+$")
-    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for its
-    hosts."""
+    engine: Annotated[Literal["processes", "ray"], _ADDRESS] = "processes"
+    """What starts the hosts: this command, on its own machine, or Ray, on the machines of a cluster."""
+    ray_address: Annotated[str | None, Flag("Address", "HOST:PORT")] = Field(
+        default=None, pattern=r"^[^\s/,]+:[0-9]+$"
+    )
+    """The Ray cluster; that of this machine, or of RAY_ADDRESS, by default."""
+    ray_resources: Annotated[list[str], Flag("Address", "NAME=NUMBER")] = Field(default_factory=list)
+    """What Ray reserves for a host: CPU, memory in bytes, or a resource of the cluster; CPU=1 by default."""
+    ray_labels: Annotated[list[str], Flag("Address", "NAME=VALUE")] = Field(default_factory=list)
+    """A label that the machine of a host has."""
+    host_slot: Annotated[str | None, Flag("Address", "NUMBER/COUNT")] = Field(
+        default=None, pattern=r"^[0-9]+/[0-9]+(/[0-9]+)?$"
+    )
+    """Which of the hosts of a server on several machines this process is, such as 0/4 for the first of four.
+    A server with `workers` sets it for its hosts."""
+    host_address: Annotated[str | None, Flag("Address", "HOST:PORT")] = Field(
+        default=None, pattern=r"^[^\s/,]+:[0-9]+$"
+    )
+    """Where the front and the other hosts reach this host of a server on several machines."""
     host_folder: Path | None = None
     """Folder of the hosts' sockets; a server with `workers` sets it for its hosts."""
     public_url: Annotated[str | None, Flag("Address", "URL")] = Field(
@@ -194,10 +211,10 @@ class Settings(BaseSettings):
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
 
-    @property
+    @cached_property
     def slot(self) -> HostSlot:
         """Which of the server's hosts this process is."""
-        return HostSlot.read(self.host_slot, self.host_folder)
+        return HostSlot.read(self.host_slot, self.host_folder, self.host_address)
 
     @property
     def record(self) -> str:

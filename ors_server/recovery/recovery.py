@@ -6,7 +6,7 @@ server was last alive longer ago than that when the next one starts is closed at
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,15 +14,21 @@ from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase, StopReaso
 from ors_server.model.errors import OrsServerError, SessionDeletedError, SessionInterruptedError, StoreError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Transition
+from ors_server.model.visibility import Visibility
 from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, RebuildRules, rebuild
 from ors_server.recovery.recorded_state import latest_moment
 from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session_request import SessionStatus
 from ors_server.store.base import OpenEpisode
+from ors_server.store.episode_filter import EpisodeFilter
+from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.recovery")
 
 AT_ONCE = 32
 """Sessions that are rebuilt side by side."""
+PAGE = 500
+"""Open episodes that are read at once."""
 ALIVE_SECONDS = 60.0
 """Seconds between two signs of life: a session is as old as the last of them, or as its last step."""
 MAX_REASONS = 10_000
@@ -42,8 +48,13 @@ class Recovery:
         self._under_way: dict[str, asyncio.Future[OrsServerError | None]] = {}
         self._reasons: OrderedDict[str, str] = OrderedDict()
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._give_up_at = 0.0
+        self.add(self._services.store.left_open)
+
+    def add(self, episodes: Iterable[OpenEpisode]) -> None:
+        """Note episodes that another server left open, oldest first."""
         now, idle_seconds = self._services.clock.now(), self._services.options.limits.idle_seconds
-        for episode in self._services.store.left_open:
+        for episode in episodes:
             earlier = self._waiting.pop(episode.session_id, None)
             if earlier is not None:
                 self._stale.append(earlier)
@@ -51,6 +62,7 @@ class Recovery:
                 self._stale.append(episode)
             else:
                 self._waiting[episode.session_id] = episode
+        self._give_up_at = self._services.clock.monotonic() + idle_seconds
         if self._waiting or self._stale:
             log.info("sessions_left_open", to_take_up=len(self._waiting), too_old=len(self._stale))
 
@@ -58,13 +70,12 @@ class Recovery:
         """Close what is too old, say that the server is alive, and later close what no request named."""
         services = self._services
         services.store.note_alive()
-        await self._expire(self._stale)
-        self._stale = []
-        give_up_at = services.clock.monotonic() + services.options.limits.idle_seconds
         while True:
+            stale, self._stale = self._stale, []
+            await self._expire(stale)
             await services.clock.sleep(min(ALIVE_SECONDS, services.options.limits.idle_seconds))
             services.store.note_alive()
-            if self._waiting and services.clock.monotonic() >= give_up_at:
+            if self._waiting and services.clock.monotonic() >= self._give_up_at:
                 unclaimed = [name for name in self._waiting if name not in self._under_way]
                 await self._expire([self._waiting.pop(name) for name in unclaimed])
 
@@ -72,6 +83,26 @@ class Recovery:
         """See `Recoverer.episode_of`."""
         waiting = self._waiting.get(session_id)
         return None if waiting is None else waiting.episode_id
+
+    async def waiting(self) -> Sequence[SessionStatus]:
+        """See `Recoverer.waiting`."""
+        statuses: list[SessionStatus] = []
+        after: str | None = None
+        while self._waiting:
+            page = await self._services.store.page(
+                EpisodeFilter(closed=False), after=after, limit=PAGE, order=OLDEST_FIRST
+            )
+            for record in page:
+                waiting = self._waiting.get(record.origin.session_id)
+                if waiting is not None and waiting.episode_id == record.origin.episode_id:
+                    visibility = Visibility(record.origin.visibility)
+                    statuses.append(
+                        SessionStatus(record.origin, record.summary, visibility, None, 0, None, waits=True)
+                    )
+            if len(page) < PAGE:
+                break
+            after = page[-1].origin.episode_id
+        return statuses
 
     async def resume(self, session_id: str) -> None:
         """See `Recoverer.resume`; it keeps running if the caller disconnects."""

@@ -25,8 +25,10 @@ from ors_server.model.errors import (
     SessionInterruptedError,
     SessionNotFoundError,
     ShuttingDownError,
+    StartingError,
     UnknownEnvironmentError,
 )
+from ors_server.model.host_slot import host_name
 from ors_server.model.logs import secret_values
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import SEEDS, EpisodeOrigin, EpisodeRecord, Fork, Step, make_episode_id
@@ -210,6 +212,10 @@ class Recoverer(Protocol):
         """Return the id of the episode that waits to be taken up; `None` if none does."""
         ...
 
+    async def waiting(self) -> Sequence[SessionStatus]:
+        """Return the sessions that wait to be taken up."""
+        ...
+
     async def resume(self, session_id: str) -> None:
         """Rebuild the session, once however many ask for it; do nothing if none waits.
 
@@ -243,6 +249,8 @@ class SessionManager:
         self.replace_environments(definitions)
         self.services = services
         """What all sessions share."""
+        self.suspends = services.options.suspends
+        """Whether the sessions' records stay open when the server stops, for another one to continue."""
         self._limits = services.options.limits
         self._quotas = Quotas(self._limits, services.options.limits_of)
         self._sessions: dict[str, Session] = {}
@@ -412,13 +420,28 @@ class SessionManager:
         Raises:
             SessionInterruptedError: If it cannot be rebuilt.
             CapacityError: If a limit keeps it from being rebuilt now.
+            StartingError: If it belongs to another host.
         """
         session = self._sessions.get(session_id)
         if session is None:
+            self._check_slot(session_id)
             await self._resume(session_id)
             return self.find(session_id)
         session.last_use.at = self.services.clock.monotonic()
         return session
+
+    def _check_slot(self, session_id: str) -> None:
+        """Refuse a request for a session of another host: the front has an older table than this host.
+
+        Raises:
+            StartingError: If it is another host's; a repeat reaches that one.
+        """
+        slot = self.services.options.slot
+        if not slot.has(session_id) and session_id not in self._sessions:
+            raise StartingError(
+                f"the session belongs to host {host_name(slot.host_of(session_id))}, and this is "
+                f"{slot.name}; repeat the request"
+            )
 
     async def _resume(self, session_id: str) -> None:
         if self.recoverer is not None and session_id not in self._sessions:
@@ -463,6 +486,7 @@ class SessionManager:
             return True
         session = self._sessions.get(session_id)
         if session is None:
+            self._check_slot(session_id)
             return self.recoverer is not None and await self.recoverer.close(session_id)
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
@@ -499,7 +523,7 @@ class SessionManager:
 
     async def _stop(self, session: Session) -> None:
         options = self.services.options
-        if options.suspends:
+        if self.suspends:
             await session.let_go(options.suspend_time_limit)
         await self._end(session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
 
@@ -570,8 +594,10 @@ class SessionManager:
         return (await self._recorded(session_id)).origin if session is None else session.recorder.origin
 
     async def sessions(self) -> Sequence[SessionStatus]:
-        """Return all live sessions, oldest first; no activity."""
-        return [session.status() for session in self._sessions.values()]
+        """Return all live sessions, and those that wait to be rebuilt; no activity."""
+        waiting = () if self.recoverer is None else await self.recoverer.waiting()
+        live = [session.status() for session in self._sessions.values()]
+        return [*live, *(status for status in waiting if status.origin.session_id not in self._sessions)]
 
     async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
         """Return the steps from position `start` (from 0) to before `stop`, also after the session's end."""

@@ -185,6 +185,8 @@ class SessionStatus:
     setup_error: str | None
     pending_steps: int = 0
     """Steps that were played and wait to be written; the summary counts them, the record has them later."""
+    waits: bool = False
+    """Whether an earlier server left it open, so that the next request that names it rebuilds it."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the status with JSON types."""
@@ -200,6 +202,7 @@ class SessionStatus:
             "running_calls": self.running_calls,
             "setup_error": self.setup_error,
             "pending_steps": self.pending_steps,
+            "waits": self.waits,
             "episode": {
                 **self.summary.as_json(),
                 "failure": None if failure is None else asdict(failure),

@@ -179,6 +179,20 @@ class PlayedTask:
     """Share of the graded episodes with a return of at least 1."""
 
 
+RARE, MOSTLY = 0.2, 0.8
+"""Solve rates: below the first a task is rarely solved, above the second mostly; between them it is
+learnable, because some attempts at it succeed and some fail."""
+
+
+def solve_band(rate: float | None) -> str:
+    """Return how hard a task is by its solve rate: never, rare, learnable, mostly, always, or ungraded."""
+    if rate is None:
+        return "ungraded"
+    if rate in {0.0, 1.0}:
+        return "never" if rate == 0.0 else "always"
+    return "rare" if rate < RARE else "learnable" if rate <= MOSTLY else "mostly"
+
+
 def fold_totals(groups: Sequence[EpisodeGroup]) -> EpisodeTotals:
     """Add groups up to totals."""
     graded = [group for group in groups if group.result == EpisodeResult.GRADED]

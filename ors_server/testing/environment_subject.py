@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias, cast
@@ -18,6 +18,7 @@ from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
+from ors_server.testing.task_likeness import TaskTexts
 from ors_server.testing.task_survey import TaskSurvey
 from ors_server.timing.loop_watch import LoopHold
 from ors_server.timing.workers import LingeringThread
@@ -81,6 +82,10 @@ class EnvironmentSubject:
     """CallEvents with a description of each call before it is made."""
     survey: TaskSurvey | None = None
     """How the tasks compare with each other; made by the first check that needs it."""
+    texts: TaskTexts = field(default_factory=TaskTexts)
+    """The texts of the tasks that the survey has read."""
+    other_sets: Mapping[str, Iterable[JSONObject]] = field(default_factory=dict[str, Iterable[JSONObject]])
+    """Sets of tasks by name, none of which may have a task of the environment."""
     _known: dict[str, PlayedActions] = field(default_factory=dict[str, PlayedActions])
 
     async def sample(self) -> list[Task]:

@@ -10,8 +10,9 @@ return the tool calls, as (name, arguments), with a task's greatest and least re
 returns; and `answer_fields`, the names of the task's fields that its prompt must not show.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import anyio
@@ -23,6 +24,7 @@ from ors_server.environments.boundary import describe_authors
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import definitions_of
 from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
@@ -41,6 +43,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.splits_are_disjoint,
     checks.golds_agree,
     checks.tasks_are_distinct,
+    checks.splits_are_unlike,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -142,6 +145,7 @@ async def inspect_environment(
     only: Iterable[str] = (),
     tasks_per_split: int = 3,
     all_tasks: bool = False,
+    other_sets: Mapping[str, Iterable[JSONObject]] = MappingProxyType({}),
     on_verdict: Callable[[CheckVerdict], None] = lambda _: None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> EnvironmentReport:
@@ -149,6 +153,7 @@ async def inspect_environment(
 
     Args:
         tasks_per_split: Tasks of each split that are played, from 1.
+        other_sets: Sets of tasks by name, in which no task may be.
         on_progress: Called with a description of each check and call that begins.
 
     Raises:
@@ -161,7 +166,8 @@ async def inspect_environment(
         # Shared by all checks of an environment: starting a sandbox backend or a worker takes seconds.
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
-            for check in ENVIRONMENT_CHECKS:
+            subject.other_sets = other_sets
+            for check in (*ENVIRONMENT_CHECKS, *([checks.tasks_are_new] if other_sets else ())):
                 if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])

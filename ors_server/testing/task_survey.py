@@ -42,6 +42,14 @@ Splits: TypeAlias = tuple[str, str]
 """The splits of an earlier and a later task."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskPosition:
+    """Where a task is."""
+
+    split: str
+    index: int
+
+
 @dataclass
 class EqualTasks:
     """How many tasks are equal in some way to an earlier one, and the first of them."""
@@ -50,7 +58,7 @@ class EqualTasks:
     pairs: dict[Splits, list[tuple[int, int]]] = field(default_factory=dict[Splits, list[tuple[int, int]]])
     """Indices of the earlier and the later task, of the first `MAX_PAIRS` pairs."""
 
-    def add(self, first: "_Position", second: "_Position") -> None:
+    def add(self, first: TaskPosition, second: TaskPosition) -> None:
         """Count a task that is equal to an earlier one."""
         splits = (first.split, second.split)
         self.counts[splits] += 1
@@ -63,6 +71,14 @@ class EqualTasks:
         self.counts += further.counts
         for splits, pairs in further.pairs.items():
             self.pairs[splits] = [*self.pairs.get(splits, []), *pairs][:MAX_PAIRS]
+
+    def across(self, types: Mapping[str, str]) -> "EqualTasks":
+        """Return those whose two tasks are in splits of different types."""
+        kept = [splits for splits in self.counts if types[splits[0]] != types[splits[1]]]
+        return EqualTasks(
+            Counter({splits: self.counts[splits] for splits in kept}),
+            {splits: self.pairs[splits] for splits in kept},
+        )
 
     def describe(self, relation: str, sizes: Mapping[str, int]) -> str:
         """Return one sentence for each two splits, with the count and the first pairs; empty without any.
@@ -96,6 +112,8 @@ class TaskSurvey:
     """How many tasks each split has."""
     prompts: int = 0
     """How many prompts were compared."""
+    prompts_are_partial: bool = False
+    """Whether agents are given files, too, which are not read."""
     prompt_failure: str = ""
     """Why no more prompts were read, if one could not be."""
     leaks: EqualTasks = field(default_factory=EqualTasks)
@@ -126,16 +144,11 @@ class TaskSurvey:
         return f"{text}; {read} of {total} tasks were compared" if text and read < total else text
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    split: str
-    index: int
-
-
 async def survey_tasks(
     definition: EnvironmentDefinition,
     resources: ResourcePool,
     on_progress: Callable[[str], None] = lambda _: None,
+    on_prompt: Callable[[TaskPosition, Any], None] = lambda _, __: None,
 ) -> TaskSurvey:
     """Compare the tasks of an environment.
 
@@ -144,26 +157,33 @@ async def survey_tasks(
 
     Args:
         resources: Resources that the sessions share.
-        on_progress: CallEvents from time to time with how many tasks were compared.
+        on_progress: Called from time to time with how many tasks were compared.
+        on_prompt: Called with each prompt that was read, as JSON; not with those of tasks that are equal as
+            JSON to an earlier one.
 
     Raises:
         OrsServerError: If tasks cannot be read.
     """
-    return await _Surveyor(definition, resources, on_progress).run()
+    return await _Surveyor(definition, resources, on_progress, on_prompt).run()
 
 
 class _Surveyor:
     def __init__(
-        self, definition: EnvironmentDefinition, resources: ResourcePool, on_progress: Callable[[str], None]
+        self,
+        definition: EnvironmentDefinition,
+        resources: ResourcePool,
+        on_progress: Callable[[str], None],
+        on_prompt: Callable[[TaskPosition, Any], None],
     ) -> None:
         self._definition, self._resources, self._on_progress = definition, resources, on_progress
+        self._on_prompt = on_prompt
         self._types = {split.name: split.type for split in definition.splits}
         self._survey = TaskSurvey()
         self._prompts = _PromptReader(definition, resources)
         self._golds = _GoldReader(definition)
-        self._tasks: dict[bytes, list[_Position]] = {}
+        self._tasks: dict[bytes, list[TaskPosition]] = {}
         """Digest of a task -> its first position in each split."""
-        self._shown: dict[bytes, list[_Position]] = {}
+        self._shown: dict[bytes, list[TaskPosition]] = {}
         """Digest of a prompt -> the first position in each split of a task with it."""
 
     async def run(self) -> TaskSurvey:
@@ -178,8 +198,9 @@ class _Surveyor:
         async with self._prompts:
             for name in names:
                 async for index, spec in self._read(name):
-                    await self._add(_Position(name, index), spec, reads_prompt=index < budgets[name])
+                    await self._add(TaskPosition(name, index), spec, reads_prompt=index < budgets[name])
         survey.prompts, survey.prompt_failure = self._prompts.count, self._prompts.failure
+        survey.prompts_are_partial = self._prompts.are_partial
         if not self._golds.follow_from_prompts:  # a later gold may have been the first to have several calls
             survey.repeats.merge(survey.contradictions)
             survey.contradictions = EqualTasks()
@@ -195,20 +216,23 @@ class _Surveyor:
             ):
                 yield index, spec
 
-    async def _add(self, position: _Position, spec: JSONObject, *, reads_prompt: bool) -> None:
+    async def _add(self, position: TaskPosition, spec: JSONObject, *, reads_prompt: bool) -> None:
         first = self._note(self._tasks, digest(self._own_fields(position, spec)), position)
         if first is not None:
             # Equal tasks have equal prompts: to read them would cost two sessions and show nothing new.
             self._count(first, position, is_same=True)
             return
         prompt = await self._prompts.read(position, spec) if reads_prompt else None
-        first = None if prompt is None else self._note(self._shown, digest(prompt), position)
+        if prompt is None:
+            return
+        self._on_prompt(position, prompt)
+        first = self._note(self._shown, digest(prompt), position)
         if first is not None:
             await self._count_prompt(first, position, spec)
 
     def _note(
-        self, before: dict[bytes, list[_Position]], key: bytes, position: _Position
-    ) -> _Position | None:
+        self, before: dict[bytes, list[TaskPosition]], key: bytes, position: TaskPosition
+    ) -> TaskPosition | None:
         """Note a position, and return an earlier one with the same key, in a split of another type if any."""
         positions = before.setdefault(key, [])
         # A position in a split of another type first, since a leak matters more than a repeat.
@@ -217,12 +241,12 @@ class _Surveyor:
             positions.append(position)
         return earlier[0] if earlier else None
 
-    def _own_fields(self, position: _Position, spec: JSONObject) -> JSONObject:
+    def _own_fields(self, position: TaskPosition, spec: JSONObject) -> JSONObject:
         """Return a task without the id that a declared environment gives it, which says its position."""
         is_named = self._prompts.is_cheap and spec.get("id") == f"{position.split}/{position.index}"
         return {name: value for name, value in spec.items() if name != "id"} if is_named else spec
 
-    async def _count_prompt(self, first: _Position, second: _Position, spec: JSONObject) -> None:
+    async def _count_prompt(self, first: TaskPosition, second: TaskPosition, spec: JSONObject) -> None:
         earlier = self._golds.read(await self._definition.tasks.get_task(first.split, first.index))
         later = self._golds.read(spec)
         are_known = earlier is not None and later is not None
@@ -235,7 +259,7 @@ class _Surveyor:
         ):
             self._count(first, second, is_same=is_same)
 
-    def _count(self, first: _Position, second: _Position, *, is_same: bool) -> None:
+    def _count(self, first: TaskPosition, second: TaskPosition, *, is_same: bool) -> None:
         if is_same and self._types[first.split] != self._types[second.split]:
             self._survey.leaks.add(first, second)
         else:
@@ -287,7 +311,7 @@ class _PromptReader:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def read(self, position: _Position, spec: JSONObject) -> Any:
+    async def read(self, position: TaskPosition, spec: JSONObject) -> Any:
         """Return the prompt as JSON, with the files of a declared environment; `None` if it is not read."""
         if self.failure:
             return None
@@ -303,7 +327,7 @@ class _PromptReader:
         self.count += 1
         return shown
 
-    async def _shown_to_agent(self, position: _Position, spec: JSONObject) -> Any:
+    async def _shown_to_agent(self, position: TaskPosition, spec: JSONObject) -> Any:
         if self._shown is not None:
             return self._shown(spec)
         assert self._client is not None  # noqa: S101  (opened by `__aenter__`)

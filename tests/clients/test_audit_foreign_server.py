@@ -23,7 +23,7 @@ def flawed_url():
 
 
 def audit(url, *options):
-    command = [sys.executable, "-m", "ors_server", "audit", url, "--json", *options]
+    command = [sys.executable, "-m", "ors_server", "audit", url, "--json", "--tasks", "6", *options]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return ran.returncode, ran.stdout
 
@@ -45,5 +45,6 @@ def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(audite
     assert leak["message"] == "the answer is in the prompt, in base64"
 
 
-def test_the_same_command_prints_the_same_json(audited, flawed_url):
-    assert audit(flawed_url) == audited
+def test_the_same_command_prints_the_same_json(flawed_url):
+    some = [word for name in ("H3", "H9", "H20") for word in ("--only", name)]
+    assert audit(flawed_url, *some) == audit(flawed_url, *some)

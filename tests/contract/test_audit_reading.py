@@ -1,13 +1,21 @@
-"""The audit of graders that read: careless ones fail as such, careful ones pass every class."""
+"""The audit of graders that read: careless ones fail as such, careful ones pass.
+
+Every careful one is audited in the class of careless reading, and one of each ten in every class; `make stress`
+audits all of them in every class.
+"""
 
 import pytest
 
 from ors_server.audit.auditing import AuditOptions, audit
+from ors_server.audit.judgement import AuditVerdict
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.audited import reading, reading_again
 
 FLAWED = reading.FLAWED + reading_again.FLAWED
 HONEST = reading.HONEST + reading_again.HONEST
+READING = AuditOptions(only=frozenset({"H23"}))
+WHOLE = (reading.HONEST[0], reading_again.HONEST[0])
+"""The careful ones that an ordinary run audits in every class."""
 
 
 async def returns(environment, answer_of):
@@ -31,12 +39,26 @@ async def test_a_careless_reader_can_be_farmed(environment, answer_of):
 
 @pytest.mark.parametrize("environment", [one for one, _ in FLAWED], ids=lambda one: one.name)
 async def test_a_careless_reader_fails_as_such(environment):
-    report = await audit(environment, AuditOptions(only=frozenset({"H23"})))
+    report = await audit(environment, READING)
     assert [one.id for one in report.failed] == ["H23"]
 
 
 @pytest.mark.parametrize("environment", HONEST, ids=lambda one: one.name)
-async def test_a_careful_reader_pays_the_gold_and_passes(environment):
+async def test_a_careful_reader_pays_the_gold(environment):
     assert await returns(environment, environment.gold_actions) == [1.0] * 6
+
+
+@pytest.mark.parametrize("environment", [one for one in HONEST if one not in WHOLE], ids=lambda one: one.name)
+async def test_a_careful_reader_passes_as_such(environment):
+    report = await audit(environment, READING)
+    assert [(one.id, one.verdict, one.findings) for one in report.classes] == [("H23", AuditVerdict.PASS, ())]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [one if one in WHOLE else pytest.param(one, marks=pytest.mark.stress) for one in HONEST],
+    ids=lambda one: one.name,
+)
+async def test_a_careful_reader_passes_every_class(environment):
     report = await audit(environment)
     assert [(one.id, one.findings) for one in [*report.failed, *report.warned]] == []

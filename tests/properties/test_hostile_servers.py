@@ -8,6 +8,7 @@ from ors_server.adapters.openenv_server import from_openenv
 from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.resources.resource_errors import ResourceTimeoutError
 from tests.fixtures.evaluated_environments import Guessing
+from tests.fixtures.hostile_client import SOCKET, HostileClient
 from tests.fixtures.hostile_plays import FAR_SIDES, play_socket, spoilt
 from tests.fixtures.hostile_servers import HOSTILITIES
 from tests.fixtures.hostile_sockets import WAYS, HostileSocket
@@ -37,6 +38,34 @@ async def test_a_hostile_socket_of_openenv_gets_a_clear_error_and_no_more(way):
         count += server.spoilt
         assert server.elsewhere == []
     assert count, "the plays did not reach what was spoilt"
+
+
+LARGEST = 192
+"""MiB that the clients may need: the modules that they load, and the longest answers that they read."""
+
+
+@pytest.fixture(scope="module")
+def hostile_client():
+    client = HostileClient()
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("way", ["endless chunks", "bomb"])
+@pytest.mark.parametrize("name", FAR_SIDES)
+def test_a_hostile_far_side_does_not_make_a_client_large(name, way, serve_live, hostile_client):
+    live = serve_live(Guessing)
+    with spoilt(FAR_SIDES[name], way, 0, live.port) as server:
+        server.first, server.only_once = 0, False
+        while not server.spoilt:  # on a busy machine a client may give up before it has asked
+            assert hostile_client.play(name, server.url, live.port) < LARGEST
+
+
+@pytest.mark.parametrize("way", ["fragments", "bomb"])
+def test_a_hostile_socket_does_not_make_a_client_large(way, hostile_client):
+    with HostileSocket(way, 0).serving() as server:
+        while not server.spoilt:
+            assert hostile_client.play(SOCKET, server.url, 0) < LARGEST
 
 
 async def test_a_listing_of_tools_that_is_given_up_ends_its_connection():

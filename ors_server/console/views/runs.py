@@ -12,7 +12,7 @@ from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.aggregates import RunFigures
+from ors_server.store.aggregates import RunFigures, solve_band
 
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
@@ -338,7 +338,7 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
         first = next(record for group in attempts for record in group)
         title = task_title(first).partition(" / ")[2] or task_title(first)
         rows.append(
-            ComparedTask(title, task_hash, _kind(rate), cells, max(rates) - min(rates) if rates else 0.0)
+            ComparedTask(title, task_hash, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
         )
     return sorted(rows, key=lambda row: (-row.spread, row.title))
 
@@ -354,14 +354,6 @@ def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
             squares.append(Square("part" if record.summary.episode_return > 0 else ""))
     graded = [record for record in group if _is_graded(record)]
     return TaskCell(tuple(squares), sum(map(_is_solved, graded)), len(graded))
-
-
-def _kind(rate: float | None) -> str:
-    if rate is None:
-        return "ungraded"
-    if rate in {0.0, 1.0}:
-        return "never" if rate == 0.0 else "always"
-    return "rare" if rate < 0.2 else "learnable" if rate <= 0.8 else "mostly"  # noqa: PLR2004  (as docs/console.md says)
 
 
 def _differences(

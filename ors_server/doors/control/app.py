@@ -14,6 +14,7 @@ from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.batches import BatchHandlers
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.hosts import HostControl, HostHandlers
 from ors_server.doors.control.models import Description
 from ors_server.doors.control.operations import (
     PREFIX,
@@ -49,12 +50,15 @@ READ_PATIENCE = 60.0
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
+DIFFICULTY = ENVIRONMENT + "/splits/{split}/difficulty"
 SESSION = "/sessions/{session_id}"
 SNAPSHOTS = SESSION + "/snapshots"
 EPISODE = "/episodes/{episode}"
 
 
-def make_table(h: ControlHandlers, e: EpisodeHandlers, b: BatchHandlers) -> tuple[Operation, ...]:
+def make_table(
+    h: ControlHandlers, e: EpisodeHandlers, b: BatchHandlers, hosts: HostHandlers
+) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
     rebuilt = (404, 410, 429, 503)  # what can keep a request from a session that a killed server left open
@@ -66,10 +70,15 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers, b: BatchHandlers) -> tupl
         Operation("GET", "/status", h.get_status),
         Operation("GET", "/settings", h.get_settings, Role.ADMIN),
         Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
+        Operation("GET", "/hosts", hosts.list_hosts, Role.ADMIN, failures=(503,)),
+        Operation("GET", "/slots", hosts.get_own_slots, role=None, failures=(404,)),
+        Operation("POST", "/hosts/{host}/drain", hosts.drain_host, Role.ADMIN, accepted, failures=(404, 503)),
+        Operation("POST", "/restart", hosts.restart_hosts, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/environments", h.list_environments),
         Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
         Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
         Operation("GET", TASKS + "/{index}", h.get_task, failures=(404, 500)),
+        Operation("GET", DIFFICULTY, e.get_difficulty, failures=(503,)),
         Operation("POST", "/sessions", h.create_session, status=created, failures=(404, 409, 429, 500, 503)),
         Operation("GET", "/sessions", h.list_sessions, failures=(404,)),
         Operation("GET", SESSION, h.get_session, failures=(404, 429, 503)),
@@ -129,8 +138,14 @@ class ControlApp:
         *,
         episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
+        hosts: HostControl | None = None,
     ) -> None:
-        """Make the table; `shutdown` stops the server soon after it returned, `None` if no caller may."""
+        """Make the table.
+
+        Args:
+            shutdown: Stops the server soon after it returned; `None` if no caller may.
+            hosts: What the hosts can be asked for; `None` for a server that is a single process.
+        """
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
@@ -139,7 +154,8 @@ class ControlApp:
         self.handlers = ControlHandlers(
             manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
-        self.table = make_table(self.handlers, episodes, BatchHandlers(self.handlers, manager))
+        batches = BatchHandlers(self.handlers, manager)
+        self.table = make_table(self.handlers, episodes, batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

@@ -5,6 +5,7 @@ server that shares the store.
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
@@ -28,7 +29,19 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.doors.control.models import MAX_INTEGER, MAX_PAGE, Cursor, PageQuery, Position
+from ors_server.doors.control.models import (
+    MAX_INTEGER,
+    MAX_PAGE,
+    MAX_TASKS,
+    Cursor,
+    DifficultyQuery,
+    EnvironmentName,
+    PageQuery,
+    Position,
+    SplitDifficulty,
+    SplitName,
+    TaskDifficulty,
+)
 from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
@@ -83,6 +96,8 @@ log = get_logger("ors_server.control")
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
+MAX_JOINED = 100
+"""Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
 
@@ -101,9 +116,6 @@ MAX_POINTS = 10_000
 """Most points of one answer."""
 
 RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
-
-MAX_TASKS = 10_000
-"""Most tasks of one answer."""
 
 Sort: TypeAlias = Literal[
     "created", "-created", "return", "-return", "steps", "-steps", "duration", "-duration"
@@ -232,7 +244,7 @@ class CutBlock(ResponseModel):
     index: int
     """The block's position in the step, from 0."""
     size: int
-    """Characters of the whole text, or of an image's base64, of which a preview has none."""
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""
 
 
 class NoteBody(RequestBody):
@@ -342,15 +354,16 @@ AnyReason: TypeAlias = Annotated[
 
 
 LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
+_SOME = Field(max_length=MAX_JOINED)
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
-    FilterKind.NAMES: list[Name],
-    FilterKind.MARKS: list[Literal["failed", "refused", "penalty", "ungraded"]],
+    FilterKind.NAMES: Annotated[list[Name], _SOME],
+    FilterKind.MARKS: Annotated[list[Literal["failed", "refused", "penalty", "ungraded"]], _SOME],
     FilterKind.TEXT: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)],
     FilterKind.POSITION: Position,
     FilterKind.PHASE: list[AnyPhase],
     FilterKind.STOP_REASON: list[AnyReason],
-    FilterKind.LABELS: list[LabelText],
+    FilterKind.LABELS: Annotated[list[LabelText], _SOME],
     FilterKind.TIME: Instant,
     FilterKind.NUMBER: Return,
     FilterKind.TRUTH: Annotated[bool, BeforeValidator(_read_truth)],
@@ -584,6 +597,14 @@ class EpisodeHandlers:
     async def list_tasks_played(self, query: TasksQuery) -> PlayedTaskList:
         """Return figures of each task over its episodes, by environment, split and index."""
         return PlayedTaskList(tasks=list(await self._store.by_task(query.as_filter(), limit=query.limit)))
+
+    async def get_difficulty(
+        self, name: EnvironmentName, split: SplitName, query: DifficultyQuery
+    ) -> SplitDifficulty:
+        """Return how often each played task of a split was solved, by its index."""
+        chosen = EpisodeFilter(environment=(name,), split=(split,), **query.conditions)
+        tasks = [TaskDifficulty.of(task) for task in await self._store.by_task(chosen, limit=query.limit)]
+        return SplitDifficulty(bands=dict(Counter(task.band for task in tasks)), tasks=tasks)
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
         """Return figures over the episodes on record."""

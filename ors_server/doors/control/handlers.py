@@ -99,7 +99,7 @@ class ControlHandlers:
         isolation = None if tier is None else m.Isolation.model_validate(tier)
         loop = services.watch.figures().summary()
         queues = services.queues()
-        hosts: dict[str, m.HostHealth | None] | None = None
+        hosts: dict[str, m.HostHealth] | None = None
         if self._peers.are_asked(request.headers):
             own = {self._peers.slot.name: m.HostHealth(queues=queues, loop=loop)}
             hosts = dict(sorted({**own, **await self._peers.healths(request.headers)}.items()))
@@ -206,7 +206,7 @@ class ControlHandlers:
         return self._created(request, status)
 
     async def list_sessions(self, request: ControlRequest, query: m.SessionsQuery) -> m.SessionPage:
-        """List the live sessions, oldest first; of every host, if there are several."""
+        """List the live sessions and those that wait to be rebuilt, oldest first; of every host."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
         statuses = sorted(

@@ -16,6 +16,7 @@ from ors_server.model.trajectory import Fork, Step, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 from ors_server.sessions.session_request import MAX_FORKS
+from ors_server.store.aggregates import PlayedTask, solve_band
 
 MAX_PAGE = 500
 """Most tasks, sessions or steps of one answer."""
@@ -31,6 +32,7 @@ SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 EnvironmentName: TypeAlias = Annotated[
     str, Field(min_length=1, description="An environment's name, in any case.")
 ]
+HostName: TypeAlias = Annotated[str, Field(min_length=1, description="A host's name, such as `h0`.")]
 SplitName: TypeAlias = Annotated[str, Field(min_length=1, description="A split's name.")]
 TaskIndex: TypeAlias = Annotated[
     int, Field(ge=0, le=MAX_INTEGER, description="A task's position in its split, from 0.")
@@ -50,6 +52,10 @@ def _as_integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+MAX_TASKS = 10_000
+"""Most tasks of one answer about the record."""
+
+
 class PageQuery(RequestQuery):
     """A slice by position."""
 
@@ -63,6 +69,65 @@ class PageQuery(RequestQuery):
         """The last position, exclusive, within the limit of one page."""
         limit = self.start + MAX_PAGE
         return limit if self.stop is None else min(self.stop, limit)
+
+
+class TaskDifficulty(ResponseModel):
+    """How often a task was solved, for curricula."""
+
+    index: int | None
+    task_hash: str
+    attempts: int
+    """Graded episodes."""
+    solve_rate: float | None
+    """Share of the attempts with a return of at least 1; `None` without any."""
+    mean_return: float | None
+    std: float | None
+    """Standard deviation of the returns, with n - 1; `None` under two attempts."""
+    band: Literal["never", "rare", "learnable", "mostly", "always", "ungraded"]
+    """never: 0; rare: under 0.2; learnable: 0.2 to 0.8; mostly: above 0.8; always: 1."""
+
+    @classmethod
+    def of(cls, task: PlayedTask) -> "TaskDifficulty":
+        """Make it of a task's figures."""
+        return cls.model_validate(
+            {
+                "index": task.index,
+                "task_hash": task.task_hash,
+                "attempts": task.graded,
+                "solve_rate": task.success,
+                "mean_return": task.returns.mean,
+                "std": task.returns.std,
+                "band": solve_band(task.success),
+            }
+        )
+
+
+class SplitDifficulty(ResponseModel):
+    """How hard the played tasks of a split are."""
+
+    bands: dict[str, int]
+    """How many of the tasks are in each band."""
+    tasks: list[TaskDifficulty]
+
+
+class DifficultyQuery(RequestQuery):
+    """Which episodes count."""
+
+    run: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this run; all by default."""
+    environment_version: Annotated[str, Field(min_length=1)] | None = None
+    """Only those of this version."""
+    limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
+    """Most tasks."""
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions of the store's filter."""
+        version = self.environment_version
+        return {
+            "labels": {} if self.run is None else {"run": self.run},
+            "environment_version": None if version is None else (version,),
+        }
 
 
 class SessionsQuery(RequestQuery):
@@ -163,6 +228,8 @@ class HostHealth(ResponseModel):
 
     queues: JSONObject = Field(default_factory=dict)
     loop: JSONObject = Field(default_factory=dict)
+    error: str | None = None
+    """Why it does not answer; its figures are empty then."""
 
 
 class Health(ResponseModel):
@@ -175,9 +242,41 @@ class Health(ResponseModel):
     """Each queue by name: its capacity, running and waiting, and the longest wait in seconds."""
     loop: JSONObject = Field(default_factory=dict)
     """Seconds by which the event loop was late, and the code that blocked it, the worst first."""
-    hosts: dict[str, HostHealth | None] | None = None
-    """With several hosts, each by name, of which this answer's own figures are one; `None` for one that is
-    starting."""
+    hosts: dict[str, HostHealth] | None = None
+    """With several hosts, each by name, of which this answer's own figures are one."""
+
+
+class HostView(ResponseModel):
+    """One host of several, as the record has it."""
+
+    name: str
+    address: str
+    """Where the front and the other hosts reach it: `unix:PATH` or HOST:PORT."""
+    epoch: int
+    """How often a process has taken its place."""
+    is_draining: bool
+    """Whether it gives its sessions to the others, or has done so."""
+    slots: int
+    """Its slots of session ids, of 1,024."""
+
+
+class HostList(ResponseModel):
+    """The hosts of the server; empty for a server that is a single process."""
+
+    hosts: list[HostView]
+
+
+class OwnSlots(ResponseModel):
+    """The slots whose sessions this host serves now."""
+
+    host: str
+    slots: list[int]
+
+
+class Restarting(ResponseModel):
+    """Each host is started again, one after another."""
+
+    status: Literal["restarting"] = "restarting"
 
 
 class RecordBacklog(ResponseModel):
@@ -353,6 +452,8 @@ class SessionView(ResponseModel):
     setup_error: str | None
     pending_steps: int
     """Steps that ran and wait to be written to the record; the figures count them already."""
+    waits: bool
+    """Whether an earlier server left it open; the next request that names it rebuilds it."""
     episode: StatedSummary
 
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
-from ors_server.model.errors import StartingError
-from ors_server.model.host_slot import HostSlot, host_name
+from ors_server.model.errors import MachineryError, StartingError
+from ors_server.model.host_slot import UNIX, HostSlot, host_name
 
 ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
@@ -20,6 +20,8 @@ SECONDS = 5.0
 """Seconds in which another host must answer."""
 BOUNDS = AnswerBounds()
 """Bounds of another host's answer, whose longest is a page of sessions."""
+_SHOWN = 200
+"""Bytes of another host's refusal that an error repeats."""
 _PASSED_ON = ("authorization", "x-api-key", "host")
 
 
@@ -28,66 +30,89 @@ class Peers:
 
     def __init__(self, slot: HostSlot) -> None:
         self.slot = slot
-        self._others = [number for number in range(slot.count) if number != slot.number]
 
     def are_asked(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request with these headers is about all hosts, and there are others."""
-        return bool(self._others) and ALONE not in headers
+        return not self.slot.is_alone and ALONE not in headers
+
+    def _others(self) -> list[int]:
+        """Return the other hosts that have sessions."""
+        return sorted(set(self.slot.table.owners) - {self.slot.number})
 
     async def session_pages(self, query: str, headers: Mapping[str, str]) -> list[SessionPage]:
         """Return a page of live sessions of each other host.
 
         Raises:
-            StartingError: If one does not answer; a list without its sessions would be wrong.
+            StartingError, MachineryError: If one does not answer; a list without its sessions would be wrong.
         """
         path = f"/_ors/sessions?{query}"
-        answers = await asyncio.gather(*(self._ask(number, path, headers) for number in self._others))
+        answers = await asyncio.gather(*(self._ask(number, path, headers) for number in self._others()))
         try:
             return [SessionPage.model_validate_json(answer) for answer in answers]
         except ValidationError as error:
-            raise StartingError(f"a host answered with something else than its sessions: {error}") from error
+            raise MachineryError(f"a host answered with something else than its sessions: {error}") from error
 
-    async def healths(self, headers: Mapping[str, str]) -> dict[str, HostHealth | None]:
-        """Return the health of each other host by its name; `None` for one that does not answer."""
-        answers = await asyncio.gather(
-            *(self._ask(number, "/_ors/health", headers) for number in self._others), return_exceptions=True
+    async def healths(self, headers: Mapping[str, str]) -> dict[str, HostHealth]:
+        """Return the health of each other host by its name; of one that does not answer, why."""
+        others = self._others()
+        return dict(
+            zip(
+                map(host_name, others),
+                await asyncio.gather(*(self._health(number, headers) for number in others)),
+                strict=True,
+            )
         )
-        healths: dict[str, HostHealth | None] = {}
-        for number, answer in zip(self._others, answers, strict=True):
-            name = host_name(number)
-            if isinstance(answer, bytes):
-                health = Health.model_validate_json(answer)
-                healths[name] = HostHealth(queues=health.queues, loop=health.loop)
-            else:
-                healths[name] = None
-        return healths
+
+    async def _health(self, number: int, headers: Mapping[str, str]) -> HostHealth:
+        try:
+            health = Health.model_validate_json(await self._ask(number, "/_ors/health", headers))
+        except MachineryError as error:
+            return HostHealth(error=str(error))
+        except ValidationError as error:
+            return HostHealth(error=f"it answered with something else than its health: {error}")
+        return HostHealth(queues=health.queues, loop=health.loop)
 
     async def metrics(self, headers: Mapping[str, str]) -> dict[str, bytes | None]:
         """Return the metrics of each other host by its name; `None` for one that does not answer."""
+        others = self._others()
         answers = await asyncio.gather(
-            *(self._ask(number, "/metrics", headers) for number in self._others), return_exceptions=True
+            *(self._ask(number, "/metrics", headers) for number in others), return_exceptions=True
         )
         return {
             host_name(number): answer if isinstance(answer, bytes) else None
-            for number, answer in zip(self._others, answers, strict=True)
+            for number, answer in zip(others, answers, strict=True)
         }
 
     async def _ask(self, number: int, path: str, headers: Mapping[str, str]) -> bytes:
-        transport = httpx2.AsyncHTTPTransport(uds=str(self.slot.socket_of(number)))
-        passed = {name: headers[name] for name in _PASSED_ON if name in headers}
+        name = host_name(number)
+        address = self.slot.address_of(number)
+        if address is None:
+            raise StartingError(f"host {name} has not started yet; repeat the request")
+        if address.startswith(UNIX):
+            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX))
+            base_url = "http://127.0.0.1"
+        else:
+            transport, base_url = None, f"http://{address}"
+        passed = {key: headers[key] for key in _PASSED_ON if key in headers}
         try:
             async with (
                 asyncio.timeout(SECONDS),
-                httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+                httpx2.AsyncClient(transport=transport, base_url=base_url) as client,
                 client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
             ):
                 await BOUNDS.apply(response)
                 answer = await response.aread()
-                response.raise_for_status()
-                return answer
-        except (httpx2.HTTPError, TimeoutError) as error:
+        except TimeoutError as error:
+            raise MachineryError(f"host {name} does not answer within {SECONDS:g} s") from error
+        except httpx2.ConnectError as error:
             raise StartingError(
-                f"host {host_name(number)} does not answer, it is starting; repeat the request"
+                f"host {name} does not listen ({error}), it is starting; repeat the request"
             ) from error
-        except BrokenAnswerError as error:
-            raise StartingError(f"host {host_name(number)}: {error}") from error
+        except (httpx2.HTTPError, BrokenAnswerError) as error:
+            raise MachineryError(
+                f"host {name} does not answer: {str(error) or type(error).__name__}"
+            ) from error
+        if not response.is_success:
+            text = answer[:_SHOWN].decode(errors="replace")
+            raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
+        return answer

@@ -68,6 +68,7 @@ FAULTS = MappingProxyType(
         errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.SessionInterruptedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.UnknownHostError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.UnknownSnapshotError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.EpisodeNotFoundError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.AmbiguousEpisodeError: Fault(409, JSONRPC_INVALID_PARAMS),

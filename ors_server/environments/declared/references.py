@@ -30,7 +30,7 @@ def find_declared(reference: str) -> type[DeclaredEnvironment] | None:
     Raises:
         EnvironmentDefinitionError: If the declaration or its data breaks a rule; `DeclarationError` for data
             without a declaration.
-        UnknownEnvironmentError: If it names a data file that does not exist.
+        UnknownEnvironmentError: If it names a declaration or a data file that does not exist.
     """
     file = declaration_of(reference)
     if file is not None:
@@ -52,7 +52,13 @@ def declaration_of(reference: str) -> Path | None:
 
 
 def declare_file(file: Path, options: Mapping[str, Any] | None = None) -> type[DeclaredEnvironment]:
-    """Return the class of an `environment.toml`; options win over its keys."""
+    """Return the class of an `environment.toml`; options win over its keys.
+
+    Raises:
+        EnvironmentDefinitionError: If the declaration or its data breaks a rule.
+        UnknownEnvironmentError: If there is no such file.
+    """
+    _require_place(str(file), file)
     declaration = read_declaration(file)
     if options:
         declaration = declaration.model_copy(update=dict(options))
@@ -84,9 +90,14 @@ def _check_kind(data: str) -> None:
     path = Path(data)
     if data.startswith(PREFIX) or path.is_dir():
         return
-    if "*" not in path.name and not path.exists():
-        raise UnknownEnvironmentError(f"{data}: there is no such file; correct the path")
+    if "*" not in path.name:
+        _require_place(data, path)
     check_readable(path)
+
+
+def _require_place(reference: str, path: Path) -> None:
+    if not path.exists():
+        raise UnknownEnvironmentError(f"{reference}: there is no such file; correct the path")
 
 
 def environment_name(text: str) -> str:

@@ -157,7 +157,7 @@ def tagged_answer(text: str) -> str:
     elements = list(_elements(text))
     if not elements:
         return text
-    spans = parts_not_taken_back(text, elements)
+    spans = parts_not_taken_back(text, elements, takes_examples=False)
     if not spans or (len(spans) > 1 and answer_part(text, spans) is None):
         return ""
     start, end = spans[0]

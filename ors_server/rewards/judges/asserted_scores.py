@@ -43,10 +43,66 @@ _DENIED: Final = (
     r"(?:un\s|de\s)?(?P<gone>NUMBER)"
 )
 """A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
+_CONSIDERED: Final = (
+    r"\b(?:I|we)\s(?:had\s|first\s|also\s|briefly\s)?(?:considered|contemplated|weighed|hesitated\sat|toyed\swith"
+    r"|(?:thought|(?:was|were)\sthinking)\s(?:of|about)|leaned\stowards?|(?:was|were)\stempted\s(?:by|to\s\w{2,12}))"
+    r"\s{1,3}(?:an?\s|giving\s(?:it\s|this\s)?)?(?P<gone>NUMBER)"
+)
+_IDEAL: Final = (
+    r"\b(?:an?|the)\s(?:ideal|perfect|model|complete|better|full|flawless|excellent|typical|weaker|stronger|longer"
+    r"|shorter)\s(?:\w{1,20}\s){1,4}?(?P<gone>NUMBER)"
+)
+_DEDUCTED: Final = (
+    r"\b(?:start(?:ing|s|ed)?\s(?:from|at|with)|deduct(?:s|ed|ing)?|subtract(?:s|ed|ing)?|tak(?:e|es|ing)\s(?:off|away)"
+    r"|los(?:es|t|ing)|minus|dock(?:s|ed|ing)?|knock(?:s|ed|ing)?\soff)\s{1,3}(?:it\s)?(?P<gone>NUMBER)"
+)
+"""What a score begins with, and what is taken from it: "I deduct 0.3 for the missing proof"."""
+_CONDITIONAL: Final = r"(?P<gone>NUMBER)\s(?:if|provided|assuming)\s(?:you|one|we)\b(?!\sask)"
 _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
-    for pattern in (_CLAIMED, _CONCEDED, _FORMER, _DENIED, _DISOWNED)
+    for pattern in (
+        _CLAIMED,
+        _CONCEDED,
+        _FORMER,
+        _DENIED,
+        _DISOWNED,
+        _CONSIDERED,
+        _IDEAL,
+        _DEDUCTED,
+        _CONDITIONAL,
+    )
 )
+_SCORE_NOUN: Final = r"(?:score|rating|grade|mark|verdict|number|figure)"
+_VOIDED: Final = re.compile(
+    rf"\b(?:that|this|the|my|its)\s(?:\w{{1,12}}\s)?{_SCORE_NOUN}(?:\sabove|\sI\sgave|\sthere)?\s(?:no\slonger\b"
+    r"|belong(?:s|ed)\sto\s(?:the\sprevious|another|a\sdifferent|the\sother)"
+    r"|(?:is|was|seems?|looks?|feels?|should|must|has)\b[^.;\n]{0,30}?\b(?:meaningless|invalid|void|wrong|mistaken|unfair"
+    r"|unjust|provisional|placeholder|obsolete|outdated|withdrawn|ignored|disregarded|discarded|deleted|premature|random"
+    r"|mistake|slip|misprint|typo|not\s(?:valid|final|mine|meant|right|correct|fair|reliable|be)|no\slonger"
+    r"|for\sanother|for\sthe\sprevious))"
+    r"|\bI\s(?:(?!not\b|never\b)\w{1,9}\s){0,3}(?:withdraw|retract|revoke|rescind|cancel|take\sback|delete|void)"
+    r"\s(?:this|that|the|my|it)\b"
+    r"|\bI\s(?:was|have\sbeen|had\sbeen|am)\s(?:\w{1,12}\s)?(?:grading|judging|scoring|rating|reading|marking|looking\sat)"
+    r"\s(?:the\swrong|another|a\sdifferent|the\sother)\b"
+    r"|\bI\s(?:\w{1,12}\s)?(?:graded|scored|judged|rated|read|pressed|hit|typed|marked|opened)\b[^.;\n]{0,20}"
+    r"\b(?:the\swrong|by\smistake|by\saccident)\b"
+    r"|\b(?:needs?|requires?|awaits?)\s(?:a|another)\s(?:second\s|third\s|other\s)?(?:reader|grader|judge|opinion)\b"
+    r"|\bscore\s(?:is\s)?(?:to\sbe\s(?:determined|decided|confirmed|announced)|still\sopen|tbd|pending)\b"
+    r"|\bwhich\sis\s(?:far\s|much\s)?(?:more|less|higher|lower)\sthan\s(?:it|this|the\s\w{1,20})\s(?:deserves|merits|earns"
+    r"|is\sworth)\b"
+    rf"|\b(?:this|that|it)\s(?:was|is)\s(?:(?:meant|intended)\s)?(?:the\s{_SCORE_NOUN}\s(?:of|for)\s(?:the\s(?:other|previous|last)"
+    r"|another|a\sdifferent)|for\s(?:another|a\sdifferent|the\s(?:other|wrong|previous)))\b"
+    rf"|\bI\s(?:have|need|ought|am\sgoing|intend|want|plan|will|must|should)(?:\sto)?\s(?:revise|lower|raise|reconsider|rethink"
+    rf"|reduce|increase|change|redo|recompute)\s(?:it|that|(?:this|the|my)(?:\s{_SCORE_NOUN})?)\s{{0,2}}[.!]"
+    r"|\b(?:this|that|it)\s(?:(?:needs|has|ought)\sto\sbe\s(?:lowered|raised|revised|reduced|reconsidered)"
+    r"|should\sbe\s(?:much\s|a\sbit\s|a\slittle\s)?(?:lower|higher))\b"
+    r"|\bspoke\stoo\ssoon\b|\bdon['’]t\scount\s(?:it|this|that)\b|\bnot\smy\sfinal\s(?:word|score|verdict|answer)\b"
+    r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
+    r"|\bno\slonger\ssure\b"
+    r"|[;,.]\s(?:in\sfact\s|make\sit\s)?(?:much\s|far\s|slightly\s)?(?:higher|lower)\s{0,3}(?:[.!]|\Z)",
+    re.IGNORECASE,
+)
+"""Says that the score in front of it does not hold, without another one."""
 _TOO_MUCH: Final = re.compile(_EXCESSIVE.replace("NUMBER", _DIGITS), re.IGNORECASE)
 _WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
 _REFUSAL: Final = re.compile(
@@ -70,7 +126,7 @@ _LEAD: Final = re.compile(
     r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
 )
 _REMARK: Final = re.compile(
-    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
+    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:(?:please\s+)?(?:note|observe|mind)\s+(?:that\s+)?)?(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
     r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
 )
 _TOO: Final = re.compile(r"(?i)\btoo\b")
@@ -81,7 +137,7 @@ _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
 """Replaces a number that is denied or taken back, so that its label goes to the next number."""
-_NO_SCORE: Final = "\ufffb"
+NO_SCORE: Final = "\ufffb"
 """Replaces a number that is not asserted for another reason."""
 _REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
 _LEAD_CHARS: Final = 160
@@ -114,7 +170,9 @@ def asserted_reply(text: str) -> str:
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
     retracted = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
     retracted += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), _NO_SCORE)
+    voided = max((match.start() for match in _VOIDED.finditer(text)), default=0)
+    retracted += [(start, end) for start, end in spans if start < voided]
+    blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), NO_SCORE)
     denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
     return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 

@@ -17,6 +17,7 @@ from ors_server.client.bounded_http import (
     AnswerBounds,
     BrokenAnswerError,
     refuse_foreign_redirect,
+    tls_context,
 )
 
 MAX_QUOTED = 500
@@ -50,6 +51,7 @@ def open_http() -> httpx2.AsyncClient:
     """Return the HTTP client for the `openai` package: its answers are bounded, foreign redirects refused."""
     return httpx2.AsyncClient(
         headers=ACCEPTED_CODINGS,
+        verify=tls_context(),
         follow_redirects=True,
         max_redirects=MAX_REDIRECTS,
         limits=httpx2.Limits(max_connections=1_000, max_keepalive_connections=100),

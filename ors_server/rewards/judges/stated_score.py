@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ors_server.rewards.judges.asserted_scores import GAP, asserted_reply
+from ors_server.rewards.judges.asserted_scores import GAP, NO_SCORE, asserted_reply
 from ors_server.rewards.reading.polarity import classes_of
 from ors_server.rewards.reward_errors import UnusableReplyError
 
@@ -18,7 +18,7 @@ _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|
 _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
-    "score|rating|reward|grade|mark|verdict|overall|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "score|rating|reward|grade|mark|verdict|overall|final|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
@@ -28,7 +28,7 @@ _LABEL = re.compile(
 )
 _GIVEN = re.compile(
     r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
-    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:with|at))"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
     r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay|work|submission|solution|reply|text"
     r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
     re.IGNORECASE,
@@ -67,7 +67,7 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge get gets got it's that's settle settled settling lean"
+    "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
 _STRESS = _words("no not nothing without doubt question")
@@ -75,10 +75,12 @@ _STRESS = _words("no not nothing without doubt question")
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
     r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best)){0,2}"
-    r"\s{0,3}(?:[.!\n]|\Z)"
+    r"(?:\s{1,3}to\sme)?\s{0,3}(?:[.;!\n]|\Z)"
 )
 """What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""
+_CONCLUSION = re.compile(r"(?:[:;]|\s-|\b(?:so|hence|thus|therefore))\s{0,3}\Z", re.IGNORECASE)
+_NEAR = 20
 _QUALIFIERS = frozenset({""}) | _words(
     "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
     "numerical this"
@@ -238,7 +240,12 @@ class _Reply:
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
-        return number if is_given or is_sentence or is_stressed or is_subject else None
+        # "0.8 would be generous: 0.7", "An ideal answer gets 1, so 0.7."
+        conclusion = _CONCLUSION.search(self.text, max(0, number.start - _NEAR), number.start)
+        is_concluding = (
+            conclusion is not None and not rest and (NO_SCORE in self.text or conclusion[0].strip().isalpha())
+        )
+        return number if is_concluding or is_given or is_sentence or is_stressed or is_subject else None
 
     def _is_line(self, number: _Number) -> bool:
         """Return whether a number fills the first or the last line."""

@@ -1,15 +1,33 @@
 """Which of the marked parts of a response it asserts: boxes, elements of an answer, fenced blocks. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from ors_server.rewards.reading.mentions import MAX_TAIL, Mention, Reading, is_joined, read_mentions
-from ors_server.rewards.reading.polarity import Polarity
+from ors_server.rewards.reading.mentions import (
+    MAX_TAIL,
+    OPENERS,
+    SENTENCE_START,
+    Mention,
+    Reading,
+    is_joined,
+    read_mentions,
+)
+from ors_server.rewards.reading.polarity import Polarity, classes_of, languages_of, words_of
 from ors_server.rewards.reading.sentences import Span
 
 _TAKEN_BACK: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED, Polarity.ASKED, Polarity.QUOTED})
 _MAX_REMARK: Final = 4_000
 """Characters behind the last part that are read."""
+_NAME: Final = re.compile(
+    r"(?<![\w'’.<\\{-])[A-Z\u00c0-\u00de][a-z\u00df-\u00ff]{2,40}(?: [A-Z\u00c0-\u00de][a-z\u00df-\u00ff]{2,40}){0,3}(?!['’\w])"
+)
+_MAX_NAMES: Final = 200
+_FOLLOWING: Final = re.compile(r" ([a-z]+)")
+_MODALS: Final = words_of("would will has had might may could also always still never")
+_PEOPLE: Final = frozenset({"report", "first_person"})
+_CAPITAL: Final = re.compile(r" (?=[A-Z\u00c0-\u00de])")
 
 
 def answer_part(text: str, parts: Sequence[Span]) -> Span | None:
@@ -25,13 +43,14 @@ def answer_part(text: str, parts: Sequence[Span]) -> Span | None:
     return readings[last].mention.start, readings[last].mention.end
 
 
-def parts_not_taken_back(text: str, parts: Sequence[Span]) -> list[Span]:
-    """Return the parts that a response does not deny, ask, quote or take back."""
+def parts_not_taken_back(text: str, parts: Sequence[Span], *, takes_examples: bool = True) -> list[Span]:
+    """Return the parts that a response does not deny, ask, quote or take back, nor gives as examples."""
     if not text.strip() or not parts:
         return list(parts)
     readings = _read(text, parts)
+    taken_back = _TAKEN_BACK if takes_examples else _TAKEN_BACK | {Polarity.INTERMEDIATE}
     gone = {
-        (item.mention.start, item.mention.end) for item in readings if item.statement.polarity in _TAKEN_BACK
+        (item.mention.start, item.mention.end) for item in readings if item.statement.polarity in taken_back
     }
     return [part for part in parts if part not in gone]
 
@@ -44,13 +63,57 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
         for first, last in parts
         if first >= start
     ]
-    readings = read_mentions(text[start:end], mentions, are_labels=True)
+    # A sentence may begin behind a part without a full stop: "<answer>A</answer> Correction: ...".
+    characters = list(text[start:end])
+    for mention in mentions:
+        if _CAPITAL.match(text, mention.end + start, end):
+            characters[mention.end] = "\n"
+    written = "".join(characters)
+    # What a remark says of another name, it does not say of the part: "(Cork was ruled out)".
+    beside = list(_names_beside(written, mentions))
+    readings = read_mentions(written, [*mentions, *beside], are_labels=True)
+    denied = {
+        str(item.mention.name)
+        for item in readings
+        if not item.mention.is_marked and item.statement.polarity is Polarity.DENIED
+    }
+    last = mentions[-1].end
     return [
         Reading(
-            Mention(item.mention.start + start, item.mention.end + start, item.mention.name), item.statement
+            Mention(item.mention.start + start, item.mention.end + start, item.mention.name),
+            replace(item.statement, polarity=Polarity.RETRACTED)
+            if any(name in str(item.mention.name) and item.mention.end == last for name in denied)
+            else item.statement,
         )
         for item in readings
+        if item.mention.is_marked
     ]
+
+
+def _names_beside(text: str, parts: Sequence[Mention]) -> Iterator[Mention]:
+    """Yield the names around the parts of a text."""
+    inside = iter(parts)
+    part = next(inside, None)
+    for index, match in enumerate(_NAME.finditer(text)):
+        if index >= _MAX_NAMES:
+            return
+        while part is not None and part.end <= match.start():
+            part = next(inside, None)
+        start = match.start()
+        words = match[0].casefold().split()
+        if part is not None and match.end() > part.start:
+            continue
+        while words and (words[0] in OPENERS or classes_of(words[0]) or len(languages_of(words[:1])) > 1):
+            start += len(words.pop(0)) + 1  # "Not Riga"
+        said = [
+            word for word in _FOLLOWING.findall(text, match.end(), match.end() + 40) if word not in _MODALS
+        ]
+        is_opening = SENTENCE_START.search(text[max(0, start - 8) : start]) is not None
+        if is_opening and said and text.startswith(" ", match.end()) and not classes_of(said[0]):
+            continue  # "Interviews with witnesses": any word begins with a capital letter here
+        is_person = bool(said) and not _PEOPLE.isdisjoint(classes_of(said[0]))  # that says something
+        if words and not is_person:
+            yield Mention(start, match.end(), " ".join(words))
 
 
 def _is_beside(text: str, neighbour: Reading, chosen: Reading) -> bool:

@@ -11,6 +11,19 @@ from ors_server.rewards.reading.statements import FIELD_KEY, Statement, read_sta
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
+SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|#])\s{0,4}\Z")
+OPENERS: Final = words_of(
+    "the a an this that these those in on at my our their his her its there here with for to by "
+    "everywhere anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any "
+    "every each none no some both either neither other another many most few several if when while "
+    "although though since because as after before once until unless whereas so then thus hence "
+    "therefore however but and or yet not only even just of from into near between among than what "
+    "which who where why how is are was were do does did can could should would will may might must let "
+    "please note first second third finally next last one two "
+    "document article source text passage according sorry well now also perhaps maybe still indeed though "
+    "you they she he it we i"
+)
+"""Words that begin a sentence with a capital letter and name nothing."""
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001  (an apostrophe)
 _JOINERS: Final = words_of(

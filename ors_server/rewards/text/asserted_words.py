@@ -7,6 +7,8 @@ from functools import cache
 from typing import Final
 
 from ors_server.rewards.reading.mentions import (
+    OPENERS,
+    SENTENCE_START,
     Mention,
     Reading,
     asserted,
@@ -39,20 +41,10 @@ _PROPER: Final = re.compile(
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
 _DETERMINER: Final = re.compile(r"(?<![\w'-])no\s+(?![,.;:!?])(?=\w)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?<![\w.,/-])[-+]?\d[\d.,]{0,40}(?<![.,])(?![\w/])")
-_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|#])\s{0,4}\Z")
 _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
-_OPENERS: Final = words_of(
-    "the a an this that these those in on at my our their his her its there here with for to by "
-    "everywhere anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any "
-    "every each none no some both either neither other another many most few several if when while "
-    "although though since because as after before once until unless whereas so then thus hence "
-    "therefore however but and or yet not only even just of from into near between among than what "
-    "which who where why how is are was were do does did can could should would will may might must let "
-    "please note first second third finally next last one two"
-)
 _FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
 _LED: Final = re.compile(
     r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa|North|South|East|West|Northern"
@@ -139,7 +131,7 @@ def _is_part_of_name(text: str, mention: Mention, mentions: Sequence[Mention]) -
     word = following[1].casefold()
     is_other = any(other.start == following.start(1) for other in mentions if other.name is not mention.name)
     is_title = word in _TITLES or following[1].isupper()
-    is_said = bool(_classes(word) - _NOUN_CLASSES) or word in _OPENERS or word in _foreign_words()
+    is_said = bool(_classes(word) - _NOUN_CLASSES) or word in OPENERS or word in _foreign_words()
     return is_led or not (is_title or is_other or is_said)
 
 
@@ -229,7 +221,7 @@ def _name_start(text: str, match: re.Match[str]) -> int:
     words = match[0].split(" ")
     if is_person or all(word.casefold() in _foreign_words() for word in words):  # "Die Antwort ist Riga"
         return match.end()
-    if _SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None:
+    if SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None:
         return match.start()
     is_heading = (
         text.startswith((":", "**:", ":**"), match.end()) or _HEADING.match(text, match.end()) is not None
@@ -239,7 +231,7 @@ def _name_start(text: str, match: re.Match[str]) -> int:
         return match.end() - len(words[-1]) if len(words) > 1 else match.end()  # "Instead of Kyoto"
     if len(words) == 1 and (is_heading or words[0].endswith("ly")):
         return match.end()  # "City: Riga", "Clearly, Riga"
-    if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
+    if _classes(words[0].casefold()) or words[0].casefold() in OPENERS:
         return match.start() + len(words[0]) + 1 if len(words) > 1 else match.end()
     is_common = (
         len(words) == 1

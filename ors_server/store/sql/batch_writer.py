@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ors_server.model.clock import Clock, to_microseconds
-from ors_server.model.errors import StoreError
+from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import EpisodeSummary
 from ors_server.store.sql import upserts
@@ -22,7 +22,9 @@ from ors_server.store.sql.columns import (
     standing_columns,
 )
 from ors_server.store.sql.database import Database, execute, transaction
+from ors_server.store.sql.host_rows import Fence
 from ors_server.store.sql.kept_totals import add_closed, groups_of, recount_groups, recount_tools
+from ors_server.store.sql.live_sessions import LiveSessions
 from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
@@ -37,7 +39,7 @@ from ors_server.store.sql.pending_writes import (
     WriteState,
 )
 
-Rejections = dict[PendingWrite, StoreError]
+Rejections = dict[PendingWrite, OrsServerError]
 _TOOL = STEP_COLUMNS.index("tool")
 _MAX_TOOLS = 1000
 """Tools of an episode that are remembered; a row of each further one is written with every step, in vain."""
@@ -73,8 +75,16 @@ class _Rows:
 class BatchWriter:
     """Turns pending writes into rows; used on the writer thread only."""
 
-    def __init__(self, database: Database, blob_store: BlobStore, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, blob_store: BlobStore, clock: Clock, holds: Fence | LiveSessions
+    ) -> None:
+        """Write for a server.
+
+        Args:
+            holds: What keeps the server's sessions its own: its fence, or else its live sessions.
+        """
         self._database = database
+        self._holds = holds
         self._blob_store = blob_store
         self._clock = clock
 
@@ -91,6 +101,8 @@ class BatchWriter:
         try:
             self._database.check()
             with transaction(self._database, connection):
+                rejected.update(self._holds.refused(connection, entries, now))
+                entries = [entry for entry in entries if entry not in rejected]
                 early = self._queued_too_early(connection, entries)
                 self._open(connection, [entry for entry in entries if isinstance(entry, PendingOpen)], now)
                 self._look_up(connection, entries)
@@ -110,6 +122,7 @@ class BatchWriter:
                 if entry.state is not None:
                     entry.state.key = None  # the row may be gone: rolled back, or pruned
             raise
+        self._holds.note(entries)
         for state, number in rows.unconfirmed.items():
             if state.unconfirmed_from == number:
                 state.unconfirmed_from = None

@@ -1,6 +1,6 @@
 """Opens a database for writing: who else writes it, what was left open, and the secret that servers share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_bytes
 
@@ -8,12 +8,12 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.model.clock import from_microseconds
-from ors_server.model.errors import SettingsError
 from ors_server.model.host_slot import HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
 from ors_server.store.sql.database import Database, as_store_error
+from ors_server.store.sql.host_rows import Fence, join, read_hosts
 from ors_server.store.sql.record_tables import episodes, shared_values, standings
 from ors_server.store.sql.upserts import FIRST_VALUES
 
@@ -37,27 +37,32 @@ class OpenedDatabase:
     """As of `EpisodeStore`."""
     shared_secret: bytes
     """As of `EpisodeStore`."""
+    fence: Fence | None
+    """What every batch of a host checks; `None` for a server that is a single process."""
 
 
 def open_to_write(database: Database, slot: HostSlot) -> OpenedDatabase:
     """Open a database that has this server's schema; blocks.
 
     Raises:
-        SettingsError: If another server writes a record that the first host of several needs for them alone.
+        SettingsError: If a server with several hosts writes the record; if this is a host, any other server.
         StoreError: If it cannot be used.
     """
     engine = database.writing_engine()
     claim = database.make_claim(engine)
     try:
         with engine.connect() as connection, claim.alone(connection) as is_alone:
-            if slot.is_first_start:
-                _refuse_others(is_alone=is_alone)
-            left_open = _left_open(connection, slot) if is_alone or not slot.is_alone else ()
-            if not is_alone and slot.is_alone:
+            epoch = join(database, connection, slot, is_alone=is_alone)
+            takes_up = is_alone or not slot.is_alone
+            if not slot.is_alone:
+                slot.table.owners = read_hosts(connection).owners
+            left_open = read_left_open(connection, slot.has) if takes_up else ()
+            if not takes_up:
                 log.info("store_is_shared", hint="what a killed server left open in it is not taken up")
             FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
             secret = _value(connection, SECRET) or b""  # an older one stays
-            return OpenedDatabase(database, engine, claim, left_open, secret)
+            fence = None if slot.is_alone else Fence.of(database, slot.number, epoch)
+            return OpenedDatabase(database, engine, claim, left_open, secret, fence)
     except BaseException as error:
         engine.dispose()
         claim.release()
@@ -66,15 +71,8 @@ def open_to_write(database: Database, slot: HostSlot) -> OpenedDatabase:
         raise
 
 
-def _refuse_others(*, is_alone: bool) -> None:
-    if not is_alone:
-        raise SettingsError(
-            "another server has the record open, and a server with --workers needs it for its hosts alone: "
-            "stop the other one, or name another --store"
-        )
-
-
-def _left_open(connection: Connection, slot: HostSlot) -> list[OpenEpisode]:
+def read_left_open(connection: Connection, belongs: Callable[[str], bool]) -> list[OpenEpisode]:
+    """Return the open episodes whose session's id belongs to a host, oldest first."""
     query = (
         select(episodes.c.session_id, episodes.c.episode_id, standings.c.touched_at)
         .join(standings, standings.c.episode == episodes.c.key)
@@ -85,7 +83,7 @@ def _left_open(connection: Connection, slot: HostSlot) -> list[OpenEpisode]:
     return [
         OpenEpisode(row.session_id, row.episode_id, from_microseconds(max(row.touched_at, alive_at)))
         for row in connection.execute(query)
-        if slot.has(row.session_id)
+        if belongs(row.session_id)
     ]
 
 

@@ -222,4 +222,23 @@ shared_values = Table(
     Column("name", Name, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""What the servers of this record share, by name: a random secret, and when one of them was last alive."""
+"""What the servers of this record share, by name: a random secret, when one of them was last alive, and which
+server with several hosts uses it."""
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("draining", BigInteger, nullable=False),
+)
+"""The hosts of a server with several of them; every batch of a host checks the epoch in its row."""
+
+slots = Table(
+    "slots",
+    metadata,
+    Column("slot", BigInteger, primary_key=True, autoincrement=False),
+    Column("host", BigInteger, nullable=False),
+)
+"""The host of each slot of session ids."""

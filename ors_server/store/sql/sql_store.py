@@ -1,6 +1,6 @@
 """The episode store in a SQL database; used on the event loop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -9,10 +9,12 @@ import anyio.lowlevel
 import anyio.to_thread
 from pydantic_core import PydanticSerializationError
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import override
 
 from ors_server.model.clock import Clock
 from ors_server.model.errors import StoreError
+from ors_server.model.host_slot import HostTable, slot_of
 from ors_server.model.logs import get_logger
 from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, TRANSITION
 from ors_server.model.trajectory import (
@@ -25,12 +27,15 @@ from ors_server.model.trajectory import (
     first_summary,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import Backlog
+from ors_server.store.base import Backlog, OpenEpisode
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import MAX_CHARACTER_BYTES, BlobStore, extract_long_texts
 from ors_server.store.sql.columns import step_columns
-from ors_server.store.sql.opening import OpenedDatabase
+from ors_server.store.sql.database import Database, as_store_error, disposed_after
+from ors_server.store.sql.host_rows import read_hosts
+from ors_server.store.sql.live_sessions import LiveSessions
+from ors_server.store.sql.opening import OpenedDatabase, read_left_open
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
     PendingClose,
@@ -54,6 +59,7 @@ log = get_logger("ors_server.store")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+MICROSECONDS = 1_000_000
 OVERHEAD = 1024
 """Approximate bytes that a pending write takes in memory besides its text."""
 
@@ -72,6 +78,7 @@ class SqlStore(SqlReader):
         self.left_open = opened.left_open
         self.shared_secret = opened.shared_secret
         self._claim = opened.claim
+        self.fence = opened.fence
         self._options = options
         self._clock = clock
         self._retention = Retention(options.retain_episodes, options.retain_days)
@@ -81,11 +88,15 @@ class SqlStore(SqlReader):
         self._queue = WriteQueue(options)
         self._queue.start(self._make_writer)
 
+    def _live_sessions(self) -> LiveSessions:
+        idle = round(self._options.idle_seconds * MICROSECONDS)
+        return LiveSessions(self._database, idle, {episode.episode_id for episode in self.left_open})
+
     def _make_writer(self, report: ReportBatch) -> WriterThread:
         return WriterThread(
             self._database,
             self._writing_engine,
-            BatchWriter(self._database, self._blob_store, self._clock),
+            BatchWriter(self._database, self._blob_store, self._clock, self.fence or self._live_sessions()),
             report,
             self._options.write_seconds,
             None if self._retention.is_everything else self._prune,
@@ -206,6 +217,37 @@ class SqlStore(SqlReader):
         if self._retention.episodes is not None:
             self._queue.writer.needs_maintenance = True
             self._queue.writer.wake.set()
+
+    async def hosts(self) -> HostTable:
+        """Return what the record says of the hosts of this server."""
+        return await super()._read(read_hosts)
+
+    async def open_episodes(self, slots: Collection[int]) -> Sequence[OpenEpisode]:
+        """Return the open episodes whose sessions have these slots, oldest first."""
+
+        def belongs(session_id: str) -> bool:
+            return slot_of(session_id) in slots
+
+        return await super()._read(read_left_open, belongs)
+
+    async def change_hosts(self, change: Callable[[Database, Connection, int], None], number: int) -> None:
+        """Change the rows of a host, on another connection.
+
+        Raises:
+            StoreError: If they could not be written.
+        """
+
+        def run() -> None:
+            try:
+                with (
+                    disposed_after(self._database.writing_engine()) as engine,
+                    engine.connect() as connection,
+                ):
+                    change(self._database, connection, number)
+            except (SQLAlchemyError, OSError) as error:
+                raise as_store_error(self._database, error, "written") from error
+
+        await anyio.to_thread.run_sync(run)
 
     @override
     async def _read(self, function: Callable[..., Result], *args: Any) -> Result:

@@ -146,7 +146,7 @@ class WriteQueue:
     def _report(self, done: Sequence[PendingWrite], failed: Failed) -> None:
         for waiter, wrong in failed:
             if not waiter.done():
-                waiter.set_exception(StoreError(wrong))
+                waiter.set_exception(wrong)
         for entry in done:
             self._bytes -= entry.size
             if entry.waiter is not None and not entry.waiter.done():

@@ -15,7 +15,7 @@ from time import monotonic
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from ors_server.model.errors import StoreError
+from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.logs import get_logger
 from ors_server.store.sql.batch_writer import BatchWriter, Rejections
 from ors_server.store.sql.database import Database, WriteFailure, as_store_error
@@ -34,8 +34,8 @@ MAINTENANCE_SECONDS = 60.0
 
 ReportBatch = Callable[[Sequence[PendingWrite], "Failed"], None]
 """Called on the writer thread with the finished writes, and with the callers that must get an error."""
-Failed = Sequence[tuple["Future[None]", str]]
-"""Waiting futures, and the error message for each."""
+Failed = Sequence[tuple["Future[None]", OrsServerError]]
+"""Waiting futures, and the error of each."""
 
 
 class _BatchOutcome:
@@ -122,7 +122,7 @@ class WriterThread:
         if left:
             log.error("store_writes_lost", store=self._database.display_name, lost=len(left))
         why = "the episode store was closed before this write"
-        self._report(left, [(entry.waiter, why) for entry in left if entry.waiter is not None])
+        self._report(left, [(entry.waiter, StoreError(why)) for entry in left if entry.waiter is not None])
         self._drop_connection()
 
     def _write_batch(self) -> bool:
@@ -133,15 +133,13 @@ class WriterThread:
         self.batch = ()
         self._is_failing = error is not None
         failed = [
-            (entry.waiter, str(wrong))
-            for entry, wrong in outcome.rejected.items()
-            if entry.waiter is not None
+            (entry.waiter, wrong) for entry, wrong in outcome.rejected.items() if entry.waiter is not None
         ]
         if error is None:
             self._report(batch, failed)
             return True
         left = [entry for entry in batch if entry not in outcome.written and entry not in outcome.rejected]
-        failed += ((entry.waiter, str(error)) for entry in left if entry.state and entry.waiter)
+        failed += ((entry.waiter, StoreError(str(error))) for entry in left if entry.state and entry.waiter)
         entries = [entry for entry in left if entry.outlives_failure]
         for entry in entries:
             entry.waiter = None  # its caller got the error; the write is retried all the same

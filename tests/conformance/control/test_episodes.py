@@ -163,6 +163,9 @@ async def test_a_task_is_found_by_its_hash(control):
         "total=yes",
         "text=",
         "colour=red",
+        "&".join(f"has_label=l{number}" for number in range(101)),
+        "&".join(f"label=l{number}=a" for number in range(101)),
+        "&".join(["has=failed"] * 101),
     ],
 )
 async def test_a_filter_that_makes_no_sense_is_refused(control, query):
@@ -254,6 +257,24 @@ async def test_runs_and_tasks_have_figures(control):
     (task,) = (await control.get("/episodes/by-task?label=run=a")).json()["tasks"]
     assert (task["environment"], task["episodes"], task["graded"], task["success"]) == ("gate", 2, 2, 0.5)
     assert (await control.get("/episodes/by-task?limit=0")).status_code == 422
+
+
+async def test_the_difficulty_of_a_split_follows_from_its_graded_episodes(control):
+    for index, rewards in enumerate(((0.0, 0.0), (0.0, 1.0), (1.0, 1.0))):
+        for reward in rewards:
+            spec = (await control.get(f"/environments/gate/splits/train/tasks/{index}")).json()["task_spec"]
+            order = {"task_spec": spec, "labels": {"run": f"of {reward}"}}
+            await played(control, reward, 0.0, 0.0, 0.0, 0.0, **order)
+    path = "/environments/gate/splits/train/difficulty"
+    page = (await control.get(path)).json()
+    assert page["bands"] == {"never": 1, "learnable": 1, "always": 1}
+    shown = [(task["index"], task["attempts"], task["solve_rate"], task["band"]) for task in page["tasks"]]
+    assert shown == [(0, 2, 0.0, "never"), (1, 2, 0.5, "learnable"), (2, 2, 1.0, "always")]
+    assert page["tasks"][1]["std"] == pytest.approx(0.5**0.5)
+    only = (await control.get(f"{path}?run=of 1.0&limit=1")).json()
+    assert [(task["index"], task["band"]) for task in only["tasks"]] == [(1, "always")]
+    assert (await control.get(path.replace("train", "test"))).json() == {"bands": {}, "tasks": []}
+    assert (await control.get(f"{path}?limit=0")).status_code == 422
 
 
 async def test_totals_of_nothing_have_no_returns(control):

@@ -23,6 +23,7 @@ from ors_server import (
     tool,
 )
 from ors_server.app import App, create_app
+from ors_server.client.bounded_http import tls_context
 from ors_server.model.settings import Settings
 from ors_server.model.trajectory import EpisodeSummary
 from ors_server.model.visibility import Visibility
@@ -180,7 +181,7 @@ class Site:
         """Connects the real client, which asks for figures unless it brings headers of its own."""
         mode = "auto" if era == MODERN else "legacy"
         sent = ASKING if headers is None else headers
-        async with httpx2.AsyncClient(headers=sent, timeout=LIMIT) as http:
+        async with httpx2.AsyncClient(headers=sent, timeout=LIMIT, verify=tls_context()) as http:
             transport = streamable_http_client(f"{self.url}{path}", http_client=http)
             async with Client(transport, mode=mode, **options) as client:
                 yield client
@@ -220,7 +221,7 @@ class Site:
             **({} if name is None else {"Mcp-Name": name}),
             **(ASKING if headers is None else headers),
         }
-        async with httpx2.AsyncClient(timeout=LIMIT) as http:
+        async with httpx2.AsyncClient(timeout=LIMIT, verify=tls_context()) as http:
             return await http.post(f"{self.url}{path}", json=body, headers=sent)
 
 

@@ -97,7 +97,7 @@ def test_wrong_rows_are_printed_one_by_one_and_left_out_if_that_is_requested(run
     [
         (
             ["list", "qa", "--prompt", "question"],
-            "--prompt: expected a data file, such as train.jsonl, came qa",
+            "--prompt: expected a data file, such as train.jsonl, got qa",
         ),
         (["list", "{data}", "--reward-option", "a=1"], "--reward-option needs --reward NAME"),
         (["check", "http://127.0.0.1:1", "--recipe", "gsm8k"], "need a data file"),

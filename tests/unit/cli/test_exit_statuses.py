@@ -55,10 +55,10 @@ MISUSES = [
     # An option's value.
     ("serve", "qa", "--port", "x"),
     ("serve", "qa", "--sandbox", "nope"),
-    ("serve", "qa", "--store", "nope://x"),
+    ("serve", "qa", "--port", "0", "--store", "nope://x"),
     ("serve", "qa", "--config", "nofile.toml"),
     ("serve", "qa", "--api-keys-file", "nofile.toml"),
-    ("serve", "qa", "--tls-cert", "nofile.pem"),
+    ("serve", "qa", "--port", "0", "--tls-cert", "nofile.pem"),
     ("list", "--nope"),
     ("list", "--available", "nope"),
     ("call", "qa", "search", "{a"),
@@ -79,6 +79,8 @@ MISUSES = [
     ("eval", "qa", "--agent", "nofile.py:play"),
     ("eval", "qa", "--agent", "oracle", "--limit", "0"),
     ("eval", "--resume", "nofolder"),
+    ("tasks", "nosuch"),
+    ("tasks", "qa", "--store", "memory"),
     ("report", "nofolder"),
     ("compare", "nofolder", "nofolder"),
     ("compare", "nofolder"),
@@ -112,6 +114,11 @@ MISUSES = [
     ("score", "train.jsonl", "--reward", "nofile.py:reward"),
     ("score", "train.jsonl", "--reward", "exact_match_reward", "--option", "x"),
     ("score", "train.jsonl", "--reward", "exact_match_reward", "--option", "nope=1"),
+    # Several hosts.
+    ("hosts", "http://127.0.0.1:1", "x"),
+    ("restart", "http://127.0.0.1:1", "x"),
+    ("drain",),
+    ("front", "nope"),
     # The rest.
     ("new", "1abc"),
     ("new", "a", "--in", "nofolder"),
@@ -128,6 +135,9 @@ FAILURES = [
     ("score", "bad.jsonl", "--reward", "math_equal_reward"),
     ("call", "http://127.0.0.1:1", "submit"),
     ("episodes", "list", "--url", "http://127.0.0.1:1"),
+    ("hosts", "http://127.0.0.1:1"),
+    ("restart", "http://127.0.0.1:1"),
+    ("drain", "h1", "http://127.0.0.1:1"),
     ("new", "taken"),
 ]
 """What the command looks at is there, and wrong."""

@@ -11,7 +11,7 @@ from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.errors import SettingsError
 from ors_server.model.settings import Settings, load_settings
 
-NO_FLAG = {"api_keys", "token_secret", "environments", "host_slot", "host_folder"}
+NO_FLAG = {"api_keys", "token_secret", "environments", "host_folder"}
 """Secrets, which everybody on the machine could read on a command line; what the arguments name; and what a
 server tells its hosts."""
 REFENV = "tests/fixtures/refenv.py"

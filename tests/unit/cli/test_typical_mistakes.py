@@ -42,6 +42,8 @@ MISTAKES = [
     ("list webshp", 2, ["there is no environment 'webshp'; did you mean 'webshop'?"]),
     ("serve ./nope.py", 2, ["./nope.py: there is no such file or folder"]),
     ("serve word.py", 2, ["word.py: there is no such file or folder; did you mean words.py?"]),
+    ("serve absent.toml", 2, ["absent.toml: there is no such file; correct the path"]),
+    ("check ../absent/words.toml", 2, ["../absent/words.toml: there is no such file; correct the path"]),
     ("serve empty.py", 2, ["empty.py: it defines no Environment class"]),
     ("serve words.py:Wrods", 2, ["words.py has no class 'Wrods'; it has Words"]),
     (

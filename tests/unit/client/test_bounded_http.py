@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from ors_server.client.bounded_http import (
     AnswerBounds,
     BrokenAnswerError,
     refuse_foreign_redirect,
+    tls_context,
 )
 from ors_server.model.json_bounds import MAX_DEPTH, MAX_VALUES, parse_json
 from tests.fixtures.hostile_servers import MIB, Asked, HostileServer, Proper, packed
@@ -41,6 +43,21 @@ def client(bounds=SMALL, **options):
 def proper(body, status=200, **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Proper(status, {"content-type": "application/json", **named}, body)
+
+
+async def test_certificates_are_read_once_and_again_where_the_environment_names_others(monkeypatch, tmp_path):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    made = []
+    make = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **paths: made.append(paths) or make(**paths))
+    for _ in range(3):
+        await AsyncClient("http://127.0.0.1:9").aclose()
+    assert made == [{"capath": str(tmp_path)}]
+    first = tls_context()
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path.parent))
+    assert tls_context() is not first
+    assert made[1:] == [{"capath": str(tmp_path.parent)}]
 
 
 async def test_an_answer_within_the_bounds_is_read_whole_and_decompressed():

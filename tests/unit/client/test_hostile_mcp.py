@@ -187,6 +187,33 @@ async def test_a_long_answer_that_is_no_message_does_not_hold_the_event_loop(val
     assert slices.worst < 2 * yardstick(), slices.where
 
 
+NO_MESSAGES = {
+    "a redirect": ("location", b""),
+    "a list": ("application/json", b"[]"),
+    "no protocol": ("application/json", b'{"id": 1, "result": {}}'),
+    "a version that is a number": ("application/json", b'{"jsonrpc": 2.0, "id": 1, "result": {}}'),
+    "no JSON": ("application/json", b"Welcome!"),
+    "nothing": ("application/json", b""),
+    "a page": ("text/html", b"<h1>Welcome!</h1>"),
+    "an image": ("image/png", b"\x89PNG"),
+}
+
+
+@pytest.mark.parametrize("case", NO_MESSAGES)
+async def test_a_short_answer_that_is_no_message_is_the_servers_fault(case):
+    kind, body = NO_MESSAGES[case]
+    proper = Proper(200, {"content-type": kind}, body)
+    if kind == "location":
+        proper = Proper(307, {kind: "http://127.0.0.1:9/mcp"}, body)
+    server = HostileServer(lambda _: proper, "types", 0, first=10**9)
+    with server.serving():
+        async with AsyncMcpClient(server.url, era="2026-07-28", options=PATIENT) as client:
+            with pytest.raises(BrokenAnswerError, match=r"does not have the protocol's form|expected"):
+                async with client.lobby_episode("guessing", "test", 2):
+                    pass
+    assert server.count == 1, "an answer that was read is not asked for again"
+
+
 async def test_an_error_of_many_characters_is_cut():
     def answer(asked: Asked) -> Proper:
         error = {"code": -1, "message": "a" * (1 << 20)}

@@ -294,6 +294,25 @@ async def test_what_a_server_lacks_is_told_by_name(open_client):
                 pass
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    "location", ["https://refenv.example/{path}", "http://127.0.0.1:9/secret", "//x/refenv/{path}", "/{path}"]
+)
+async def test_a_redirect_elsewhere_is_named_and_not_taken_for_a_missing_environment(
+    open_client, status, location
+):
+    class Elsewhere(Reference):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            target = location.format(path=request.url.path[1:])
+            return httpx2.Response(status, headers={"location": target}, text="moved")
+
+    async with open_client(Elsewhere()) as client:
+        with pytest.raises(BrokenAnswerError) as caught:
+            await client.tools("refenv")
+    target = location.format(path="refenv/tools")
+    assert f"GET /refenv/tools redirects to {target}, which is not followed" in str(caught.value)
+
+
 class EndlessSteps(httpx2.AsyncBaseTransport):
     """States more steps than it has shown, with every page."""
 

@@ -1,0 +1,204 @@
+"""`ors-server hosts`, `drain`, `restart` and `front`: the hosts of a server, and HAProxy before them."""
+
+import asyncio
+import re
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ors_server.cli.command_output import CommandError, MisuseError, say, say_json
+
+if TYPE_CHECKING:
+    from ors_server.client.async_client import AsyncClient
+
+_ADDRESS = re.compile(r"[^\s/,]+:[0-9]+")
+DEFAULT_URL = "http://127.0.0.1:8080"
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at a host that is giving its sessions up."""
+
+
+@dataclass(frozen=True)
+class HostsOptions:
+    """Options of `hosts` and of `restart`."""
+
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL of the running server.")] = DEFAULT_URL
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+@dataclass(frozen=True)
+class DrainOptions:
+    """Options of `drain`."""
+
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Name of the host, such as h1.")]
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL of the running server.")] = DEFAULT_URL
+    wait_seconds: Annotated[
+        float, typer.Option(help="Seconds to wait until the host has given its sessions up.", min=0.0)
+    ] = 120.0
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def hosts(options: HostsOptions) -> None:
+    """List the hosts of a server, with their addresses and their slots of session ids.
+
+    The API key of an admin is read from the environment variable ORS_API_KEY.
+    """
+    import anyio
+
+    _show(anyio.run(_request, options.url, "GET", "/hosts"), as_json=options.json)
+
+
+def drain(options: DrainOptions) -> None:
+    """Let a host suspend its sessions and give them to the other hosts; it ends then.
+
+    Its sessions continue on the other hosts when a request names them. The API key of an admin is read from
+    the environment variable ORS_API_KEY.
+    """
+    import anyio
+
+    _show(anyio.run(_drain, options), as_json=options.json)
+
+
+def restart(options: HostsOptions) -> None:
+    """Start each host of a server again, one after another; their sessions continue.
+
+    The API key of an admin is read from the environment variable ORS_API_KEY.
+    """
+    import anyio
+
+    answer = anyio.run(_request, options.url, "POST", "/restart")
+    if options.json:
+        say_json(answer)
+    else:
+        say(
+            "the hosts are started again, one after another; the server's log says when all of them have been"
+        )
+
+
+def _show(listed: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        say_json(listed)
+        return
+    for host in listed["hosts"]:
+        state = "drained" if host["is_draining"] and not host["slots"] else "draining" * host["is_draining"]
+        say(f"{host['name']}  {host['slots']:>4} slots  {host['address']}  {state}".rstrip())
+    if not listed["hosts"]:
+        say("this server is a single process")
+
+
+async def _request(url: str, method: str, path: str) -> dict[str, Any]:
+    from ors_server.cli.server_requests import ask, open_server
+
+    async with open_server(url) as server:
+        answer: dict[str, Any] = await ask(server, method, path)
+        return answer
+
+
+async def _drain(options: DrainOptions) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    import anyio
+
+    from ors_server.cli.server_requests import ask, open_server
+
+    async with open_server(options.url) as server:
+        listed: dict[str, Any] = await ask(server, "POST", f"/hosts/{quote(options.host, safe='')}/drain")
+        with anyio.move_on_after(options.wait_seconds):
+            while not _is_drained(listed, options.host):
+                await anyio.sleep(LOOK_SECONDS)
+                listed = await _look(server) or listed
+    if not _is_drained(listed, options.host):
+        raise CommandError(
+            f"host {options.host} has not given its sessions up within {options.wait_seconds:g} s; it does "
+            "so once its running calls have ended"
+        )
+    return listed
+
+
+async def _look(server: "AsyncClient") -> dict[str, Any] | None:
+    """Return the hosts; `None` if the host that was asked is the one that ends."""
+    from ors_server.cli.server_requests import ask
+
+    try:
+        listed: dict[str, Any] = await ask(server, "GET", "/hosts")
+    except CommandError:
+        return None
+    return listed
+
+
+def _is_drained(listed: dict[str, Any], name: str) -> bool:
+    return any(host["name"] == name and not host["slots"] for host in listed["hosts"])
+
+
+@dataclass(frozen=True)
+class FrontCommandOptions:
+    """Options of `front`; what limits connections is a setting, as for `serve`."""
+
+    addresses: Annotated[
+        list[str],
+        typer.Argument(metavar="HOST:PORT", help="Where the hosts listen: the first is host 0, and so on."),
+    ]
+    host: Annotated[str, typer.Option(help="Address to bind to.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="TCP port; 0 chooses a free one.", min=0, max=65535)] = 8080
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="PEM file of the certificate; the front then speaks HTTPS only.")
+    ] = None
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file of the certificate's private key.")] = None
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON once it listens.")] = False
+
+
+def front(options: FrontCommandOptions) -> None:
+    """Send each session's requests to its host, for a server on several machines.
+
+    HAProxy carries the requests and is started again if it ends; nothing else is kept here, so there may be
+    several fronts. SIGHUP reads the certificate again.
+    """
+    from ors_server.cli.listening import bind
+    from ors_server.cli.serving_workers import front_options, front_program, write_certificate
+    from ors_server.model import logs
+    from ors_server.model.settings import load_settings
+    from ors_server.supervisor.front_control import FrontControl
+    from ors_server.supervisor.haproxy import check_configuration, find_program, write_configuration
+    from ors_server.supervisor.supervising import HostsFailedError, Supervisor, inheritable
+
+    for address in options.addresses:
+        if _ADDRESS.fullmatch(address) is None:
+            raise MisuseError(f"expected the address of a host as HOST:PORT, got {address!r}")
+    given = {
+        "host": options.host,
+        "port": options.port,
+        "tls_cert": options.tls_cert,
+        "tls_key": options.tls_key,
+    }
+    settings = load_settings(None, **{name: value for name, value in given.items() if value is not None})
+    logs.configure(form=settings.log_format, level=settings.log_level)
+    haproxy = find_program()
+    listener = bind(settings.host, settings.port)
+    with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
+        folder = Path(name)
+        control = FrontControl(folder, options.addresses)
+        descriptor = inheritable(listener)
+        path = write_configuration(front_options(settings, folder, options.addresses), descriptor)
+        check_configuration(haproxy, path, descriptor)
+        port = listener.getsockname()[1]
+        scheme = "http" if settings.tls_cert is None else "https"
+        url = f"{scheme}://{settings.host}:{port}"
+
+        def announce(_announcement: object) -> None:
+            if options.json:
+                say_json({"url": url, "hosts": list(options.addresses)})
+            else:
+                say(f"The front listens at {url}, before {', '.join(options.addresses)}. Stop with Ctrl-C.")
+
+        async def run() -> None:
+            program = front_program(haproxy, path, descriptor)
+            renew = partial(write_certificate, settings, folder)
+            await Supervisor([], program, control, renew).run(announce)
+
+        try:
+            asyncio.run(run())
+        except HostsFailedError as error:
+            raise CommandError(str(error)) from None

@@ -1,0 +1,181 @@
+"""Changes a running HAProxy over its admin socket: which host has which slot, and the certificate.
+
+The front's table is made of what each host says of itself, never of what one host says of another: so a slot
+moves in the front only once the host that takes it knows that it has it.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import httpx2
+
+from ors_server.model.host_slot import SLOTS, UNIX, even_slots, host_name
+from ors_server.model.logs import get_logger
+
+SOCKET = "admin.sock"
+"""Name of the admin socket in the folder of the front."""
+SLOT_MAP, HOST_MAP = "slots.map", "hosts.map"
+"""Names of the front's tables: the host of each slot, and the hosts that still have slots."""
+SECONDS = 5.0
+"""Seconds that HAProxy, or a host, may take to answer."""
+COMMANDS = 64
+"""Commands in one line to HAProxy, whose buffer takes about three times as many."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the slots of the hosts."""
+
+log = get_logger("ors_server.supervisor")
+
+
+class FrontControlError(Exception):
+    """HAProxy did not do what it was asked to; the message is its own."""
+
+
+@dataclass(slots=True)
+class FrontControl:
+    """Speaks with the HAProxy of a folder, which may be started again meanwhile."""
+
+    folder: Path
+    addresses: list[str]
+    """Addresses of the hosts, in order: `unix:PATH` or HOST:PORT."""
+    owners: list[int] = field(default_factory=list[int])
+    """The host of each slot, as the front has it."""
+    _clients: dict[int, httpx2.AsyncClient] = field(default_factory=dict[int, httpx2.AsyncClient])
+    """Clients of the hosts, by number."""
+
+    def __post_init__(self) -> None:
+        self.owners = even_slots(range(len(self.addresses)))
+        self._write_maps()
+
+    def _write_maps(self) -> None:
+        """Write the tables to the disk, where a HAProxy that is started again reads them."""
+        rows = [f"{slot} {host_name(owner)}\n" for slot, owner in enumerate(self.owners)]
+        (self.folder / SLOT_MAP).write_text("".join(rows))
+        hosts = [f"{host_name(number)} {host_name(number)}\n" for number in sorted(set(self.owners))]
+        (self.folder / HOST_MAP).write_text("".join(hosts))
+
+    async def send(self, command: str) -> str:
+        """Send a command and return HAProxy's answer.
+
+        Raises:
+            FrontControlError: If HAProxy does not answer.
+        """
+        try:
+            async with asyncio.timeout(SECONDS):
+                reader, writer = await asyncio.open_unix_connection(str(self.folder / SOCKET))
+                try:
+                    writer.write(f"{command}\n".encode())
+                    await writer.drain()
+                    return (await reader.read()).decode().strip()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError) as error:
+            raise FrontControlError(f"HAProxy does not answer at its admin socket: {error}") from error
+
+    async def set_traffic(self, number: int, *, is_open: bool) -> None:
+        """Send a host requests again, or none: they are answered with 503 then.
+
+        Raises:
+            FrontControlError: If HAProxy does not do it.
+        """
+        name, state = host_name(number), "ready" if is_open else "maint"
+        for backend in (name, "any"):
+            answer = await self.send(f"set server {backend}/{name} state {state}")
+            if answer:
+                raise FrontControlError(answer)
+
+    async def move_host(self, number: int, address: str) -> None:
+        """Send a host's requests to another address from now on.
+
+        Raises:
+            FrontControlError: If HAProxy does not do it.
+        """
+        self.addresses[number] = address
+        client = self._clients.pop(number, None)
+        if client is not None:
+            await client.aclose()
+        machine, _, port = address.rpartition(":")
+        name = host_name(number)
+        for backend in (name, "any"):
+            answer = await self.send(f"set server {backend}/{name} addr {machine.strip('[]')} port {port}")
+            if "changed" not in answer and "no need to change" not in answer:
+                raise FrontControlError(answer)
+
+    async def renew_certificate(self, path: Path) -> None:
+        """Use the certificate that is in a file now.
+
+        Raises:
+            FrontControlError: If HAProxy refuses it; the old one stays then.
+        """
+        lines = (await anyio.Path(path).read_text()).splitlines()
+        text = "\n".join(line for line in lines if line.strip())  # a blank line would end it
+        answer = await self.send(f"set ssl cert {path} <<\n{text}\n")
+        committed = await self.send(f"commit ssl cert {path}")
+        if "Success" not in committed:
+            with suppress(FrontControlError):
+                await self.send(f"abort ssl cert {path}")
+            raise FrontControlError(f"{answer} {committed}".strip())
+
+    async def follow(self) -> None:
+        """Look at the slots of the hosts again and again, and change the front's table, until cancelled."""
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+            except FrontControlError as error:
+                log.warning("front_not_changed", error=str(error))
+
+    async def aclose(self) -> None:
+        """Close the connections to the hosts; another look opens them again."""
+        clients = list(self._clients.values())
+        self._clients.clear()
+        for client in clients:
+            await client.aclose()
+
+    async def look(self) -> None:
+        """Ask each host once which slots it has, and change the front's table."""
+        slots = await asyncio.gather(*(self._slots_of(number) for number in range(len(self.addresses))))
+        moved = {
+            slot: number
+            for number, owned in enumerate(slots)
+            for slot in owned
+            if 0 <= slot < SLOTS and self.owners[slot] != number
+        }
+        if moved:
+            await self._move(moved)
+        for number in range(len(self.addresses)):
+            if number not in self.owners:  # a HAProxy that was started again does not know it
+                await self.set_traffic(number, is_open=False)
+
+    async def _move(self, moved: Mapping[int, int]) -> None:
+        before = set(self.owners)
+        for slot, number in moved.items():
+            self.owners[slot] = number
+        self._write_maps()
+        for number in before - set(self.owners):
+            await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
+        path = self.folder / SLOT_MAP
+        commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
+        for start in range(0, len(commands), COMMANDS):
+            await self.send(";".join(commands[start : start + COMMANDS]))
+        log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
+
+    async def _slots_of(self, number: int) -> Sequence[int]:
+        """Return the slots that a host has by its own account; none if it does not answer."""
+        client = self._clients.get(number)
+        if client is None:  # kept, because making one costs as much as a hundred requests
+            address = self.addresses[number]
+            is_unix = address.startswith(UNIX)
+            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX)) if is_unix else None
+            url = "http://127.0.0.1" if is_unix else f"http://{address}"
+            client = self._clients[number] = httpx2.AsyncClient(transport=transport, base_url=url)
+        try:
+            async with asyncio.timeout(SECONDS):
+                answered = await client.get("/_ors/slots", headers={"host": "127.0.0.1"})
+                return [int(slot) for slot in json.loads(answered.content)["slots"]]
+        except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):
+            return ()
