@@ -41,8 +41,8 @@ def atif_document(
     """Return an episode as one document; raises `LeftOutError` if it has neither a prompt nor a call."""
     origin, summary = record.origin, record.summary
     written = [*_prompt_steps(record, keep)]
-    for turn, made in group_calls(steps):
-        written += _turn_steps(turn, made, keep)
+    for turn, played in group_calls(steps):
+        written += _turn_steps(turn, played, keep)
     if not written:
         raise LeftOutError(NO_CALLS)
     for number, step in enumerate(written, 1):
@@ -104,29 +104,29 @@ def _add_calls(
     step["observation"] = {"results": results}
 
 
-def _turn_steps(turn: ModelTurn, made: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
-    """Yield the messages that led to no call, and the one that made these calls."""
+def _turn_steps(turn: ModelTurn, played: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
+    """Yield the messages that led to no call, and the one that played these calls."""
     *before, answer = turn.messages or (None,)
     for message in before:
         if message is not None:
             yield _message_step(message)
     step: JSONObject = {"source": "agent", "message": ""} if answer is None else _message_step(answer)
-    step["timestamp"] = made[0].started_at.isoformat()
-    asked: set[str] = set()
+    step["timestamp"] = played[0].started_at.isoformat()
+    call_ids: set[str] = set()
     calls: list[JSONObject] = []
     results: list[JSONObject] = []
-    for call in made:
+    for call in played:
         own_id = (recorded_turn(call.metadata) or ModelTurn()).tool_call_id
-        call_id = call.call_id if own_id is None or own_id in asked else own_id
-        asked.add(call_id)
+        call_id = call.call_id if own_id is None or own_id in call_ids else own_id
+        call_ids.add(call_id)
         calls.append({"tool_call_id": call_id, "function_name": call.tool, "arguments": call.arguments})
         blocks = result_of(call)
-        kept: JSONObject = STEP.as_json(call)
+        fields: JSONObject = STEP.as_json(call)
         for name in ("tool", "arguments", "blocks"):
-            del kept[name]
+            del fields[name]
         if not _is_one_text(call.blocks):
-            kept["blocks"] = with_paths(call.blocks, keep)
-        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: kept}})
+            fields["blocks"] = with_paths(call.blocks, keep)
+        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: fields}})
     step["tool_calls"], step["observation"] = calls, {"results": results}
     yield step
 

@@ -81,8 +81,8 @@ def _parse(value: object) -> AtifTrajectory:
         return AtifTrajectory.model_validate(stated)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        raise RecordError(f"{place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "the document"
+        raise RecordError(f"{location}: {first['msg']}") from error
 
 
 def _read(document: AtifTrajectory, folder: Path, environment: str | None) -> Episode:
@@ -100,16 +100,16 @@ def _read_own(document: AtifTrajectory, stated: JSONObject, folder: Path) -> Epi
     for step in document.steps:
         calls = {call.tool_call_id: call for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            kept = (result.extra or {}).get(OWN)
-            if not isinstance(kept, dict) or result.source_call_id is None:
+            extras = (result.extra or {}).get(OWN)
+            if not isinstance(extras, dict) or result.source_call_id is None:
                 continue
             call = calls[result.source_call_id]
             blocks: list[Any] = [{"type": "text", "text": result.content}]
-            if "blocks" in kept:
-                blocks = with_data(kept["blocks"], folder)
+            if "blocks" in extras:
+                blocks = with_data(extras["blocks"], folder)
             steps.append(
                 STEP.of_json(
-                    {**kept, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
+                    {**extras, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
                 )
             )
     for number, read in enumerate(steps, 1):
@@ -220,9 +220,9 @@ class _ForeignReader:
     ) -> Step:
         number = len(self._steps) + 1
         metadata: JSONObject = {MODEL_TURN: turn}
-        kept = [result.extra for result in answers if result.extra]
-        if kept:
-            metadata["atif"] = kept
+        extras = [result.extra for result in answers if result.extra]
+        if extras:
+            metadata["atif"] = extras
         return Step(
             number=number,
             call_id=f"{number}:{call_id}",

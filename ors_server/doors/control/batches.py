@@ -176,13 +176,13 @@ class BatchHandlers:
 async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
-    async def settle(item: Awaitable[Result]) -> Result | FailedItem:
+    async def resolve(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
             return _failed(error)
 
-    return list(await asyncio.gather(*map(settle, items)))
+    return list(await asyncio.gather(*map(resolve, items)))
 
 
 def _failed(error: OrsServerError) -> FailedItem:

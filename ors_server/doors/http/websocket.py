@@ -157,7 +157,7 @@ class WebSocket(asyncio.Protocol):
         self._reader = FrameReader(max_bytes)
         self._max_bytes = max_bytes
         self._waiting: list[str] = []
-        """Messages that nobody has received yet."""
+        """Messages that the handler has not received yet."""
         self._changed = asyncio.Event()
         self._closed: int | None = None
         self._sent_close = False
@@ -276,7 +276,7 @@ class WebSocket(asyncio.Protocol):
 
 
 class WebSocketOffer:
-    """A request's wish for a WebSocket, which its handler may accept."""
+    """A request for a WebSocket, which its handler may accept."""
 
     def __init__(self, key: bytes, connection: HttpConnection) -> None:
         self._key = key
