@@ -2,7 +2,7 @@
 
 Source: `harbor/models/trajectories` of Harbor 0.26. Every object forbids unknown keys and has `extra` for
 them: what ATIF has no place for is in `extra.ors`, so that `atif_reading` gets the same record back. Images
-are files beside the document.
+are files next to the document.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -124,8 +124,11 @@ def _turn_steps(turn: ModelTurn, played: Sequence[Step], keep: KeepImage) -> Ite
         fields: JSONObject = STEP.as_json(call)
         for name in ("tool", "arguments", "blocks"):
             del fields[name]
-        if not _is_one_text(call.blocks):
-            fields["blocks"] = with_paths(call.blocks, keep)
+        match call.blocks:
+            case (TextBlock(detail=None),):
+                pass  # the content of the result is the whole of it
+            case _:
+                fields["blocks"] = with_paths(call.blocks, keep)
         results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: fields}})
     step["tool_calls"], step["observation"] = calls, {"results": results}
     yield step
@@ -179,10 +182,6 @@ def _totals(written: Sequence[JSONObject]) -> JSONObject:
         if counts:
             totals[f"total_{name}"] = sum(counts)
     return totals
-
-
-def _is_one_text(blocks: Sequence[TextBlock | ImageBlock]) -> bool:
-    return len(blocks) == 1 and isinstance(blocks[0], TextBlock) and blocks[0].detail is None
 
 
 def _content(blocks: Sequence[TextBlock | ImageBlock], keep: KeepImage) -> str | list[JSONObject]:

@@ -127,7 +127,8 @@ class _ForeignReader:
         self._environment = environment or document.agent.name
         self._steps: list[Step] = []
         self._unattached: list[JSONObject] = []
-        self._time = self._first_time()
+        times = (_time_of(step) for step in document.steps)
+        self._time = next((time for time in times if time is not None), datetime.fromtimestamp(0, UTC))
 
     def read(self) -> Episode:
         """Return the episode: user and system before the agent's first message are its prompt."""
@@ -178,12 +179,6 @@ class _ForeignReader:
             episode_id=sha256(f"{run}\0{identity}".encode()).hexdigest()[:32],
             labels={"agent": document.agent.name, **({} if run is None else {"run": run})},
         )
-
-    def _first_time(self) -> datetime:
-        for step in self._document.steps:
-            if (time := _time_of(step)) is not None:
-                return time
-        return datetime.fromtimestamp(0, UTC)
 
     def _add(self, step: AtifStep) -> None:
         self._time = max(_time_of(step) or self._time, self._time)
@@ -260,7 +255,7 @@ class _ForeignReader:
 
 
 def _model_fields(step: AtifStep) -> JSONObject:
-    """Return what is known of a model's message beside its text, as chat completions have it."""
+    """Return what is known of a model's message next to its text, as chat completions have it."""
     fields: JSONObject = {}
     if step.tool_calls:
         fields["tool_calls"] = [

@@ -84,8 +84,9 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
         message = ConversationTurn("assistant", calls=uses, is_agents=True, has_run=has_run)
         if attached.messages:
             *before, answer = attached.messages
-            if prompt and not play:
-                prompt = [*_system_turns(before, prompt), *prompt]
+            if prompt and not play and prompt[0].role != "system":
+                own_prompts = [message for message in before if message.role == "system"][:1]
+                prompt[:0] = [ConversationTurn("system", _blocks_of(message)) for message in own_prompts]
             _add_unused(before, play)
             message = replace(message, blocks=_blocks_of(answer), reasoning=reasoning_of(answer))
         if play and play[-1].role == "assistant":
@@ -115,17 +116,6 @@ def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[St
         turn, group, pending = attached, [step], _other_calls(attached)
     if group:
         yield turn, group
-
-
-def _system_turns(
-    messages: Iterable[ModelMessage], prompt: Sequence[ConversationTurn]
-) -> list[ConversationTurn]:
-    """Return the system prompt of the agent's own, unless the task begins with one."""
-    if prompt[0].role == "system":
-        return []
-    return [
-        ConversationTurn("system", _blocks_of(message)) for message in messages if message.role == "system"
-    ][:1]
 
 
 def _add_unused(messages: Iterable[ModelMessage], play: list[ConversationTurn]) -> None:

@@ -89,7 +89,7 @@ def text_of_message(message: ModelMessage) -> str:
 
 
 def reasoning_of(message: ModelMessage) -> str:
-    """Return the reasoning that a message has beside its text; empty without one."""
+    """Return the reasoning that a message has next to its text; empty without one."""
     extra = message.__pydantic_extra__
     texts = (extra.get(name) for name in ("reasoning_content", "reasoning"))
     return next((text for text in texts if isinstance(text, str) and text), "")

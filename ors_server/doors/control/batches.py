@@ -136,7 +136,8 @@ class BatchHandlers:
                 continue
             item, running = call
             result = await running.wait()
-            size += _size_of(result) if isinstance(result, Completed) else 0
+            blocks = result.recorded.blocks if isinstance(result, Completed) else ()
+            size += sum(len(block.text if isinstance(block, TextBlock) else block.data) for block in blocks)
             items.append(self._show(request, item, running, is_too_large=size > MAX_ANSWER_BYTES))
         return CalledBatch(items=items)
 
@@ -191,9 +192,3 @@ def _failed(error: OrsServerError) -> FailedItem:
         detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)
     )
     return FailedItem(status=look_up(error).control_status, problem=problem)
-
-
-def _size_of(result: Completed) -> int:
-    return sum(
-        len(block.text if isinstance(block, TextBlock) else block.data) for block in result.recorded.blocks
-    )

@@ -90,7 +90,10 @@ class ClientPlaces:
             CapacityError: If there are too many.
         """
         if len(self._places) >= MAX_PLACES:
-            self._forget_idle()
+            oldest = self.now - self._idle_seconds
+            for client in [client for client in self._places.values() if client.socket is None]:
+                if client.used_at < oldest:  # its session has expired as well
+                    del self._places[client.id]
         if len(self._places) >= MAX_PLACES:
             raise CapacityError(f"{MAX_PLACES} clients are connected already", retry_after=5)
         client = ClientPlace(definition, credential_id, labels, used_at=self.now)
@@ -119,12 +122,6 @@ class ClientPlaces:
         """End the episode of a place and forget it."""
         self._places.pop(client.id, None)
         await self._end(client)
-
-    def _forget_idle(self) -> None:
-        oldest = self.now - self._idle_seconds
-        for client in [client for client in self._places.values() if client.socket is None]:
-            if client.used_at < oldest:  # its session has expired as well
-                del self._places[client.id]
 
     async def _end(self, client: ClientPlace) -> None:
         session_id, client.session_id = client.session_id, None
@@ -284,3 +281,54 @@ def _content(blocks: Any) -> list[JSONObject]:
         else {"type": "image", "data": block.data, "mimeType": block.mimeType}
         for block in blocks
     ]
+
+
+# What `/schema` answers, after openenv 0.10: calls and lists of tools, their observations, the state.
+ACTION: dict[str, Any] = {
+    "title": "Action",
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["call_tool", "list_tools"]},
+        "tool_name": {"type": "string"},
+        "arguments": {"type": "object"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["type"],
+}
+OBSERVATION: dict[str, Any] = {
+    "title": "Observation",
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string", "description": "Of a reset: the task."},
+        "session_id": {"type": "string", "description": "Of a reset: the session, to connect to it again."},
+        "tool_name": {"type": "string"},
+        "result": {
+            "type": "object",
+            "properties": {
+                "content": {"type": "array", "items": {"type": "object"}},
+                "structured_content": {"type": ["object", "null"]},
+                "data": {},
+                "is_error": {"type": "boolean"},
+            },
+        },
+        "error": {
+            "type": ["object", "null"],
+            "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
+        },
+        "tools": {"type": "array", "items": {"type": "object"}},
+        "reward": {"type": ["number", "null"], "description": "Null where nothing was judged."},
+        "done": {"type": "boolean"},
+        "metadata": {"type": "object"},
+    },
+}
+STATE: dict[str, Any] = {
+    "title": "State",
+    "type": "object",
+    "properties": {
+        "episode_id": {"type": ["string", "null"]},
+        "step_count": {"type": "integer", "minimum": 0},
+        "session_id": {"type": ["string", "null"]},
+        "last_reward": {"type": ["number", "null"]},
+        "done": {"type": "boolean"},
+    },
+}

@@ -6,10 +6,9 @@ it is a trainer: it chooses tasks and reads rewards.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from ors_server._version import __version__
@@ -17,8 +16,13 @@ from ors_server.doors.access import Caller, Keyring, Role
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
-from ors_server.doors.openenv.client_places import ClientPlace, ClientPlaces
-from ors_server.doors.openenv.openenv_schemas import ACTION, OBSERVATION, STATE
+from ors_server.doors.openenv.client_places import (
+    ACTION,
+    OBSERVATION,
+    STATE,
+    ClientPlace,
+    ClientPlaces,
+)
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
 from ors_server.model.json_bounds import MAX_VALUES, parse_json
@@ -47,7 +51,17 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
 }
 """Codes of errors; others are internal ones."""
 
-Answer: TypeAlias = Callable[["OpenEnvRequest"], Awaitable[JSONObject]]
+METHODS: Mapping[str, str] = {
+    "health": "GET",
+    "metadata": "GET",
+    "schema": "GET",
+    "state": "GET",
+    "openapi.json": "GET",
+    "reset": "POST",
+    "step": "POST",
+    "mcp": "POST",
+}
+"""Method of each path over HTTP."""
 
 
 class OpenEnvRequest:
@@ -89,16 +103,6 @@ class OpenEnvApp:
         self._max_body_bytes = max_body_bytes
         self._places = ClientPlaces(sessions, idle_seconds)
         self._sockets: set[WebSocket] = set()
-        self._table: dict[tuple[str, str], Answer] = {
-            ("GET", "health"): self._health,
-            ("GET", "metadata"): self._metadata,
-            ("GET", "schema"): self._schema,
-            ("GET", "state"): self._state,
-            ("GET", "openapi.json"): self._openapi,
-            ("POST", "reset"): self._reset,
-            ("POST", "step"): self._step,
-            ("POST", "mcp"): self._mcp,
-        }
 
     def stop(self) -> None:
         """Close every WebSocket, so that the server need not wait for them."""
@@ -119,15 +123,16 @@ class OpenEnvApp:
             if name == "ws":
                 await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
                 return
-            answer = self._table.get((scope["method"], name))
-            if answer is None:
-                known = [method for method, path in self._table if path == name]
-                status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+            method = METHODS.get(name)
+            if method != scope["method"]:
+                status = HTTPStatus.NOT_FOUND if method is None else HTTPStatus.METHOD_NOT_ALLOWED
                 await http.send_json(send, {"detail": status.phrase}, status)
                 return
             coding = http.read_headers(scope).get("content-encoding")
             body = await http.read_body(receive, self._max_body_bytes, coding)
-            await http.send_json(send, await answer(OpenEnvRequest(definition, caller, scope, body)))
+            await http.send_json(
+                send, await self._answer(name, OpenEnvRequest(definition, caller, scope, body))
+            )
         except http.ClientGoneError:
             return
         except OrsServerError as error:
@@ -135,27 +140,49 @@ class OpenEnvApp:
 
     # HTTP
 
-    async def _health(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"status": "healthy"}
-
-    async def _metadata(self, request: OpenEnvRequest) -> JSONObject:
+    async def _answer(self, name: str, request: OpenEnvRequest) -> JSONObject:
         definition = request.definition
-        description = definition.description or f"{definition.name}, served by ors-server"
-        return {"name": definition.name, "description": description, "version": definition.version}
+        answer: JSONObject = {"status": "healthy"}
+        match name:
+            case "health":
+                pass
+            case "metadata":
+                description = definition.description or f"{definition.name}, served by ors-server"
+                answer = {
+                    "name": definition.name,
+                    "description": description,
+                    "version": definition.version,
+                }
+            case "schema":
+                answer = {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+            case "state":
+                client = self._place_of(request, {})
+                answer = {"episode_id": None, "step_count": 0} if client is None else client.state()
+            case "mcp":
+                try:
+                    answer = await self._answer_rpc(request, await request.parse(), None)
+                except InvalidRequestError as error:
+                    answer = _rpc_error(None, _PARSE_ERROR, str(error))
+            case "openapi.json":
+                answers = {"responses": {"200": {"description": "OK"}}}
+                paths = {f"/{path}": {method.lower(): answers} for path, method in METHODS.items()}
+                info = {"title": definition.name, "version": __version__}
+                answer = {"openapi": "3.1.0", "info": info, "paths": paths}
+            case _:
+                answer = await self._play(request, name, await request.parse())
+        return answer
 
-    async def _schema(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"action": ACTION, "observation": OBSERVATION, "state": STATE}
-
-    async def _openapi(self, request: OpenEnvRequest) -> JSONObject:
-        answers = {"responses": {"200": {"description": "OK"}}}
-        paths: dict[str, JSONObject] = {}
-        for method, name in self._table:
-            if name != "openapi.json":
-                paths.setdefault(f"/{name}", {})[method.lower()] = answers
-        info = {"title": request.definition.name, "version": __version__}
-        return {"openapi": "3.1.0", "info": info, "paths": paths}
+    async def _play(self, request: OpenEnvRequest, name: str, data: JSONObject) -> JSONObject:
+        """Reset or step over HTTP."""
+        action: object = data.get("action")
+        if name == "step" and not isinstance(action, dict):
+            raise InvalidRequestError("expected an action, an object")
+        client = self._place_of(request, data)
+        if name == "reset":
+            return await self._places.reset(client or self._new_place(request), data)
+        if client is None:
+            raise InvalidRequestError("name the session_id that the observation of /reset has")
+        return await self._places.step(client, cast("JSONObject", action))
 
     def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
         """Return the place that a request names in its body, query or header; `None` without one."""
@@ -169,32 +196,7 @@ class OpenEnvApp:
     def _new_place(self, request: OpenEnvRequest) -> ClientPlace:
         return self._places.open(request.definition, request.caller.credential_id, request.labels)
 
-    async def _state(self, request: OpenEnvRequest) -> JSONObject:
-        client = self._place_of(request, {})
-        return {"episode_id": None, "step_count": 0} if client is None else client.state()
-
-    async def _reset(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        return await self._places.reset(self._place_of(request, data) or self._new_place(request), data)
-
-    async def _step(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        action: object = data.get("action")
-        if not isinstance(action, dict):
-            raise InvalidRequestError("expected an action, an object")
-        client = self._place_of(request, data)
-        if client is None:
-            raise InvalidRequestError("name the session_id that the observation of /reset has")
-        return await self._places.step(client, cast("JSONObject", action))
-
     # JSON-RPC
-
-    async def _mcp(self, request: OpenEnvRequest) -> JSONObject:
-        try:
-            message = await request.parse()
-        except InvalidRequestError as error:
-            return _rpc_error(None, _PARSE_ERROR, str(error))
-        return await self._answer_rpc(request, message, None)
 
     async def _answer_rpc(
         self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
@@ -273,12 +275,6 @@ class OpenEnvApp:
     async def _converse(
         self, request: OpenEnvRequest, client: ClientPlace, socket: WebSocket, *, owns_place: bool
     ) -> None:
-        handlers: dict[str, Callable[[JSONObject], Awaitable[JSONObject]]] = {
-            "reset": partial(self._socket_reset, client),
-            "step": partial(self._socket_step, client),
-            "state": partial(self._socket_state, client),
-            "mcp": partial(self._socket_mcp, request, client),
-        }
         while True:
             text = await socket.receive()
             try:
@@ -292,14 +288,13 @@ class OpenEnvApp:
                 if owns_place:  # else the client closes its session over JSON-RPC
                     await self._places.close(client)
                 return
-            handler = handlers.get(kind) if isinstance(kind, str) else None
-            if handler is None:
+            if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
                 await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
             else:
                 try:
-                    answer = await handler(cast("JSONObject", data))
+                    answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
                 except CapacityError as error:
                     await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
                     await self._places.close(client)
@@ -311,18 +306,18 @@ class OpenEnvApp:
                 else:
                     await socket.send(compact_json(answer))
 
-    async def _socket_reset(self, client: ClientPlace, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._places.reset(client, data)}
-
-    async def _socket_step(self, client: ClientPlace, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._places.step(client, data)}
-
-    async def _socket_state(self, client: ClientPlace, data: JSONObject) -> JSONObject:
-        del data
-        return {"type": "state", "data": client.state()}
-
-    async def _socket_mcp(self, request: OpenEnvRequest, client: ClientPlace, data: JSONObject) -> JSONObject:
-        return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
+    async def _answer_message(
+        self, request: OpenEnvRequest, client: ClientPlace, kind: str, data: JSONObject
+    ) -> JSONObject:
+        match kind:
+            case "reset":
+                return {"type": "observation", "data": await self._places.reset(client, data)}
+            case "step":
+                return {"type": "observation", "data": await self._places.step(client, data)}
+            case "state":
+                return {"type": "state", "data": client.state()}
+            case _:
+                return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:
