@@ -153,10 +153,10 @@ def _message_step(message: ModelMessage) -> JSONObject:
 
 
 def _metrics(extra: Mapping[str, Any]) -> JSONObject:
-    usage = extra.get("usage")
-    counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
-    details = counts.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    usage: Any = extra.get("usage")
+    counts: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    details: Any = counts.get("prompt_tokens_details")
+    cached: Any = details.get("cached_tokens") if isinstance(details, dict) else None
     metrics: JSONObject = {
         name: value
         for name, value in (
@@ -167,7 +167,7 @@ def _metrics(extra: Mapping[str, Any]) -> JSONObject:
         if isinstance(value, int)
     }
     for name in _TOKEN_FIELDS:
-        values = extra.get(name)
+        values: Any = extra.get(name)
         kinds = (int, float) if name == "logprobs" else (int,)
         if isinstance(values, list) and all(isinstance(value, kinds) for value in values):
             metrics[name] = values

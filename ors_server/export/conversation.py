@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.model.model_turn import (
     ModelMessage,
@@ -147,9 +147,11 @@ def _other_calls(turn: ModelTurn) -> set[str]:
     """Return the ids of the calls of a turn's last message that later steps may have group."""
     if not turn.messages:
         return set()
-    calls = turn.messages[-1].__pydantic_extra__.get("tool_calls")
-    ids = {call.get("id") for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()
-    return {str(call_id) for call_id in ids if call_id is not None} - {turn.tool_call_id}
+    calls: Any = turn.messages[-1].__pydantic_extra__.get("tool_calls")
+    rows: list[Any] = calls if isinstance(calls, list) else []
+    # A client may send anything as an id; only texts can be those of later calls.
+    ids: list[Any] = [row.get("id") for row in rows if isinstance(row, dict)]
+    return {call_id for call_id in ids if isinstance(call_id, str)} - {turn.tool_call_id or ""}
 
 
 def result_of(step: Step) -> Blocks:
