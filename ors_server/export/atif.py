@@ -6,7 +6,7 @@ are files next to the document.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ors_server.export.conversation import (
     ConversationTurn,
@@ -106,10 +106,9 @@ def _add_calls(
 
 def _turn_steps(turn: ModelTurn, played: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
     """Yield the messages that led to no call, and the one that played these calls."""
-    *before, answer = turn.messages or (None,)
-    for message in before:
-        if message is not None:
-            yield _message_step(message)
+    answer = turn.messages[-1] if turn.messages else None
+    for message in turn.messages[:-1]:
+        yield _message_step(message)
     step: JSONObject = {"source": "agent", "message": ""} if answer is None else _message_step(answer)
     step["timestamp"] = played[0].started_at.isoformat()
     call_ids: set[str] = set()
@@ -154,9 +153,9 @@ def _message_step(message: ModelMessage) -> JSONObject:
 
 def _metrics(extra: Mapping[str, Any]) -> JSONObject:
     usage: Any = extra.get("usage")
-    counts: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    counts = cast("JSONObject", usage) if isinstance(usage, dict) else {}
     details: Any = counts.get("prompt_tokens_details")
-    cached: Any = details.get("cached_tokens") if isinstance(details, dict) else None
+    cached: Any = cast("JSONObject", details).get("cached_tokens") if isinstance(details, dict) else None
     metrics: JSONObject = {
         name: value
         for name, value in (
@@ -169,7 +168,7 @@ def _metrics(extra: Mapping[str, Any]) -> JSONObject:
     for name in _TOKEN_FIELDS:
         values: Any = extra.get(name)
         kinds = (int, float) if name == "logprobs" else (int,)
-        if isinstance(values, list) and all(isinstance(value, kinds) for value in values):
+        if isinstance(values, list) and all(isinstance(value, kinds) for value in cast("list[Any]", values)):
             metrics[name] = values
     return metrics
 

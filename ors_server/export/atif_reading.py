@@ -100,8 +100,9 @@ def _read_own(document: AtifTrajectory, stated: JSONObject, folder: Path) -> Epi
     for step in document.steps:
         calls = {call.tool_call_id: call for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            extras = (result.extra or {}).get(OWN)
-            if not isinstance(extras, dict) or result.source_call_id is None:
+            own: Any = (result.extra or {}).get(OWN)
+            extras = cast("JSONObject", own) if isinstance(own, dict) else None
+            if extras is None or result.source_call_id is None:
                 continue
             call = calls[result.source_call_id]
             blocks: list[Any] = [{"type": "text", "text": result.content}]

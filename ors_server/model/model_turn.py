@@ -21,7 +21,7 @@ class ModelMessage(BaseModel):
     """A message of a chat, as chat completions have it; further fields are kept as they are."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[str, JsonValue]
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]  # pydantic's way
 
     role: Literal["assistant", "user", "system", "tool"]
     """`assistant` for what the model wrote; the other roles for what it read between two calls."""

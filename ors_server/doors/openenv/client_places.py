@@ -202,7 +202,7 @@ class ClientPlaces:
         """
         kind = action.get("type", "call_tool" if "tool_name" in action else None)
         if kind == "list_tools":
-            observation = {"tools": await self.tools(client), "metadata": {}}
+            observation: JSONObject = {"tools": await self.tools(client), "metadata": {}}
             return {"observation": observation, "reward": None, "done": client.done, "metadata": {}}
         if kind != "call_tool":
             raise InvalidRequestError(
