@@ -55,7 +55,7 @@ core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS t
 	$(BIN)/pytest $(CORE_TESTS)
 
 .PHONY: stress
-stress: packages $(VENV)/.dev clients $(ORS_TEST_VENVS)/training/.installed node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
+stress: packages $(VENV)/.dev clients $(addprefix $(ORS_TEST_VENVS)/, training/.installed trackers/.installed) node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: examples

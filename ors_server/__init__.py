@@ -131,7 +131,7 @@ if TYPE_CHECKING:
     from ors_server.rewards.reward_errors import RewardError
     from ors_server.rewards.reward_trajectory import Step, Trajectory
     from ors_server.rewards.scoring import score
-    from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
+    from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox, SandboxRequest, SandboxRoot
     from ors_server.sandboxes.base import Limits as SandboxLimits
     from ors_server.sandboxes.fresh import FreshRun
     from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
@@ -204,6 +204,8 @@ __all__ = [
     "SandboxFileError",
     "SandboxFileMissingError",
     "SandboxLimits",
+    "SandboxRequest",
+    "SandboxRoot",
     "ScienceWorldSpec",
     "ScriptedReply",
     "ScriptedUser",
@@ -319,7 +321,7 @@ _HOMES = {
         "qa_f1_reward_tool reward scienceworld_reward score score_group_with task_success webshop_reward"
     ),
     "rewards.batch.batch_scorer": "BatchScorer ascore_rows score_rows",
-    "sandboxes.base": "Entry EntryKind ExecResult Sandbox SandboxLimits",
+    "sandboxes.base": "Entry EntryKind ExecResult Sandbox SandboxLimits SandboxRequest SandboxRoot",
     "sandboxes.fresh": "FreshRun",
     "sandboxes.sandbox_errors": "SandboxFileError SandboxFileMissingError",
     "model.settings": "Settings",

@@ -261,7 +261,7 @@ class App:
                 )
 
                 parts = (manager, self.keyring, settings, self._clock)
-                self._console = open_console(control.handlers, self._episodes.alarms, *parts)
+                self._console = open_console(control, *parts)
                 self._doors[CONSOLE_PATH.strip("/")] = "console", self._console
                 self._pages[FRONT_PATH] = partial(front_page, console=CONSOLE_PATH)
             self._ors = OrsApp(

@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "ors_server" / "console" / "static"
+CHARTS = ROOT / "ors_server" / "charts"
+"""The home of what draws charts, in the console and in reports."""
 LIST = "assets.json"
 
 
@@ -22,15 +24,17 @@ class Asset:
 
     package: str
     file: str
+    folder: Path
     licences: tuple[str, ...]
     """Paths in `node_modules`: the bundle contains parts of other packages."""
 
 
 ASSETS = (
-    Asset("htmx.org", "dist/htmx.min.js", ("htmx.org/LICENSE",)),
+    Asset("htmx.org", "dist/htmx.min.js", STATIC, ("htmx.org/LICENSE",)),
     Asset(
         "echarts",
         "dist/echarts.common.min.js",
+        CHARTS,
         (
             "echarts/LICENSE",
             "echarts/NOTICE",
@@ -42,9 +46,9 @@ ASSETS = (
 )
 
 
-def collect(modules: Path) -> dict[str, bytes]:
-    """Return every file by its name below the folder of static files."""
-    files: dict[str, bytes] = {}
+def collect(modules: Path) -> dict[Path, bytes]:
+    """Return every file by its path; the list and the licences are with the console."""
+    files: dict[Path, bytes] = {}
     listed: list[dict[str, object]] = []
     for asset in ASSETS:
         package = json.loads((modules / asset.package / "package.json").read_text())
@@ -53,8 +57,8 @@ def collect(modules: Path) -> dict[str, bytes]:
         licences = {
             f"licences/{'-'.join(Path(path).with_suffix('').parts)}.txt": path for path in asset.licences
         }
-        files[name] = content
-        files |= {target: (modules / path).read_bytes() for target, path in licences.items()}
+        files[asset.folder / name] = content
+        files |= {STATIC / target: (modules / path).read_bytes() for target, path in licences.items()}
         listed.append(
             {
                 "file": name,
@@ -65,7 +69,7 @@ def collect(modules: Path) -> dict[str, bytes]:
                 "sha256": hashlib.sha256(content).hexdigest(),
             }
         )
-    files[LIST] = (json.dumps(listed, indent=2) + "\n").encode()
+    files[STATIC / LIST] = (json.dumps(listed, indent=2) + "\n").encode()
     return files
 
 
@@ -76,11 +80,10 @@ def main() -> int:
     parser.add_argument("node", nargs="?", type=Path, default=ROOT / ".node")
     options = parser.parse_args()
     status = 0
-    for name, content in collect(options.node / "node_modules").items():
-        path = STATIC / name
+    for path, content in collect(options.node / "node_modules").items():
         if options.check:
             if not path.is_file() or path.read_bytes() != content:
-                print(f"{name} differs from its package: run make assets")
+                print(f"{path.name} differs from its package: run make assets")
                 status = 1
             continue
         path.parent.mkdir(exist_ok=True)

@@ -37,7 +37,7 @@ from ors_server.model.trajectory import (
     first_summary,
 )
 from ors_server.model.wire import TextBlock
-from ors_server.store.base import RecordReader
+from ors_server.store.base import EpisodeStore, RecordReader
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.open import open_reader, open_store
 from ors_server.store.store_options import Durability, StoreOptions
@@ -115,27 +115,29 @@ def summary_of(origin: EpisodeOrigin, steps: list[Step]) -> EpisodeSummary:
     )
 
 
+async def play(store: EpisodeStore, number: int, steps: int) -> None:
+    """Write one episode as a session does, each step before the next."""
+    origin, played = origin_of(number), list[Step]()
+    name = origin.episode_id
+    await store.open(origin)
+    store.record_prompt(
+        name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number // ATTEMPTS)}"),)
+    )
+    for place in range(1, steps + 1):
+        played.append(step_of(number, place, steps))
+        await store.append(name, played[-1], summary_of(origin, played))
+    summary = summary_of(origin, played)
+    store.record_transition(name, Transition("end", "finished", "completed", origin.created_at), summary)
+    await store.close(name, summary)
+
+
 async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
     """Write episodes as sessions do, many at once, each step before the next."""
     store = await open_store(where, StoreOptions(durability=Durability.STEP))
 
-    async def play(number: int) -> None:
-        origin, played = origin_of(number), list[Step]()
-        name = origin.episode_id
-        await store.open(origin)
-        store.record_prompt(
-            name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number // ATTEMPTS)}"),)
-        )
-        for place in range(1, steps + 1):
-            played.append(step_of(number, place, steps))
-            await store.append(name, played[-1], summary_of(origin, played))
-        summary = summary_of(origin, played)
-        store.record_transition(name, Transition("end", "finished", "completed", origin.created_at), summary)
-        await store.close(name, summary)
-
     async def take(first: int) -> None:
         for number in range(first, episodes, WRITERS):
-            await play(number)
+            await play(store, number, steps)
 
     async with anyio.create_task_group() as group:
         for first in range(WRITERS):

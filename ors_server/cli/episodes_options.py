@@ -58,6 +58,15 @@ class StatsOptions(EpisodeFilters, SourceOptions):
             show_default=False,
         ),
     ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRACKER:PLACE",
+            help="Write the figures to tensorboard:FOLDER, wandb:PROJECT or mlflow:EXPERIMENT: a run for "
+            "each group, a step for each span.",
+            show_default=False,
+        ),
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print one object a line.")] = False
 
 

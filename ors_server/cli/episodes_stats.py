@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from typer import BadParameter
 
-from ors_server.cli.command_output import say
+from ors_server.cli.command_output import complain, say
 from ors_server.cli.episodes_list import show_number
 from ors_server.cli.terminal import make_console, make_table
 from ors_server.model.printable import clean_line
@@ -47,6 +47,14 @@ async def show_stats(
             raise BadParameter(f"--every is a number and s, m, h or d, such as 10m, not {options.every!r}.")
         every = int(span[1]) * _SECONDS[span[2]]
     points = await record.series(episode_filter, every, by)
+    if options.to is not None:
+        from ors_server.export.trackers import TrackerError, write_points
+
+        try:
+            runs = write_points(points, options.to)
+        except TrackerError as error:
+            raise BadParameter(f"--to: {error}.") from error
+        complain(f"wrote {runs} run{'' if runs == 1 else 's'} to {options.to}")
     if options.json:
         for point in points:
             row = asdict(point) | {"start": None if options.every is None else point.start.isoformat()}

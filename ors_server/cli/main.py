@@ -22,6 +22,7 @@ from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
 from ors_server.cli.hosts_command import drain, front, hosts, restart
+from ors_server.cli.images_command import images
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new
@@ -114,11 +115,11 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "doctor": doctor,
     "version": version,
 }
-GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
+GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store, "images": images}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
     "Run several hosts": ("hosts", "restart", "drain", "front"),
-    "Write environments": ("new", "check", "audit", "tasks", "import"),
+    "Write environments": ("new", "check", "audit", "tasks", "import", "images"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),

@@ -15,6 +15,8 @@ TEMPLATES = files("ors_server.cli") / "new_environment"
 """The files of a new environment, in which `$name` and `$title` are its name and its class's."""
 DECLARED = files("ors_server.cli") / "new_declared_environment"
 """The files of a new declared environment, in which `$name` is its name."""
+HARBOR = files("ors_server.cli") / "new_harbor_task"
+"""The files of a new task in Harbor's format; the first dot of a name stands for a folder."""
 SCHEMA = "environment.schema.json"
 """The schema of `environment.toml`, which editors use."""
 
@@ -36,12 +38,17 @@ class NewOptions:
         bool,
         typer.Option("--declared", help="Declare it over data files (environment.toml), without any code."),
     ] = False
+    harbor: Annotated[
+        bool,
+        typer.Option("--harbor", help="Make a task folder in Harbor's format: task.toml, solution, tests."),
+    ] = False
 
 
 def new(options: NewOptions) -> None:
     """Make the folder of a new environment: a class to write over, and tests that pass.
 
-    With --declared it is an environment.toml with data files in place of a class.
+    With --declared it is an environment.toml with data files in place of a class; with --harbor, a folder of
+    one task.
     """
     from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 
@@ -51,6 +58,8 @@ def new(options: NewOptions) -> None:
             "expected a name of lower-case letters, digits and underscores that begins with a letter and is "
             f"no path of the server, got {name!r}"
         )
+    if options.declared and options.harbor:
+        raise MisuseError("--declared and --harbor make different things; give one of them")
     folder = options.directory / name
     try:
         folder.mkdir()
@@ -58,6 +67,8 @@ def new(options: NewOptions) -> None:
         raise CommandError(f"{folder} exists already; nothing was changed") from None
     if options.declared:
         _write_declared(folder, name)
+    elif options.harbor:
+        _write_task(folder)
     else:
         _write_class(folder, name)
     say(f"made {folder}")
@@ -65,7 +76,7 @@ def new(options: NewOptions) -> None:
     say("Next:")
     for command in (f"ors-server check {quoted}", f"ors-server play {quoted}", f"ors-server serve {quoted}"):
         say(f"  {command}")
-    if not options.declared:
+    if not (options.declared or options.harbor):
         for command in _test_commands(quoted):
             say(f"  {command}")
 
@@ -86,6 +97,17 @@ def _write_class(folder: Path, name: str) -> None:
         text = Template((TEMPLATES / f"{template}.py.txt").read_text("utf-8"))
         file = folder / f"{template.replace('test_environment', f'test_{name}')}.py"
         file.write_text(text.substitute(name=name, title=title), encoding="utf-8")
+
+
+def _write_task(folder: Path) -> None:
+    for template in sorted(HARBOR.iterdir(), key=lambda item: item.name):
+        name = template.name.removesuffix(".txt")
+        top, dot, rest = name.partition(".")
+        file = folder / top / rest if dot and top in {"environment", "solution", "tests"} else folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(template.read_text("utf-8"), encoding="utf-8")
+        if file.suffix == ".sh":
+            file.chmod(0o755)
 
 
 def _write_declared(folder: Path, name: str) -> None:

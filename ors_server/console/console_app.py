@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ors_server import charts
 from ors_server._version import __version__
-from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.console.action_pages import ActionPages
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
@@ -36,8 +37,7 @@ from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import formats
 from ors_server.doors.access import Keyring, Role
-from ors_server.doors.control.app import base_url, send_events
-from ors_server.doors.control.handlers import ControlHandlers
+from ors_server.doors.control.app import ControlApp, base_url, send_events
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.request_errors import MethodNotAllowedError, UnknownPathError
@@ -81,7 +81,7 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]|[\\]|//")
 _ACCEPTS_GZIP = re.compile(r"(?:^|[,\s])gzip(?!\s*;\s*q=0(?:\.0*)?(?:\s*(?:,|$)))")
 """A browser's list of codings that has gzip with a weight above 0."""
 
-STATIC = Path(__file__).parent / "static"
+STATIC = (Path(__file__).parent / "static", Path(charts.__file__).parent)
 STATIC_TYPES: Mapping[str, bytes] = {
     ".css": b"text/css; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -113,7 +113,7 @@ class StaticFile:
 
 def load_static_files() -> Mapping[str, StaticFile]:
     """Return every file by its name."""
-    paths = (path for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES)
+    paths = (path for folder in STATIC for path in sorted(folder.iterdir()) if path.suffix in STATIC_TYPES)
     return {path.name: StaticFile(path.name, path.read_bytes(), STATIC_TYPES[path.suffix]) for path in paths}
 
 
@@ -441,8 +441,7 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
 
 
 def open_console(
-    control: ControlHandlers,
-    alarms: AlarmBook,
+    control: ControlApp,
     manager: SessionManager,
     keyring: Keyring,
     settings: Settings,
@@ -451,6 +450,8 @@ def open_console(
     """Put the console of a running server together."""
     store = manager.services.store
     episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds)
-    server = ServerPages(store, manager, control, keyring, clock, alarms)
-    play = PlayPages(store, manager, control, clock)
-    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play), keyring, settings, clock)
+    alarms, handlers = control.episodes.alarms, control.handlers
+    server = ServerPages(store, manager, handlers, keyring, clock, alarms)
+    play = PlayPages(store, manager, handlers, clock)
+    actions = ActionPages(store, handlers, control.episodes, control.jobs)
+    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play, actions), keyring, settings, clock)

@@ -21,6 +21,7 @@ from ors_server.console.page_types import (
 )
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
+from ors_server.console.views.forms import CALL_FILE, call_body
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
@@ -41,6 +42,8 @@ from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
+MAX_RUNNING = 8
+"""Running calls of an episode that are shown."""
 MAX_FOLLOWERS = 200
 """Live pages that are sent at once."""
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
@@ -74,11 +77,15 @@ class EpisodePages:
         siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
         listed = read_list_query(request.value("list") or "")
         previous, following = await self._neighbours(listed, record)
+        running = self._running_calls(record)
+        notes = await self._store.notes(episode_id)
 
         def build() -> Mapping[str, Any]:
             return {
                 "episode": views.view_episode(record, siblings, self._clock.now()),
                 "steps": views.view_steps(steps),
+                "running": tuple(running.values()),
+                "notes": notes,
                 "start": start,
                 "chosen": number,
                 "list_query": listed.text,
@@ -117,6 +124,11 @@ class EpisodePages:
         """Return one block: an image to be shown, anything else to be saved."""
         record, step = await self._step(request)
         return _block_answer(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
+
+    async def call_file(self, request: PageRequest) -> Answer:
+        """Return a step's call as the file that a command sends."""
+        _, step = await self._step(request)
+        return Download(call_body(step.tool, step.arguments).encode(), "application/json", CALL_FILE)
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
@@ -169,6 +181,8 @@ class EpisodePages:
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         sent: object = None
         last_sent = self._clock.monotonic()
+        cards: Mapping[str, views.RunningCallView] | None = None
+        doubtful: set[str] = set()
         async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as updates:
             async for update in updates:
                 if self._is_stopping:
@@ -180,6 +194,18 @@ class EpisodePages:
                 if update.record.summary != sent:
                     sent = update.record.summary
                     pieces.append(await anyio.to_thread.run_sync(self._summary_event, update.record))
+                playing = self._running_calls(update.record)
+                # A call that has just ended stays until its step is there, which this poll may have missed.
+                written = doubtful | {step.call_id for step in update.steps}
+                earlier: Mapping[str, views.RunningCallView] = cards or {}
+                gone = earlier.keys() - playing.keys() - written
+                doubtful = gone
+                latest = {name: earlier[name] for name in earlier if name in gone} | dict(playing)
+                if not update.is_last and (cards is None or latest.keys() != cards.keys()):
+                    parts: Any = self._parts()
+                    html = str(parts.running(tuple(latest.values())))
+                    pieces.append(event("running", compact_json({"html": html})))
+                cards = latest
                 if update.is_last:
                     pieces.append(event("end", "{}"))
                 now = self._clock.monotonic()
@@ -199,6 +225,18 @@ class EpisodePages:
             "cell": parts.strip_cell(view),
         }
         return event("step", compact_json(data))
+
+    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.RunningCallView]:
+        """Return the calls of an episode that run on this host, by id; the latest of many."""
+        origin = record.origin
+        session = None if record.is_closed else self._manager.peek(origin.session_id)
+        if session is None or session.recorder.origin.episode_id != origin.episode_id:
+            return {}
+        calls = session.playing_calls()[-MAX_RUNNING:]
+        return {
+            call.id: views.view_running_call(call.id, call.tool, call.arguments, seconds)
+            for call, seconds in calls
+        }
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()

@@ -75,13 +75,16 @@ class LiveEvents:
     pieces: AsyncGenerator[bytes, None]
 
 
-def note_action(request: PageRequest, action: str, session_id: str | None = None) -> None:
+def note_action(
+    request: PageRequest, action: str, session_id: str | None = None, episode_id: str | None = None
+) -> None:
     """Write a line of the log about something that a person did, and with which key."""
     caller = request.session.caller
     log.info(
         "console_action",
         action=action,
         session_id=session_id,
+        episode_id=episode_id,
         credential_id=caller.credential_id,
         role=caller.role.name.lower(),
     )

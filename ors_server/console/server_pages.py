@@ -16,8 +16,10 @@ from ors_server.doors.control.operations import ControlRequest
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.clock import Clock
 from ors_server.model.errors import ForbiddenError, OrsServerError
+from ors_server.model.recording import task_digest
 from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
+from ors_server.store.aggregates import PlayedTask
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 
@@ -91,11 +93,18 @@ class ServerPages:
             page = await self._control.list_tasks(view.name, split, query)
         except OrsServerError as error:
             problem = str(error)
+        tasks_here = [] if page is None else page.tasks
+        digests = [task_digest(task.task_spec) for task in tasks_here]
+        played: Mapping[str, PlayedTask] = {}
+        if digests:
+            of_page = EpisodeFilter(environment=view.name, task_hash=tuple(digests))
+            played = {task.task_hash: task for task in await self._store.by_task(of_page)}
 
         def build() -> Mapping[str, Any]:
-            tasks = (
-                [] if page is None else [(task.index, views.gist_of(task.task_spec)) for task in page.tasks]
-            )
+            tasks = [
+                (task.index, views.gist_of(task.task_spec), played.get(digest))
+                for task, digest in zip(tasks_here, digests, strict=True)
+            ]
             return {
                 "env": view,
                 "split": split,
@@ -128,11 +137,12 @@ class ServerPages:
                     name,
                     views.shown(value),
                     value != views.plain(defaults[name].get_default(call_default_factory=True)),
+                    shown.sources[name],
                     docs.get(name, ""),
                 )
                 for name, value in shown.values.items()
             ]
-            return {"rows": rows, "secrets": shown.secrets, "keys": keys}
+            return {"rows": rows, "secrets": shown.secrets, "sources": shown.sources, "keys": keys}
 
         return Page("settings", build)
 

@@ -100,6 +100,7 @@ _CLASS_METHODS = {
 }
 _METHODS = {
     "__init__": ("task_spec", "secrets"),
+    "request_sandbox": ("limits",),
     "setup": (),
     "teardown": (),
     "get_prompt": (),

@@ -28,7 +28,7 @@ from ors_server.model.wire import (
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
-from ors_server.sandboxes.base import Limits, Sandbox
+from ors_server.sandboxes.base import Limits, Sandbox, SandboxRequest
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
@@ -222,6 +222,14 @@ class Environment:
         """
         raise NotImplementedError
 
+    def request_sandbox(self, limits: Limits) -> SandboxRequest:
+        """Return the sandbox that this task needs, quickly and without waiting; before `setup`.
+
+        Args:
+            limits: The class's limits.
+        """
+        return SandboxRequest(limits)
+
     def setup(self) -> Awaitable[None] | None:
         """Prepare the session; runs once, in the background, before the first call."""
 
@@ -291,6 +299,11 @@ class Environment:
 def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
     """Set the sandbox of an environment's session."""
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
+
+
+def sandbox_request(instance: object, limits: Limits) -> SandboxRequest:
+    """Return the sandbox that a session's instance needs."""
+    return instance.request_sandbox(limits) if isinstance(instance, Environment) else SandboxRequest(limits)
 
 
 def rng_state(instance: object) -> object:

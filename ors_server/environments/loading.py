@@ -92,6 +92,9 @@ log = get_logger("ors_server.environments")
 
 ENTRY_POINT_GROUP = "ors_server.environments"
 """Entry points under which installed packages offer environments by name."""
+FOLDER_READERS = ("ors_server.harbor.find_tasks:find_tasks",)
+"""Functions that make a class of a folder in their own format; `None` for other folders. They are imported
+when a folder is served, as toolsets are by name: they build on environments, not the other way round."""
 
 
 def define(cls: type) -> EnvironmentDefinition:
@@ -251,7 +254,11 @@ def find_classes(reference: str) -> list[type]:
 
 def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if reference not in installed:
-        adapted = find_declared(reference) or (None if Path(reference).exists() else find_sourced(reference))
+        adapted = (
+            find_declared(reference)
+            or _find_in_folder(reference)
+            or (None if Path(reference).exists() else find_sourced(reference))
+        )
         if adapted is not None:
             return [adapted]
     target = installed.get(reference, reference)
@@ -271,6 +278,19 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if not classes:
         raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
+
+
+def _find_in_folder(reference: str) -> type | None:
+    """Return the class that a reader of another format makes of a folder; `None` if no reader knows it."""
+    path = Path(reference)
+    if not path.is_dir() or (path / "__init__.py").is_file():
+        return None
+    for location in FOLDER_READERS:
+        module, name = location.split(":")
+        cls: type | None = getattr(importlib.import_module(module), name)(reference)
+        if cls is not None:
+            return cls
+    return None
 
 
 def _import(module_name: str, reference: str, installed: list[str]) -> ModuleType:

@@ -7,7 +7,7 @@ from secrets import token_hex
 from typing import Any
 
 from ors_server.deprecation import deprecated_names
-from ors_server.evaluation.agents.base import ChecksTarget, EvaluationAgent
+from ors_server.evaluation.agents.base import SOURCE, ChecksTarget, EvaluationAgent
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
@@ -137,6 +137,13 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
             f"the run {run.run_id} was played with other versions than those here ({differences}), and their "
             "results would be mixed: install the versions of its start, or begin a new run"
         )
+    if SOURCE not in run.agent:  # a run of an earlier version does not record the hash of its agent's file
+        agent = {key: value for key, value in agent.items() if key != SOURCE}
+    if run.agent != agent and {**run.agent, SOURCE: None} == {**agent, SOURCE: None}:
+        raise RunError(
+            f"the file of the agent {agent.get('name')} has changed since the run {run.run_id} began, and "
+            "the results of two agents would be mixed: restore the file, or begin a new run"
+        )
     if run.agent != agent:
         raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")
 
@@ -197,7 +204,12 @@ def choose_tasks(text: str | None, size: int, limit: int | None = None) -> tuple
         indices |= dict.fromkeys(_indices_of(part.strip(), size))
     chosen = tuple(indices)[: limit if limit is None else max(0, limit)]
     if not chosen:
-        raise RunError(f"no task is left of {size}: --tasks {text or ':'}, --limit {limit}")
+        selection = [
+            *([] if text is None else [f"--tasks {text}"]),
+            *([] if limit is None else [f"--limit {limit}"]),
+        ]
+        why = f"{' and '.join(selection)} select none" if selection and size else "the split is empty"
+        raise RunError(f"no task is left: {why} of the {size} tasks; they are numbered from 0")
     return chosen
 
 

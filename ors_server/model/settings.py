@@ -57,6 +57,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
 
     _file_values: ClassVar[Mapping[str, Any]] = {}
+    _flags: ClassVar[frozenset[str]] = frozenset()
 
     environments: list[str] = Field(default_factory=list)
     """Environments to serve if the command names none: name, module:Class, or path; a path in a file is
@@ -244,6 +245,22 @@ class Settings(BaseSettings):
         del dotenv_settings, file_secret_settings
         return (init_settings, env_settings, InitSettingsSource(settings_cls, dict(cls._file_values)))
 
+    def source_of(self, name: str) -> str:
+        """Return where a setting's value comes from, in the order in which sources win.
+
+        Returns:
+            `command line`, the name of an environment variable, `file`, `program` (of code that made the
+            settings), or `default`.
+        """
+        variable = f"ORS_{name.upper()}"
+        if name in self._flags:
+            return "command line"
+        if variable in os.environ:
+            return variable
+        if name in self._file_values:
+            return "file"
+        return "program" if name in self.model_fields_set else "default"
+
 
 def names_of(annotation: Any) -> tuple[str, ...]:
     """Return the names that a setting takes: of its `Literal`, enumeration, or a union with one."""
@@ -278,7 +295,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
     if file is not None:
         check_keys(file, Settings.model_fields)
     try:
-        return _with_file({} if file is None else _placed(file))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
+        return _with_file({} if file is None else _placed(file), frozenset(flags_set))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
             f"{_source(name, flags_set, file)}{_expected(item['msg'])}{_got(name, flags_set)}"
@@ -290,10 +307,11 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         raise SettingsError(f'{_unread_variable()}: expected a JSON list, such as ["example.org"]') from error
 
 
-def _with_file(values: Mapping[str, Any]) -> type[Settings]:
+def _with_file(values: Mapping[str, Any], flags: frozenset[str]) -> type[Settings]:
 
     class FileSettings(Settings):
         _file_values: ClassVar[Mapping[str, Any]] = values
+        _flags: ClassVar[frozenset[str]] = flags
 
     return FileSettings
 

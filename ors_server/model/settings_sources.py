@@ -21,6 +21,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_CHILD",
         "ORS_CONFIG",
         "ORS_EPISODE",
+        "ORS_IMAGES",
         "ORS_INSPECT_PYTHON",
         "ORS_JUDGE_API_KEY",
         "ORS_JUDGE_BASE_URL",
@@ -30,6 +31,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_USER_BASE_URL",
         "ORS_USER_MODEL",
         "ORS_USE_STRUCTURED_LOGS",
+        "ORS_VERIFIERS_0_3_PYTHON",
         "ORS_VERIFIERS_PYTHON",
         "ORS_WORKER_VARIABLES",
     }

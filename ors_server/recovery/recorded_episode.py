@@ -4,12 +4,12 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.model.episode import StopReason
-from ors_server.model.errors import Blame, OrsServerError, RecordError
+from ors_server.model.errors import Blame, InvalidRequestError, OrsServerError, RecordError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import USER_TURNS, EpisodeRecord, Step, StepStatus, UserTurn
 from ors_server.model.wire import JSONObject
@@ -21,6 +21,8 @@ RESTORED_KEY = "restored_to_step"
 """Key of a step's metadata, if the session was restored to a snapshot before it."""
 TIMEOUT = "timeout"
 """The error code of a call that exceeded its time limit."""
+REPLAY_OF = "replay_of"
+"""Label of a server's own record of a replay: the id of the replayed episode."""
 ROUNDING = timedelta(microseconds=10)
 """Most error of a recorded time, which has whole microseconds."""
 
@@ -57,6 +59,22 @@ def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
         first = error.errors(include_url=False, include_input=False)[0]
         location = ".".join(map(str, first["loc"]))
         raise RecordError(f"the record's policy cannot be read: {location}: {first['msg']}") from error
+
+
+def overrides_of(recorded: EpisodePolicy, own: EpisodePolicy) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the overrides that turn `own` into the recorded policy, and the fields without an override."""
+    overrides, left = dict[str, Any](), list[str]()
+    for name in EpisodePolicy.model_fields:
+        value = getattr(recorded, name)
+        if value == getattr(own, name):
+            continue
+        try:
+            own.override({name: value})
+        except InvalidRequestError:
+            left.append(name)
+        else:
+            overrides[name] = value
+    return overrides, tuple(left)
 
 
 def repeatable_steps(steps: Sequence[Step]) -> Generator[Step, None, None]:

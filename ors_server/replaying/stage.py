@@ -6,7 +6,7 @@ The policy of a recorded episode, for a new session.
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import uuid4
 
 import anyio
@@ -19,34 +19,14 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import installed_environments, load_environments
-from ors_server.model.errors import InvalidRequestError, UnknownEnvironmentError
+from ors_server.model.errors import UnknownEnvironmentError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import EpisodeOrigin, UserTurn
-from ors_server.recovery.recorded_episode import recorded_policy
+from ors_server.recovery.recorded_episode import REPLAY_OF, overrides_of, recorded_policy
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, open_sandboxes
-
-
-def overrides_of(recorded: EpisodePolicy, own: EpisodePolicy) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the overrides that turn `own` into the recorded policy, and the fields without an override."""
-    overrides, left = dict[str, Any](), list[str]()
-    for name in EpisodePolicy.model_fields:
-        value = getattr(recorded, name)
-        if value == getattr(own, name):
-            continue
-        try:
-            own.override({name: value})
-        except InvalidRequestError:
-            left.append(name)
-        else:
-            overrides[name] = value
-    return overrides, tuple(left)
-
-
-REPLAY_OF = "replay_of"
-"""Label of a server's own record of a replay: the id of the replayed episode."""
 
 
 class Stage(Protocol):

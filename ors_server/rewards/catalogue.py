@@ -95,7 +95,9 @@ def find_reward(name: str) -> Reward:
         return as_reward(_load(name))
     if (home := home_of(name)) is not None:
         return as_reward(getattr(import_module(home), name))
-    near = difflib.get_close_matches(name, list(reward_names()), n=1)
+    names = list(reward_names())
+    near = [reward for reward in names if reward == f"{name}_reward"]
+    near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownRewardError(
         f"there is no reward named {name!r}; {hint}`ors-server rewards` lists them, and module:name finds "

@@ -3,6 +3,7 @@
 It knows no backend, no HTTP and no episode. Each backend is one file of this folder.
 """
 
+import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from functools import partial
 from typing import Self
 
 from ors_server.sandboxes.captured_output import Output
-from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently
+from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently, run_to_end
 from ors_server.sandboxes.isolation_report import IsolationReport
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.timing.admission import Gate
 
 KIB = 1024
@@ -63,6 +65,36 @@ class Limits:
         for name, value in vars(self).items():
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")
+
+
+@dataclass(frozen=True)
+class SandboxRoot:
+    """A whole root folder that the session's processes may change, as a container has one.
+
+    The host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small `/etc`. Everything
+    else is empty and writable at the start, and commands run as `root` of the sandbox, without any right on
+    the host. The files of all operations are those of this root: absolute paths begin at it.
+    """
+
+    work_dir: str = "/"
+    """Where commands start: an absolute path in normal form; it is made if it does not exist."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of the shell that are added to the usual ones, or replace them."""
+
+    def __post_init__(self) -> None:
+        """Reject a work dir that is not an absolute path in normal form."""
+        if "\0" in self.work_dir or self.work_dir != posixpath.normpath("/" + self.work_dir.lstrip("/")):
+            raise ValueError(f"a work dir is an absolute path in normal form, not {self.work_dir!r}")
+
+
+@dataclass(frozen=True)
+class SandboxRequest:
+    """The sandbox that one session needs."""
+
+    limits: Limits = field(default_factory=Limits)
+    """What its commands may use."""
+    root: SandboxRoot | None = None
+    """A whole writable root; `None` for a work dir, and the host's programs read-only."""
 
 
 class Killed(StrEnum):
@@ -318,6 +350,7 @@ class Sandbox(ABC):
         *,
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
+        writable: bool = False,
     ) -> FreshProcess:
         """Start a program in its own isolation, separate from the agent's; the caller closes it.
 
@@ -332,6 +365,7 @@ class Sandbox(ABC):
             argv: The program and its arguments; a name without a slash is looked up in `PATH`.
             files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
             environment: Variables that are added to the clean ones, or replace them.
+            writable: Whether it may change the work dir, or the whole root. Only some backends can do that.
 
         Raises:
             ValueError: There is no argument, or a name or text that no program can be given.
@@ -348,6 +382,7 @@ class Sandbox(ABC):
         environment: Mapping[str, str] | None = None,
         time_limit: float,
         output_bytes: int = MIB,
+        writable: bool = False,
     ) -> FreshRun:
         """Run a program as `start_fresh` does, feed it, and return what it printed and how it ended.
 
@@ -356,12 +391,16 @@ class Sandbox(ABC):
         Args:
             time_limit: Seconds that it may spend (docs/policy.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
+            writable: As for `start_fresh`. Such a program is not run a second time on a busy machine.
 
         Raises:
             ValueError: As `start_fresh`, or the time limit is not above 0.
             SandboxError: It could not be started, the machine was too busy for it, or the sandbox was closed.
         """
         start = partial(self.start_fresh, argv, files=files, environment=environment)
+        if writable:
+            process = await start(writable=True)
+            return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
         return await run_patiently(start, stdin, time_limit=time_limit, output_bytes=output_bytes)
 
     @abstractmethod
@@ -383,16 +422,27 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+    async def start(
+        self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
+    ) -> Sandbox:
         """Start a sandbox with an empty work dir and a shell that is ready.
 
         Args:
             session_id: Names the sandbox in messages and on the host; unique among live sandboxes.
+            root: A whole writable root, for backends that have one.
 
         Raises:
             SandboxStartError: It did not start.
-            SandboxUnavailableError: The backend is closed, or cannot isolate here.
+            SandboxUnavailableError: The backend is closed, cannot isolate here, or has no such roots.
         """
+
+    def refuse_root(self, root: SandboxRoot | None) -> None:
+        """Raise `SandboxUnavailableError` for a whole root, in a backend without such roots."""
+        if root is not None:
+            raise SandboxUnavailableError(
+                f"this session needs a whole root, which the {self.name} backend has not; "
+                "--isolation bubblewrap has"
+            )
 
     @abstractmethod
     async def aclose(self) -> None:

@@ -101,6 +101,8 @@ class FreshProgram:
     """Relative name to content."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables that are added to the clean environment, or replace its own."""
+    is_writable: bool = False
+    """Whether it may change the session's files."""
 
     def __post_init__(self) -> None:
         """Reject what no program can be given.

@@ -23,7 +23,7 @@ import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.model.clock import Clock, SystemClock
-from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
+from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, SandboxRoot, Snapshot
 from ors_server.sandboxes.cells.cell import Cell
 from ors_server.sandboxes.cells.file_copies import HostedSnapshot, copy_between, pack, run_together, unpack
 from ors_server.sandboxes.cells.server_state import ServerState
@@ -137,7 +137,7 @@ class HostedSandbox(Sandbox):
         forks: list[Self] = []
 
         async def start() -> None:
-            other = await self._backend.start(session_id, self.limits)
+            other = await self._backend.start(session_id, self.limits, self.cell.root)
             if not isinstance(other, type(self)):
                 raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
             forks.append(other)
@@ -173,8 +173,9 @@ class HostedSandbox(Sandbox):
         *,
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
+        writable: bool = False,
     ) -> FreshProcess:
-        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
+        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
         async with self._exclusively():
             return await self.cell.start_fresh(request)
 
@@ -228,7 +229,10 @@ class HostedSandbox(Sandbox):
 
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
         async with self._exclusively():
-            files = WorkDir(self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner)
+            is_root = self.cell.root is not None
+            files = WorkDir(
+                self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner, is_root=is_root
+            )
             # In a thread, because files may be on a slow disk.
             return await anyio.to_thread.run_sync(partial(work, files))
 
@@ -276,6 +280,11 @@ class HostedBackend(Backend):
     def make_cell(self, limits: Limits) -> Cell:
         """Make a cell that is not launched yet."""
 
+    def make_rooted_cell(self, limits: Limits, root: SandboxRoot) -> Cell:
+        """Make a cell with a whole root; raises `SandboxUnavailableError` where there are none."""
+        self.refuse_root(root)
+        return self.make_cell(limits)
+
     @abstractmethod
     def check_host(self) -> None:
         """Check for what the backend needs before anything is started.
@@ -305,11 +314,14 @@ class HostedBackend(Backend):
         return report
 
     @override
-    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+    async def start(
+        self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
+    ) -> Sandbox:
         if self._is_closed:
             raise SandboxUnavailableError(f"the {self.name} backend is closed")
         try:
-            cell = self.make_cell(limits or Limits())
+            limits = limits or Limits()
+            cell = self.make_cell(limits) if root is None else self.make_rooted_cell(limits, root)
             try:
                 sandbox = HostedSandbox(session_id, cell, self)
             except BaseException:

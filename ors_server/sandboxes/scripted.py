@@ -8,7 +8,16 @@ from typing import Self, TypeAlias
 import anyio.lowlevel
 from typing_extensions import override
 
-from ors_server.sandboxes.base import Backend, Entry, EntryKind, ExecResult, Limits, Sandbox, Snapshot
+from ors_server.sandboxes.base import (
+    Backend,
+    Entry,
+    EntryKind,
+    ExecResult,
+    Limits,
+    Sandbox,
+    SandboxRoot,
+    Snapshot,
+)
 from ors_server.sandboxes.captured_output import Output, OutputCapture
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.isolation_report import IsolationReport, Strength
@@ -204,8 +213,9 @@ class ScriptedSandbox(Sandbox):
         *,
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
+        writable: bool = False,
     ) -> FreshProcess:
-        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
+        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
         await self._step()
         program = self._backend.programs.get(request.argv[0], missing)
         process = ScriptedProcess(program, FreshCall(request, dict(self.files)))
@@ -251,7 +261,10 @@ class ScriptedBackend(Backend):
         return _REPORT
 
     @override
-    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+    async def start(
+        self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
+    ) -> Sandbox:
+        self.refuse_root(root)
         if self.is_closed:
             raise SandboxUnavailableError("the scripted backend is closed")
         sandbox = ScriptedSandbox(session_id, limits or Limits(), self)

@@ -10,7 +10,9 @@ line evaluates it with redirections that apply to this command only, which bash 
 shell, which is then replaced.
 """
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ors_server.sandboxes.base import Limits
 
@@ -142,6 +144,9 @@ class SandboxLayout:
     state: str
     """Written by the shell: its state."""
     bash: str = "/bin/bash"
+    user: str = "agent"
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that are added to the shell's usual ones, or replace them."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -150,8 +155,8 @@ class SandboxLayout:
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": self.home,
             "TMPDIR": self.temporary,
-            "USER": "agent",
-            "LOGNAME": "agent",
+            "USER": self.user,
+            "LOGNAME": self.user,
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
@@ -161,6 +166,7 @@ class SandboxLayout:
             "GIT_CONFIG_NOSYSTEM": "1",  # git ends where /etc/gitconfig may not be looked for
             "DEBIAN_FRONTEND": "noninteractive",
             "PYTHONUNBUFFERED": "1",
+            **self.variables,
         }
 
 
@@ -199,7 +205,10 @@ def ulimits(limits: Limits, enforced: EnforcedLimits) -> str:
 def init_script(layout: SandboxLayout, limits: Limits, enforced: EnforcedLimits) -> str:
     """Return the init script."""
     return _INIT.format(
-        ulimits=ulimits(limits, enforced), work=layout.work, control=layout.control, bash=layout.bash
+        ulimits=ulimits(limits, enforced),
+        work=shlex.quote(layout.work),
+        control=layout.control,
+        bash=layout.bash,
     )
 
 

@@ -59,7 +59,7 @@ from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
-from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
+from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable, shown_name
 from ors_server.timing.call_clock import CallClock
 from ors_server.timing.loop_watch import LoopWatch
 
@@ -250,7 +250,7 @@ class EpisodeRecorder:
     """Whether the environment cannot continue."""
     _clock: SessionClock = field(init=False)
     """Of an episode with a time limit."""
-    playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    playing: dict[Call, float] = field(default_factory=dict[Call, float], init=False)
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
@@ -284,8 +284,8 @@ class EpisodeRecorder:
             The number that its step will have, if calls end as they began.
         """
         latest = self._latest if self.unwritten else self.state
-        self.playing[call] = None
         services = self.services
+        self.playing[call] = services.clock.monotonic()
         if services.feed.readers:
             services.feed.begin_call(self.origin, services.clock.now(), call.id, call.tool, call.arguments)
         if self.policy.time_limit is not None:
@@ -405,7 +405,7 @@ class EpisodeRecorder:
             state = move(state, EpisodeEvent.BREAK, self.now, StopReason.FAILED)
         if not state.is_over:
             return None
-        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(state)}")
+        return Refusal(RefusalReason.EPISODE_FINISHED, f"{shown_name(tool)} was not run: {_ending(state)}")
 
     async def record(self, call: Call, entry: EndedCall) -> CallResult:
         """Count one call: move the state, write the step, and return the result.
@@ -649,14 +649,16 @@ class EpisodeRecorder:
 def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
     call, number = pending.call, pending.step.number
     return StoreError(
-        f"{error}; {call.tool!r} has run and its step {number} waits to be written: ask again under the "
-        f"call id {call.id!r}, which runs nothing",
+        f"{error}; {shown_name(call.tool)} has run and its step {number} waits to be written: ask again under "
+        f"the call id {call.id!r}, which runs nothing",
         pending_call=call.id,
     )
 
 
 def _discarded(call: Call, reason: str) -> Refusal:
-    return Refusal(RefusalReason.EPISODE_FINISHED, f"the result of {call.tool!r} was discarded: {reason}")
+    return Refusal(
+        RefusalReason.EPISODE_FINISHED, f"the result of {shown_name(call.tool)} was discarded: {reason}"
+    )
 
 
 def _ending(state: EpisodeState) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from ors_server.environments.definition import EnvironmentDefinition, Instance
-from ors_server.environments.environment import give_sandbox
+from ors_server.environments.environment import give_sandbox, sandbox_request
 from ors_server.model.episode import EpisodeEvent, StopReason
 from ors_server.model.errors import (
     EnvironmentFailedError,
@@ -117,7 +117,11 @@ class Setup:
 
     async def _open_sandbox(self, limits: Limits) -> None:
         services, origin = self._recorder.services, self._recorder.origin
-        self.sandbox = await services.sandboxes.require().start(origin.session_id, limits)
+        request = sandbox_request(self._instance, limits)
+        backend = services.sandboxes.require()
+        # A backend of somebody else's may not know whole roots, and need not.
+        rooted = () if request.root is None else (request.root,)
+        self.sandbox = await backend.start(origin.session_id, request.limits, *rooted)
         self.sandbox.gate = Gate(services.gradings, (origin.environment, origin.credential_id))
         give_sandbox(self._instance, self.sandbox)
 

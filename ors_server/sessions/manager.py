@@ -491,6 +491,10 @@ class SessionManager:
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
 
+    def peek(self, session_id: str) -> Session | None:
+        """Return a live session; it is no activity, and rebuilds nothing."""
+        return self._sessions.get(session_id)
+
     @property
     def live_sessions(self) -> Collection[Session]:
         """All live sessions; reading them is no activity."""

@@ -111,6 +111,11 @@ class Session:
         """Calls that have no result yet."""
         return 0 if self._made_runner is None else self._made_runner.calls.running
 
+    def playing_calls(self) -> Sequence[tuple[Call, float]]:
+        """Return the calls that run, with the seconds since each began."""
+        now = self.recorder.now
+        return [(call, max(0.0, now - begun)) for call, begun in self.recorder.playing.items()]
+
     @property
     def id(self) -> str:
         """The session's id."""

@@ -22,7 +22,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.trajectory import Step, StepStatus
 from ors_server.model.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
-from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments
+from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments, shown_name
 
 
 class RefusalReason(StrEnum):
@@ -192,9 +192,10 @@ class Call:
             CallIdReusedError: If this call is another one.
         """
         if not self.is_same(tool, arguments):
-            other = "with other arguments" if self.tool == tool else f"and not of {tool!r}"
+            other = "with other arguments" if self.tool == tool else f"and not of {shown_name(tool)}"
             raise CallIdReusedError(
-                f"the call id {self.id!r} is taken by a call of {self.tool!r} {other}; choose another one"
+                f"the call id {self.id!r} is taken by a call of {shown_name(self.tool)} {other}; choose "
+                "another one"
             )
 
     def resolve(self, result: CallResult) -> None:

@@ -5,7 +5,7 @@ Both are checked to be legal, bounded and encodable, and copied, so that no tool
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
@@ -201,7 +201,7 @@ MAX_SHOWN_VALUE = 200
 
 
 MAX_SHOWN_NAME = 256
-"""Characters of an unknown tool's name that the refusal repeats."""
+"""Characters of a tool's name that a message repeats; the name of an unknown one has any length."""
 
 MAX_NAMED_TOOLS = 40
 """Tools that the refusal of an unknown one names; more are only counted."""
@@ -213,13 +213,18 @@ class InvalidArgumentsError(ValueError):
     """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
 
 
+def shown_name(tool: str) -> str:
+    """Return the beginning of a tool's name, quoted."""
+    return repr(tool[:MAX_SHOWN_NAME])
+
+
 def refuse_unknown(tool: str, known: Iterable[str]) -> str:
     """Return the refusal of an unknown tool: the reference implementation's sentence and the known tools."""
     names = list(known)
     shown = ", ".join(names[:MAX_NAMED_TOOLS])
     more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
     tools = f"the tools are {shown}{more}" if names else "there are no tools"
-    return encodable(f"{tool[:MAX_SHOWN_NAME]!r} is not a valid tool; {tools}")
+    return encodable(f"{shown_name(tool)} is not a valid tool; {tools}")
 
 
 def parse_arguments(tool: ToolDefinition, arguments: JSONObject, *, are_plain: bool) -> Any:
@@ -239,7 +244,7 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject, *, are_plain: b
     try:
         return tool.parse(copied)
     except ValidationError as error:
-        raise InvalidArgumentsError(_explain(error, arguments)) from error
+        raise InvalidArgumentsError(_explain(error, arguments, tool)) from error
     except (
         BaseException
     ) as error:  # a validator runs between two awaits: every error it raises is the author's
@@ -293,14 +298,31 @@ def _readable(arguments: JSONObject) -> JSONObject:
         return {"unreadable": str(error)}
 
 
-def _explain(error: ValidationError, arguments: JSONObject) -> str:
+def _explain(error: ValidationError, arguments: JSONObject, tool: ToolDefinition) -> str:
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return f"{PREFIX}{count} problems; send what the tool's schema describes"
     shows_input = len(repr(arguments)) <= MAX_SHOWN_INPUT
     problems = error.errors(include_context=False, include_url=False)
-    sentence = "; ".join(_sentence(problem, shows_input=shows_input) for problem in problems)
+    sentences = [_sentence(problem, shows_input=shows_input) for problem in problems]
+    sentence = "; ".join(sentences + _unknown_names(problems, arguments, tool))
     return encodable(f"{PREFIX}{sentence}"[:MAX_ERROR_TEXT])
+
+
+def _unknown_names(
+    problems: Sequence[ErrorDetails], arguments: JSONObject, tool: ToolDefinition
+) -> list[str]:
+    # A tool ignores arguments of other names. Where one is missing, the agent has to learn which was ignored.
+    if not any(problem["type"] == "missing" and len(problem["loc"]) == 1 for problem in problems):
+        return []
+    properties: object = (tool.spec.input_schema or {}).get("properties")
+    if not isinstance(properties, dict):
+        return []
+    takes = list(cast("JSONObject", properties))
+    ignored = [name[:MAX_SHOWN_NAME] for name in arguments if name not in takes][:MAX_NAMED_TOOLS]
+    if not ignored:
+        return []
+    return [f"{tool.name} takes {', '.join(takes)}, not {', '.join(map(repr, ignored))}"]
 
 
 def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:

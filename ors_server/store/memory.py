@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import gt, lt
 from secrets import token_bytes
-from typing import Any
+from typing import Any, TypeAlias
+
+import anyio.to_thread
 
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
@@ -31,7 +33,7 @@ from ors_server.store.aggregates import (
     tasks_in_memory,
 )
 from ors_server.store.base import Backlog, OpenEpisode
-from ors_server.store.episode_filter import ALL, EpisodeFilter
+from ors_server.store.episode_filter import ALL, SEARCHED_EPISODES, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting, OrderKey
 from ors_server.store.series import (
     GROUP_NAMES,
@@ -179,7 +181,7 @@ class MemoryStore:
     ) -> Sequence[EpisodeRecord]:
         """See `RecordReader.page`."""
         rank = partial(_rank_in, order)
-        found = sorted(self._matching(episode_filter), key=rank, reverse=order.descending)
+        found = sorted(await self._matching(episode_filter), key=rank, reverse=order.descending)
         for name in filter(None, (after, before)):
             if name not in self._episodes:
                 raise EpisodeNotFoundError(f"the store has no episode {name!r}, which the cursor names")
@@ -193,55 +195,73 @@ class MemoryStore:
         self, episode_filter: EpisodeFilter = ALL
     ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
         """See `RecordReader.stream`."""
-        for episode_id in [record.origin.episode_id for record in self._matching(episode_filter)]:
+        lasting = replace(episode_filter, text=None)  # a text that a record contains stays in it
+        for episode_id in [record.origin.episode_id for record in await self._matching(episode_filter)]:
             episode = self._episodes.get(episode_id)
             if episode is None:
                 continue
             record = episode.as_record()  # together with the steps, for the episode may continue meanwhile
-            if episode_filter.matches(record, episode.steps):
+            if lasting.matches(record, episode.steps):
                 yield record, tuple(episode.steps)
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
-        return fold_totals(group_records(self._matching(episode_filter)))
+        return fold_totals(group_records(await self._matching(episode_filter)))
 
     async def runs(self, episode_filter: EpisodeFilter = ALL) -> Sequence[RunFigures]:
         """See `RecordReader.runs`."""
-        return fold_runs(group_records(self._matching(episode_filter)))
+        return fold_runs(group_records(await self._matching(episode_filter)))
 
     async def by_task(
         self, episode_filter: EpisodeFilter = ALL, *, limit: int = 1000
     ) -> Sequence[PlayedTask]:
         """See `RecordReader.by_task`."""
-        return tasks_in_memory(self._matching(episode_filter))[:limit]
+        return tasks_in_memory(await self._matching(episode_filter))[:limit]
 
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
     ) -> Sequence[SeriesPoint]:
         """See `RecordReader.series`."""
-        return make_series(self._samples(episode_filter, by), every, by)
+        return make_series(await self._samples(episode_filter, by), every, by)
 
     async def histogram(self, episode_filter: EpisodeFilter = ALL, *, bins: int = 20) -> ReturnHistogram:
         """See `RecordReader.histogram`."""
-        graded = (sample for sample in self._samples(episode_filter) if sample.result == EpisodeResult.GRADED)
-        return make_histogram([sample.episode_return for sample in graded], bins)
+        samples = await self._samples(episode_filter)
+        graded = [sample.episode_return for sample in samples if sample.result == EpisodeResult.GRADED]
+        return make_histogram(graded, bins)
 
     async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
-        return make_groups(self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
+        return make_groups(await self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
 
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""
 
-    def _samples(self, episode_filter: EpisodeFilter, by: Sequence[str] = ()) -> list[EpisodeSample]:
-        return [sample_of(record, by) for record in self._matching(episode_filter)]
+    async def _samples(self, episode_filter: EpisodeFilter, by: Sequence[str] = ()) -> list[EpisodeSample]:
+        return [sample_of(record, by) for record in await self._matching(episode_filter)]
 
-    def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
-        pairs = ((episode.as_record(), episode.steps) for episode in self._episodes.values())
-        return sorted(
-            (record for record, steps in pairs if episode_filter.matches(record, steps)),
-            key=lambda record: _rank(record.origin),
-        )
+    async def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
+        stored = list(self._episodes.values())
+        text, cheap = episode_filter.text, replace(episode_filter, text=None)
+        if text is not None:
+            stored = stored[-SEARCHED_EPISODES:]
+        pairs: Sequence[_Pair] = [
+            (record, tuple(episode.steps))
+            for episode in stored
+            if cheap.matches(record := episode.as_record(), episode.steps)
+        ]
+        if text is not None:
+            # Every step is written as JSON for it, which takes seconds for long episodes.
+            search = partial(_with_text, pairs, EpisodeFilter(text=text))
+            pairs = await anyio.to_thread.run_sync(search, abandon_on_cancel=True)
+        return sorted((record for record, _ in pairs), key=lambda record: _rank(record.origin))
+
+
+_Pair: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
+
+
+def _with_text(pairs: Sequence[_Pair], episode_filter: EpisodeFilter) -> Sequence[_Pair]:
+    return [pair for pair in pairs if episode_filter.matches(*pair)]
 
 
 def _rank_in(order: EpisodeSorting, record: EpisodeRecord) -> tuple[Any, ...]:

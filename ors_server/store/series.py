@@ -1,6 +1,6 @@
 """Figures of episodes over time, by group and by return, from one small sample of each episode."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,6 +34,8 @@ class EpisodeSample:
     steps: int
     names: tuple[str, ...]
     """Values of the requested properties and labels; a missing one is empty."""
+    episodes: int = 1
+    """How many episodes it stands for, which agree in all but their steps; `steps` is then their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def sample_of(record: EpisodeRecord, by: Sequence[str]) -> EpisodeSample:
     )
 
 
+def to_span(every: float) -> int:
+    """Return a length of time in microseconds, at least one."""
+    return max(1, round(every * _SECOND))
+
+
 def make_series(samples: Iterable[EpisodeSample], every: float, by: Sequence[str]) -> list[SeriesPoint]:
     """Sum samples up by series and span of time, in the order of time and then of the series.
 
@@ -119,7 +126,7 @@ def make_series(samples: Iterable[EpisodeSample], every: float, by: Sequence[str
         every: Length of a span, seconds.
         by: The names of the samples' values.
     """
-    span = max(1, round(every * _SECOND))
+    span = to_span(every)
     members: dict[tuple[int, tuple[str, ...]], list[EpisodeSample]] = defaultdict(list)
     for sample in samples:
         members[sample.created_at // span, sample.names].append(sample)
@@ -128,24 +135,28 @@ def make_series(samples: Iterable[EpisodeSample], every: float, by: Sequence[str
 
 def _point(start: int, names: tuple[str, ...], by: Sequence[str], group: list[EpisodeSample]) -> SeriesPoint:
     returns = sorted(_graded(group))
-    results = [sample.result for sample in group]
+    count = sum(sample.episodes for sample in group)
+    results: Counter[str] = Counter()
+    for sample in group:
+        results[sample.result] += sample.episodes
     return SeriesPoint(
         start=from_microseconds(start),
         group=dict(zip(by, names, strict=True)),
-        episodes=len(group),
+        episodes=count,
         returns=_mean_of(returns),
         quantiles=(_quantile(returns, 0.1), _quantile(returns, 0.5), _quantile(returns, 0.9))
         if returns
         else None,
         success=sum(value >= SUCCESS_AT for value in returns) / len(returns) if returns else None,
-        ungraded=results.count(EpisodeResult.UNGRADED),
-        failed=results.count(EpisodeResult.FAILED),
-        mean_steps=sum(sample.steps for sample in group) / len(group),
+        ungraded=results[EpisodeResult.UNGRADED],
+        failed=results[EpisodeResult.FAILED],
+        mean_steps=sum(sample.steps for sample in group) / count,
     )
 
 
 def _graded(group: Iterable[EpisodeSample]) -> list[float]:
-    return [sample.episode_return for sample in group if sample.result == EpisodeResult.GRADED]
+    graded = (sample for sample in group if sample.result == EpisodeResult.GRADED)
+    return [value for sample in graded for value in [sample.episode_return] * sample.episodes]
 
 
 def _mean_of(returns: Sequence[float]) -> MeanReturn:
@@ -165,15 +176,27 @@ def make_histogram(returns: Sequence[float], bins: int) -> ReturnHistogram:
     """Count returns in bins of equal width between the least and the greatest."""
     if not returns:
         return ReturnHistogram(0, (), ())
-    least, greatest = bounded(min(returns)), bounded(max(returns))
+    values = [bounded(value) for value in returns]
+    least, greatest = min(values), max(values)
+    counts: Counter[int] = Counter()
+    if least < greatest:
+        width = (greatest - least) / bins
+        counts.update(int((value - least) / width) for value in values)
+    return histogram_of(len(values), least, greatest, counts, bins)
+
+
+def histogram_of(
+    episodes: int, least: float, greatest: float, counts: Mapping[int, int], bins: int
+) -> ReturnHistogram:
+    """Put a histogram together from the numbers of values by bin; the greatest value may have bin `bins`."""
     if least == greatest:
-        return ReturnHistogram(len(returns), (least, greatest), (len(returns),))
+        return ReturnHistogram(episodes, (least, greatest), (episodes,))
     width = (greatest - least) / bins
-    counts = [0] * bins
-    for value in returns:
-        counts[min(int((bounded(value) - least) / width), bins - 1)] += 1
+    heights = [0] * bins
+    for bin_, count in counts.items():
+        heights[min(bin_, bins - 1)] += count
     edges = (*(least + width * number for number in range(bins)), greatest)
-    return ReturnHistogram(len(returns), edges, tuple(counts))
+    return ReturnHistogram(episodes, edges, tuple(heights))
 
 
 GROUP_NAMES = ("label:group", "task_hash", "label:step")

@@ -5,12 +5,13 @@ report = check_environment(MyEnvironment)
 assert report.is_conformant, report
 ```
 
-Four optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
+Five optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
 return the tool calls, as (name, arguments), with a task's greatest and least return; `return_range`, these
-returns; and `answer_fields`, the names of the task's fields that its prompt must not show.
+returns; `answer_fields`, the names of the task's fields that its prompt must not show; and `lint_findings`, a
+class method that returns what the rules of a format find in its files: rule to findings, a line each.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -18,7 +19,7 @@ from typing import Literal
 import anyio
 from typing_extensions import override
 
-from ors_server.conformance.expectations import NotApplicableError, NotMetError
+from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
 from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.boundary import describe_authors
 from ors_server.environments.definition import EnvironmentDefinition
@@ -33,6 +34,9 @@ from ors_server.testing.environment_subject import EnvironmentSubject
 
 TIME_LIMIT = 120.0
 """Seconds that one call may take, and the code of a check between two calls."""
+
+MAX_FINDINGS = 5
+"""Findings of a rule of the format that its verdict shows."""
 
 ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_exist,
@@ -167,11 +171,34 @@ async def inspect_environment(
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
             subject.other_sets = other_sets
-            for check in (*ENVIRONMENT_CHECKS, *([checks.tasks_are_new] if other_sets else ())):
+            against = [checks.tasks_are_new] if other_sets else []
+            for check in (*ENVIRONMENT_CHECKS, *against, *_format_checks(definition, chosen)):
                 if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
+
+
+def _format_checks(definition: EnvironmentDefinition, chosen: frozenset[str]) -> list[EnvironmentCheck]:
+    """Return a check for each rule of the format that a class is made of; most classes have none."""
+    find: Callable[[], Mapping[str, Sequence[str]]] | None = getattr(definition.source, "lint_findings", None)
+    if find is None:
+        return []
+    on_request: Sequence[str] = getattr(definition.source, "lint_on_request", ())
+    return [
+        _format_check(rule, findings)
+        for rule, findings in find().items()
+        if rule not in on_request or rule in chosen
+    ]
+
+
+def _format_check(rule: str, findings: Sequence[str]) -> EnvironmentCheck:
+    async def judge(subject: EnvironmentSubject) -> None:
+        del subject  # the findings are of the files alone
+        more = f"; and {len(findings) - MAX_FINDINGS} more" if len(findings) > MAX_FINDINGS else ""
+        expect(not findings, "; ".join(findings[:MAX_FINDINGS]) + more)
+
+    return EnvironmentCheck(rule, Level.SHOULD, "a rule of the format of the tasks", judge)
 
 
 async def _judge(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 import anyio
@@ -359,6 +360,28 @@ async def _filter(store: EpisodeStore) -> None:
         require_equal(len(numbers), totals.episodes, f"the number of {fields}")
 
 
+async def _long_names(store: EpisodeStore) -> None:
+    text = "".join(sha256(bytes([number])).hexdigest() for number in range(200))  # nothing compresses it
+    for number, name in enumerate((f"{text}1", f"{text}2"), 1):
+        origin = make_origin(number, labels={"run": name, "agent": name, name: name}, split=name)
+        await store.open(origin)
+        step = make_step(1, tool=name)
+        await store.append(origin.episode_id, step, after(origin, 1))
+        require_equal((step,), tuple(await store.steps(origin.episode_id)), "a step with a long name")
+        await store.close(origin.episode_id, after(origin, 1, phase="finished", stop_reason="completed"))
+        cases: Sequence[dict[str, Any]] = (
+            {"tool": name},
+            {"labels": {"run": name}},
+            {"labels": {name: name, "agent": name}},
+            {"has_label": (name,)},
+            {"split": name},
+            {"tool": (name, "walk")},
+        )
+        for conditions in cases:
+            page = await store.page(EpisodeFilter(**conditions), limit=9)
+            require_equal([origin], [record.origin for record in page], "what a long name finds")
+
+
 async def _totals(store: EpisodeStore) -> None:
     empty = await store.totals()
     require_equal((0, 0, None, None, None), _figures(empty), "figures of nothing")
@@ -538,6 +561,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "pages follow one another in the order of creation": _page,
     "pages have every order, forward and backward": _order,
     "a filter means the same everywhere": _filter,
+    "names of any length are recorded and found": _long_names,
     "figures are those of the episodes": _totals,
     "runs and tasks add up their episodes": _runs,
     "series, histograms and groups are those of the episodes": _series,

@@ -167,6 +167,7 @@ async def test_the_first_taskset_of_a_file_is_taken_and_others_by_name():
     assert from_verifiers(str(TASKSETS)).name == "verifiers_verifiers_tasksets"
 
 
+@pytest.mark.stress
 async def test_a_prompt_of_messages_and_a_reward_that_names_the_task_are_played():
     chats = from_verifiers(f"{TASKSETS}:Chats")
     assert rewards(await earned(chats, "Banana", "bananas", "a banana")) == [1.0, 0.0, 0.0]
@@ -213,12 +214,17 @@ async def test_an_answer_that_breaks_a_function_of_a_rubric_earns_nothing_and_an
         ("verifiers_environment/{environments}:nothing", "expected a function nothing"),
         ("inspect/{tasks}:boxed", "expected a task without a sandbox .* it needs a sandbox"),
         ("inspect/{tasks}:unscored", "it has no a scorer|it has no scorer"),
-        ("inspect/{tasks}:sum", "expected a task named 'sum'"),
         ("inspect/{tasks}", "expected FILE.py:TASK or MODULE:TASK"),
-        ("inspect/no_such_module:task", "no_such_module"),
         ("verifiers/{tasksets}:Runs", "expected a taskset whose rewards need no runtime"),
-        ("verifiers/{tasksets}:Endless", "expected a finite taskset .* Endless is infinite"),
-        ("verifiers/{tasksets}:SumTask", "expected a subclass of verifiers.v1.Taskset"),
+        *(
+            pytest.param(*case, marks=pytest.mark.stress)
+            for case in (
+                ("inspect/{tasks}:sum", "expected a task named 'sum'"),
+                ("inspect/no_such_module:task", "no_such_module"),
+                ("verifiers/{tasksets}:Endless", "expected a finite taskset .* Endless is infinite"),
+                ("verifiers/{tasksets}:SumTask", "expected a subclass of verifiers.v1.Taskset"),
+            )
+        ),
     ],
 )
 def test_what_cannot_be_served_is_named(reference, words):

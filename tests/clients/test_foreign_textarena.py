@@ -37,6 +37,8 @@ PLANNED = [
     "Sudoku-v0-easy",
     "TowerOfHanoi-v0",
 ]
+TWO_OF_THEM = ("FrozenLake-v0-random", "Mastermind-v0")
+"""Games of one move after another and of guesses, which an ordinary run plays."""
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 
@@ -122,7 +124,10 @@ async def test_near_misses_and_nonsense_earn_what_the_game_says(number):
                 assert "Invalid" in output.blocks[0].text
 
 
-@pytest.mark.parametrize("game", PLANNED)
+@pytest.mark.parametrize(
+    "game",
+    [game if game in TWO_OF_THEM else pytest.param(game, marks=pytest.mark.stress) for game in PLANNED],
+)
 async def test_plans_win(game):
     environment = from_textarena(game, train_tasks=40, test_tasks=0)
     async with open_environment(environment) as client:

@@ -10,6 +10,8 @@ from ors_server.testing.environment_suite import CheckVerdict
 
 SANDBOXED = ("code", "shell")
 SLOW_START = ("alfworld", "scienceworld")
+SLOWEST = "scienceworld"
+"""Its episodes start a Java machine each: `make stress` checks it, and its own tests play it in each run."""
 QUICK = [name for name in installed_environments() if name not in SANDBOXED + SLOW_START]
 """Each episode of the others starts a sandbox or another program; tests of their own play every task."""
 
@@ -28,7 +30,13 @@ def test_an_installed_environment_needs_a_sandbox_or_is_checked_on_more_tasks(na
 
 
 @pytest.mark.parametrize("check", ENVIRONMENT_CHECKS, ids=str)
-@pytest.mark.parametrize("name", installed_environments())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.stress) if name == SLOWEST else name
+        for name in installed_environments()
+    ],
+)
 def test_an_installed_environment_passes(name, check):
     found = [verdict for verdict in verdicts(name) if verdict.check is check]
     assert found, "the check was not made"

@@ -8,7 +8,7 @@ from tests.fixtures import without_gold
 from tests.fixtures.audited.development_answers import Mentions
 from tests.fixtures.audited.honest import FirstUse
 
-SOME = AuditOptions(tasks=12, only=frozenset({"H3", "H4", "H18", "H22"}))
+SOME = AuditOptions(tasks=8, only=frozenset({"H3", "H4", "H18", "H22"}))
 
 
 def notes(report):

@@ -79,6 +79,16 @@ async def test_a_store_keeps_every_promise(backend: str, makers: Makers) -> None
     assert len(verdicts) == len(STORE_PROMISES)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_name_with_a_nul_is_no_episode(backend: str, makers: Makers) -> None:
+    store = await open_store(makers.place(backend), StoreOptions(durability=Durability.NONE))
+    try:
+        assert await store.find("\0") is None
+        assert list(await store.resolve("\0")) == []
+    finally:
+        await store.aclose()
+
+
 async def test_the_suite_finds_a_store_that_breaks_its_word() -> None:
     class Forgetful(MemoryStore):
         async def steps(self, *args, **options):

@@ -34,6 +34,7 @@ SLEEPS = {
     "fixtures/record_load.py": "a client's pause before it repeats a call, and figures that nothing reports",
     "fixtures/record_outages.py": "for a while nothing may happen",
     "fixtures/refenv.py": TOOL,
+    "fixtures/slow_environment.py": TOOL,
     "fixtures/sandbox_vectors.py": RECORDED,
     "contract/test_hosts.py": "a client's pause before it repeats a request, and the end of a process",
     "contract/test_webshop_loop.py": "how late a sleep ends is what is measured",

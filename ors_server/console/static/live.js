@@ -12,6 +12,18 @@
   const inView = (element) => element.getBoundingClientRect().top < window.innerHeight + 40;
   const stop = (word) => { stopped = true; say(word, "off"); if (abort) abort.abort(); };
 
+  // Seconds of running calls, counted from what the server said when the card came.
+  function tick() {
+    const now = performance.now() / 1000;
+    for (const time of document.querySelectorAll("#running [data-seconds]")) {
+      time.begun ??= now - Number(time.dataset.seconds);
+      const seconds = now - time.begun;
+      time.textContent = seconds < 60 ? `${seconds.toFixed(0)} s` : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+    }
+  }
+  tick();
+  setInterval(tick, 1000);
+
   const handlers = {
     step(data) {
       if (data.number <= last) return; // a step that came before the connection was lost
@@ -33,7 +45,13 @@
       by("numbers").innerHTML = data.figures;
       end.textContent = data.end;
     },
-    end() { stop("Ended"); },
+    running(data) {
+      const follows = inView(end);
+      by("running").innerHTML = data.html;
+      tick();
+      if (follows && data.html) end.scrollIntoView({ block: "end" });
+    },
+    end() { by("running").replaceChildren(); stop("Ended"); },
     failure(data) { say(data.message, "wait"); },
   };
 

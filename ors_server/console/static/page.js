@@ -50,6 +50,31 @@
   const wanted = new URLSearchParams(location.search).get("step");
   if (wanted && !location.hash) by(`s${Number(wanted)}`)?.scrollIntoView();
 
+  // Chips and the search within the steps of this page; closed parts are searched, and opened where they match.
+  const within = by("within"), list = by("list");
+  if (within) {
+    within.hidden = false;
+    within.addEventListener("change", (event) => {
+      const kind = event.target.dataset.hide;
+      if (kind) list.classList.toggle(`hide-${kind}`, event.target.checked);
+    });
+    const field = by("within-text");
+    const find = () => {
+      const text = field.value.trim().toLowerCase();
+      let found = 0;
+      for (const step of list.children) {
+        const matches = !text || step.textContent.toLowerCase().includes(text);
+        step.hidden = !matches;
+        found += matches;
+        if (!text) continue;
+        for (const part of step.querySelectorAll("details")) if (part.textContent.toLowerCase().includes(text)) part.open = true;
+      }
+      by("within-told").textContent = text ? `${found} of ${list.children.length} steps` : "";
+    };
+    field.addEventListener("input", find);
+    new MutationObserver(() => { if (field.value) find(); }).observe(list, { childList: true });
+  }
+
   // Keys
   const toggle = by("keys-on");
   if (toggle) {

@@ -37,7 +37,6 @@ SAFE_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that a page shows; others, such as SVG, which may hold a program, are only saved."""
 _SIGNS = {"command": "$", "cmd": "$", "expression": "=", "query": "?", "code": ">"}
 """Names of arguments that are shown as they were typed, with the sign before them."""
-_LANGUAGE_OF_TOOL = {"python": "py", "bash": "sh"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,45 @@ class StepView:
         return not any(block.is_terminal for block in self.blocks)
 
 
-def view_step(step: Step, total: float | None = None) -> StepView:
-    """Return a step as the page shows it; `total` is the return after it."""
-    sign, main, rest = _split_arguments(step)
+@dataclass(frozen=True, slots=True)
+class RunningCallView:
+    """A call that runs."""
+
+    call_id: str
+    tool: str
+    seconds: float
+    """Since it began."""
+    gist: str
+    sign: str
+    typed: FoldedText | None
+    arguments: tuple[ArgumentView, ...]
+
+
+def view_running_call(
+    call_id: str, tool: str, arguments: Mapping[str, Any], seconds: float
+) -> RunningCallView:
+    """Return a call as its step will be shown, without a result."""
+    return RunningCallView(call_id, tool, seconds, *_view_arguments(tool, arguments))
+
+
+def _view_arguments(
+    tool: str, arguments: Mapping[str, Any]
+) -> tuple[str, str, FoldedText | None, tuple[ArgumentView, ...]]:
+    """Return the gist, the sign, what was typed, and the other arguments."""
+    sign, main, rest = _split_arguments(arguments)
     texts = (value if isinstance(value, str) else compact_json(value) for value in rest.values())
     gist = next(texts, "") if main is None else main
+    return (
+        formats.visible(gist.strip().partition("\n")[0][:GIST_CHARACTERS]),
+        sign,
+        None if main is None else fold(main, "py" if tool == "python" else None),
+        tuple(_view_argument(name, value, arguments) for name, value in rest.items()),
+    )
+
+
+def view_step(step: Step, total: float | None = None) -> StepView:
+    """Return a step as the page shows it; `total` is the return after it."""
+    gist, sign, typed, arguments = _view_arguments(step.tool, step.arguments)
     text_of_blocks = "\n".join(block.text for block in step.blocks if not isinstance(block, ImageBlock))
     is_repeated = step.error is not None and text_of_blocks.strip() == step.error.strip()
     notes = {StepStatus.REFUSED: REFUSED_NOTE, StepStatus.FAILED: FAILED_NOTE}
@@ -119,17 +152,17 @@ def view_step(step: Step, total: float | None = None) -> StepView:
         marks=marks_of(step),
         reward=step.reward,
         seconds=step.duration,
-        gist=formats.visible(gist.strip().partition("\n")[0][:GIST_CHARACTERS]),
+        gist=gist,
         sign=sign,
-        typed=None if main is None else fold(main, _language(step)),
-        arguments=tuple(_view_argument(name, value, step) for name, value in rest.items()),
+        typed=typed,
+        arguments=arguments,
         error_code=step.error_code,
         error=step.error,
         note=notes.get(step.status),
         blocks=() if is_repeated else view_blocks(step.blocks),
         components=tuple(step.components.items()),
         total=total if step.components else None,
-        metadata=None if not step.metadata else _pretty(step.metadata),
+        metadata=None if not step.metadata else pretty(step.metadata),
     )
 
 
@@ -164,27 +197,23 @@ def _view_block(index: int, block: Block) -> BlockView:
     )
 
 
-def _split_arguments(step: Step) -> tuple[str, str | None, Mapping[str, Any]]:
+def _split_arguments(arguments: Mapping[str, Any]) -> tuple[str, str | None, Mapping[str, Any]]:
     """Take the argument that was typed out of a call: the only one with such a name, next to short ones."""
     for name, sign in _SIGNS.items():
-        value = step.arguments.get(name)
+        value = arguments.get(name)
         if isinstance(value, str):
-            rest = {key: other for key, other in step.arguments.items() if key != name}
+            rest = {key: other for key, other in arguments.items() if key != name}
             return sign, value, rest
-    return "", None, step.arguments
+    return "", None, arguments
 
 
-def _language(step: Step) -> str | None:
-    return _LANGUAGE_OF_TOOL.get(step.tool) if step.tool == "python" else None
-
-
-def _view_argument(name: str, value: object, step: Step) -> ArgumentView:
+def _view_argument(name: str, value: object, arguments: Mapping[str, Any]) -> ArgumentView:
     if not isinstance(value, str):
         return ArgumentView(
-            name, fold(_pretty(value) if _is_long(value) else compact_json(value)), _is_long(value)
+            name, fold(pretty(value) if _is_long(value) else compact_json(value)), _is_long(value)
         )
     is_code = "\n" in value
-    paths = (item for key, item in step.arguments.items() if "path" in key or "file" in key)
+    paths = (item for key, item in arguments.items() if "path" in key or "file" in key)
     languages = (language_of(path) for path in paths if isinstance(path, str))
     return ArgumentView(name, fold(value, next(languages, None) if is_code else None), is_code)
 
@@ -193,7 +222,8 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (dict, list)) and len(compact_json(value)) > GIST_CHARACTERS
 
 
-def _pretty(value: object) -> str:
+def pretty(value: object) -> str:
+    """Return a value as JSON on several lines, cut where it is too long for a page."""
     text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
     return (
         text
@@ -245,6 +275,8 @@ class EpisodeView:
     prompt: tuple[Paragraphs | BlockView, ...]
     agent: str | None
     attempt: str | None
+    replay_of: str | None
+    """The episode that was played again in this one."""
     siblings: tuple[SiblingView, ...]
     figures: tuple[tuple[str, str, str], ...]
     """Name, value, and class of the name."""
@@ -295,6 +327,7 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         prompt=tuple(_view_prompt(record)),
         agent=origin.labels.get("agent"),
         attempt=origin.labels.get("attempt"),
+        replay_of=origin.labels.get("replay_of"),
         siblings=tuple(_view_sibling(sibling, origin.episode_id) for sibling in siblings),
         figures=tuple(_figures(record)),
         labels=tuple(sorted(origin.labels.items())),

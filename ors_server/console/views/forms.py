@@ -13,6 +13,9 @@ LONG_TEXT = frozenset(
 )
 """Names, or parts of names, of texts that need several lines."""
 MAX_ERROR = 200
+MAX_CURL = 4_000
+"""Characters of arguments in a command; longer ones are a file, which shells take in any length."""
+CALL_FILE = "call.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,18 @@ def read_form(
 def curl_line(
     base_url: str, session_id: str, tool: str, arguments: Mapping[str, Any], *, has_keys: bool
 ) -> str:
-    """Return the call as a command for a shell."""
-    body = compact_json({"name": tool, "arguments": dict(arguments)})
+    """Return the call as a command for a shell; a long one reads `call.json`."""
+    body = call_body(tool, arguments)
+    body = body if len(body) <= MAX_CURL else f"@{CALL_FILE}"
     key = ' -H "X-API-Key: $ORS_API_KEY"' if has_keys else ""
     return (
         f"curl {shlex.quote(f'{base_url}/_ors/sessions/{session_id}/calls')}{key} --json {shlex.quote(body)}"
     )
+
+
+def call_body(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the request's body of a call."""
+    return compact_json({"name": tool, "arguments": dict(arguments)})
 
 
 def _field(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm
+from ors_server.charts.chart import Options, band, chart_options, line, value_axis
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
@@ -74,9 +75,6 @@ def standard_error(values: Sequence[float], mean: float) -> float:
 
 # Charts
 
-DASHES: tuple[str | list[int], ...] = ("solid", [7, 3], [2, 3], [8, 3, 2, 3])
-"""Of the lines in order, so that colour is not all that tells them apart."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -97,7 +95,7 @@ class ChartSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class RunChart:
     """Lines over one axis."""
 
     name: str
@@ -116,40 +114,14 @@ class Chart:
         return tuple((x, tuple(column.get(x) for column in values)) for x in kept)
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The chart for ECharts: each line with its band, which is two stacked areas."""
-        series: list[dict[str, Any]] = []
-        for number, line in enumerate(self.lines):
-            base = {"type": "line", "symbol": "none", "silent": True, "stack": f"band{number}"}
-            band = {"lineStyle": {"opacity": 0}, "stackStrategy": "all"}
-            lows = [[point.x, point.low] for point in line.points]
-            highs = [[point.x, point.high - point.low] for point in line.points]
-            series.append({**base, **band, "data": lows, "band": False})
-            series.append({**base, **band, "data": highs, "band": True, "line": number})
-            series.append(
-                {
-                    "type": "line",
-                    "name": line.name,
-                    "showSymbol": len(line.points) == 1,
-                    "lineStyle": {"width": 2, "type": DASHES[number % len(DASHES)]},
-                    "data": [[point.x, point.y] for point in line.points],
-                    "line": number,
-                }
-            )
-        return {
-            "animation": False,
-            "grid": {"left": 44, "right": 12, "top": 12, "bottom": 40},
-            "xAxis": {
-                "type": "value",
-                "name": self.x_name,
-                "nameLocation": "middle",
-                "nameGap": 26,
-                "min": 1,
-            },
-            "yAxis": {"type": "value", "scale": False},
-            "tooltip": {"trigger": "axis", "renderMode": "html"},
-            "series": series,
-        }
+    def options(self) -> Options:
+        """The chart for ECharts: each line with its band."""
+        series: list[Options] = []
+        for number, drawn in enumerate(self.lines):
+            ink = f"s{number + 1}"
+            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(number))
+            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, number))
+        return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
 
 
 # The page
@@ -242,7 +214,7 @@ class RunsView:
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
     more_tasks: int
-    charts: tuple[Chart, ...]
+    charts: tuple[RunChart, ...]
 
 
 def view_runs(
@@ -384,7 +356,7 @@ MAX_POINTS, MIN_COUNT = 100, 4
 """Points of one line, and values of its first one."""
 
 
-def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
+def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[RunChart, ...]:
     if not groups:
         return ()
     returns: list[ChartSeries] = []
@@ -394,14 +366,16 @@ def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
         returns.append(ChartSeries(row.agent, _running([record.summary.episode_return for record in graded])))
         lengths.append(ChartSeries(row.agent, _running([record.summary.steps for record in group])))
     return (
-        Chart(
+        RunChart(
             "returns",
             "Mean return so far",
             "band: 95 % interval of the mean",
             "graded episode",
             tuple(returns),
         ),
-        Chart("lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)),
+        RunChart(
+            "lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)
+        ),
     )
 
 

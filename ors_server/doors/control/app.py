@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from ors_server._version import __version__
 from ors_server.doors.access import OPEN_CALLER, Caller, Keyring, Role, withhold
 from ors_server.doors.control.batches import BatchHandlers
+from ors_server.doors.control.episode_jobs import EpisodeJobs
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.hosts import HostControl, HostHandlers
@@ -57,7 +58,7 @@ EPISODE = "/episodes/{episode}"
 
 
 def make_table(
-    h: ControlHandlers, e: EpisodeHandlers, b: BatchHandlers, hosts: HostHandlers
+    h: ControlHandlers, e: EpisodeHandlers, j: EpisodeJobs, b: BatchHandlers, hosts: HostHandlers
 ) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
@@ -124,6 +125,11 @@ def make_table(
         Operation("GET", EPISODE + "/notes", e.list_notes, failures=(404, 409, 503)),
         Operation("POST", EPISODE + "/notes", e.add_note, status=created, failures=(404, 409, 503)),
         Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/export", j.export_episode, failures=(404, 409, 503)),
+        Operation("POST", EPISODE + "/regrade", j.regrade_episode, failures=(404, 409, 503)),
+        Operation(
+            "POST", EPISODE + "/replay", j.replay_episode, status=created, failures=(404, 409, 429, 500, 503)
+        ),
     )
 
 
@@ -154,8 +160,10 @@ class ControlApp:
         self.handlers = ControlHandlers(
             manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
         )
+        self.episodes = episodes
+        self.jobs = EpisodeJobs(manager)
         batches = BatchHandlers(self.handlers, manager)
-        self.table = make_table(self.handlers, episodes, batches, HostHandlers(hosts))
+        self.table = make_table(self.handlers, episodes, self.jobs, batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

@@ -20,6 +20,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    RootModel,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -33,7 +34,10 @@ from ors_server.doors.control.models import (
     MAX_INTEGER,
     MAX_PAGE,
     MAX_TASKS,
+    AlarmList,
+    AlarmView,
     Cursor,
+    CutBlock,
     DifficultyQuery,
     EnvironmentName,
     PageQuery,
@@ -41,6 +45,7 @@ from ors_server.doors.control.models import (
     SplitDifficulty,
     SplitName,
     TaskDifficulty,
+    WholeBlock,
 )
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -206,10 +211,15 @@ class EpisodeRecordView(EpisodeEntry):
         )
 
 
+class PartialEntry(RootModel[dict[str, Any]]):
+    """The fields of an episode that `fields` names."""
+
+
 class EpisodePage(ResponseModel):
     """Episodes on record."""
 
-    episodes: list[EpisodeEntry]
+    # An entry with every field is a mapping, too.
+    episodes: Annotated[list[EpisodeEntry] | list[PartialEntry], Field(union_mode="left_to_right")]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
     previous_cursor: str | None = None
@@ -228,23 +238,6 @@ class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
     tasks: list[PlayedTask]
-
-
-class WholeBlock(ResponseModel):
-    """One block of a step."""
-
-    block: Block
-
-
-class CutBlock(ResponseModel):
-    """A block of which a preview has only the beginning."""
-
-    number: int
-    """The step's."""
-    index: int
-    """The block's position in the step, from 0."""
-    size: int
-    """Characters of the whole text, or of an image's base64, which a preview leaves out."""
 
 
 class NoteBody(RequestBody):
@@ -273,37 +266,6 @@ class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
     groups: list[RolloutGroup]
-
-
-class AlarmView(ResponseModel):
-    """An alarm of a run that is open. It proves nothing: it says what to look at."""
-
-    alarm: str
-    """Its name, such as `dead-groups`."""
-    title: str
-    formula: str
-    """What is compared; W are the latest ended episodes, B the first ones."""
-    value: float | None
-    """`None` where it is infinite."""
-    threshold: float
-    is_bad: bool
-    """Whether the value is far beyond the threshold."""
-    note: str
-    """What the value is made of, where one number does not say it."""
-    since: int
-    """Ended episodes of the run when it opened."""
-    window: list[str]
-    """Ids of the first and the last episode of W."""
-    episodes: list[str]
-    """Ids of at most five episodes to look at first."""
-
-
-class AlarmList(ResponseModel):
-    """The open alarms of a run."""
-
-    episodes: int
-    """Ended episodes that were looked at."""
-    alarms: list[AlarmView]
 
 
 class EpisodeStepPage(ResponseModel):
@@ -433,8 +395,23 @@ else:  # the parameters are the conditions of the store's filter
     )
 
 
+def _check_field(name: str) -> str:
+    if name not in EpisodeEntry.model_fields:
+        raise ValueError(f"expected one of {', '.join(EpisodeEntry.model_fields)}")
+    return name
+
+
+EntryField: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_field),
+    WithJsonSchema({"type": "string", "enum": [*EpisodeEntry.model_fields]}),
+]
+
+
 class EpisodesQuery(EpisodeSelection):
     """A page of episodes."""
+
+    repeatable: ClassVar[frozenset[str]] = EpisodeSelection.repeatable | {"fields"}
 
     order: Literal["newest", "oldest"] = "newest"
     """Which ones come first, without `sort`."""
@@ -445,8 +422,18 @@ class EpisodesQuery(EpisodeSelection):
     """`next_cursor` of the page before."""
     before: Cursor | None = None
     """`previous_cursor` of the page after, instead of `cursor`."""
+    fields: Annotated[list[EntryField], Field(max_length=100)] | None = None
+    """Names of the fields to send of each episode; all by default."""
     total: Annotated[bool, BeforeValidator(_read_truth)] = False
     """Whether to count all episodes that match."""
+
+    @field_validator("fields", mode="before")
+    @classmethod
+    def _split_fields(cls, value: object) -> object:
+        # Query parameters that may be repeated are lists of texts.
+        if not isinstance(value, list):
+            return value
+        return ",".join(map(str, value)).split(",")  # pyright: ignore[reportUnknownArgumentType]
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:
@@ -583,8 +570,15 @@ class EpisodeHandlers:
         page = (records[-query.limit :] if is_backward else records[: query.limit]) if has_more else records
         has_next = bool(page) if is_backward else has_more
         has_previous = has_more if is_backward else query.cursor is not None and bool(page)
+        entries = [EpisodeEntry.of(record) for record in page]
+        chosen = None if query.fields is None else set(query.fields)
         return EpisodePage(
-            episodes=[EpisodeEntry.of(record) for record in page],
+            episodes=entries
+            if chosen is None
+            else [
+                PartialEntry(entry.model_dump(mode="json", by_alias=True, include=chosen))
+                for entry in entries
+            ],
             next_cursor=page[-1].origin.episode_id if has_next else None,
             previous_cursor=page[0].origin.episode_id if has_previous else None,
             total=(await self._store.totals(episode_filter)).episodes if query.total else None,

@@ -137,7 +137,8 @@ class ControlHandlers:
             if SecretStr in getattr(field.annotation, "__args__", (field.annotation,))
         }
         values = json.loads(self._settings.model_dump_json(exclude=set(secrets)))
-        return m.SettingsView(values=values, secrets=secrets)
+        sources = {name: self._settings.source_of(name) for name in Settings.model_fields}
+        return m.SettingsView(values=values, secrets=secrets, sources=sources)
 
     async def shut_down(self) -> m.Stopping:
         """Stop the server once the running requests have ended."""

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
+from ors_server.doors.labels import MAX_BODY_LABELS, MAX_LABEL, MAX_LABEL_VALUE
 from ors_server.model.failures import StatedSummary
 from ors_server.model.model_turn import ModelTurn
 from ors_server.model.policy import EpisodePolicy
@@ -44,6 +45,13 @@ CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.
 # Requests
 
 Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Labels: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(min_length=1, max_length=MAX_LABEL)],
+        Annotated[str, Field(max_length=MAX_LABEL_VALUE)],
+    ],
+    Field(max_length=MAX_BODY_LABELS),
+]
 Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
 
 
@@ -170,7 +178,7 @@ class SessionOrderBody(RequestBody):
     toolset: str | None = None
     seed: Position | None = None
     """Seed of the environment's random generator; random by default."""
-    labels: dict[str, str] | None = None
+    labels: Labels | None = None
     """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
     user_turns: list[UserTurn] | None = None
     """What the simulated user repeats instead of answering, from the metadata of recorded steps."""
@@ -324,6 +332,8 @@ class SettingsView(ResponseModel):
     """Values by name, in the units that the settings document."""
     secrets: dict[str, bool]
     """Whether each secret is set, by name."""
+    sources: dict[str, str]
+    """Where each value comes from: `default`, `command line`, a variable's name, `file`, or `program`."""
 
 
 class Stopping(ResponseModel):
@@ -504,3 +514,51 @@ class CancelAnswer(ResponseModel):
     call_id: str
     cancelled: bool
     """False if it already had its result, which stays."""
+
+
+class AlarmView(ResponseModel):
+    """An alarm of a run that is open. It proves nothing: it says what to look at."""
+
+    alarm: str
+    """Its name, such as `dead-groups`."""
+    title: str
+    formula: str
+    """What is compared; W are the latest ended episodes, B the first ones."""
+    value: float | None
+    """`None` where it is infinite."""
+    threshold: float
+    is_bad: bool
+    """Whether the value is far beyond the threshold."""
+    note: str
+    """What the value is made of, where one number does not say it."""
+    since: int
+    """Ended episodes of the run when it opened."""
+    window: list[str]
+    """Ids of the first and the last episode of W."""
+    episodes: list[str]
+    """Ids of at most five episodes to look at first."""
+
+
+class AlarmList(ResponseModel):
+    """The open alarms of a run."""
+
+    episodes: int
+    """Ended episodes that were looked at."""
+    alarms: list[AlarmView]
+
+
+class WholeBlock(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""

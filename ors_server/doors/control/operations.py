@@ -6,15 +6,16 @@ OpenAPI description is written, from these two alone.
 """
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
 from ors_server.doors.access import Caller, Role
 from ors_server.doors.http.request_errors import (
@@ -203,6 +204,17 @@ class Operation:
         return self.handler(**arguments)
 
 
+_JSON_TYPES = {
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
 @cache
 def _parts(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")[1:])
@@ -220,10 +232,12 @@ def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("query", error)) from error
+        raise WrongRequestError(mistakes_of("query", error, fields=model.model_fields)) from error
 
 
 def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
+    if not text.strip():
+        raise MalformedBodyError("the body is empty: expected a JSON object")
     try:
         compact_json(from_json(text, allow_inf_nan=False))
     except ValueError as error:
@@ -231,20 +245,41 @@ def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("body", error)) from error
+        raise WrongRequestError(mistakes_of("body", error, fields=model.model_fields)) from error
 
 
-def mistakes_of(part: str, error: ValidationError, *names: str) -> list[Mistake]:
-    """Return what is wrong, without the values, which may be secret.
+def mistakes_of(part: str, error: ValidationError, *names: str, fields: Iterable[str] = ()) -> list[Mistake]:
+    """Return what is wrong, without the values, which may be secret: of those, only the types.
 
     Args:
         part: `path`, `query`, `header` or `body`.
         *names: Path from the part to the value that was checked.
+        fields: The names that the part may have, to suggest the nearest.
     """
     return [
-        Mistake(place=[part, *names, *problem["loc"]], message=problem["msg"], code=problem["type"])
-        for problem in error.errors(include_url=False, include_context=False, include_input=False)
+        Mistake(
+            place=[part, *names, *problem["loc"]],
+            message=_message(problem, sorted(fields)),
+            code=problem["type"],
+        )
+        for problem in error.errors(include_url=False, include_context=False)
     ]
+
+
+def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
+    words = problem["msg"].removeprefix("Value error, ")
+    code, location = problem["type"], problem["loc"]
+    if code == "missing":
+        return "it is missing"
+    if code == "extra_forbidden":
+        if len(location) != 1 or not fields:
+            return "there is no such field; leave it out"
+        near = get_close_matches(str(location[0]), fields, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"there is no such field; {hint}There are {', '.join(fields)}"
+    if code.endswith("_type"):
+        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
+    return words
 
 
 def segments_of(raw_path: bytes) -> list[str] | None:

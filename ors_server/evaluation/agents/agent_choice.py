@@ -4,12 +4,13 @@ Repeats the calls of a recorded episode.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, EvaluationAgent
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
-from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
+from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable, source_of
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.agents.command_agent import CommandAgent
 from ors_server.model.model_turn import recorded_turn
@@ -89,6 +90,7 @@ def _choose(records: Sequence[EpisodeRecord], attempt: int) -> EpisodeRecord | N
 
 
 OpenReader: TypeAlias = Callable[[str], Awaitable[RecordReader]]
+BASELINES = ("oracle", "noop", "random")
 KINDS = (
     "oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', module:function, "
     "file.py:function"
@@ -113,7 +115,8 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
                 rest, **_only(spec, options, {"name": str, "grace": (int, float), "variables": str})
             )
         case _ if rest:
-            return CallableAgent(find_callable(spec), spec, options)
+            function = find_callable(spec)
+            return CallableAgent(function, spec, options, source_of(function))
         case _:
             return _baseline(spec, options)
 
@@ -129,7 +132,13 @@ def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
         case "random":
             return RandomAgent(**_only(spec, options, {"steps": int}))
         case _:
-            raise AgentSettingsError(f"unknown agent {spec!r}: expected one of {KINDS}")
+            if spec.endswith(".py"):
+                raise AgentSettingsError(
+                    f"{spec!r} names a file without its function: write {spec}:FUNCTION, such as {spec}:solve"
+                )
+            near = get_close_matches(spec, BASELINES, n=1)
+            hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
+            raise AgentSettingsError(f"unknown agent {spec!r}: {hint} one of {KINDS}")
 
 
 def _only(spec: str, options: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from ors_server.evaluation.targets import Target
 from ors_server.model.errors import ClientError
 from ors_server.model.wire import JSONObject
 
+SOURCE = "source"
+"""Key of an agent's description: the version of its code."""
+
 
 class AgentError(ClientError):
     """An agent cannot play, or failed while it played; the attempt has no return."""

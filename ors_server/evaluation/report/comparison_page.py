@@ -54,6 +54,7 @@ def comparison_report(comparison: RunComparison) -> str:
         body,
         f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. "
         f"The page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
+        has_charts=True,
     )
 
 
@@ -77,7 +78,7 @@ def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
     is_up = difference.difference > 0
     style = "" if not is_clear or name not in {"reward", *RATES} else "up" if is_up else "down"
     aside = f"{within}; {p}. {first} and {second}"
-    return tile(label_of(name, k), change, aside, zero_bar(f"tile-{name}", difference), style)
+    return tile(label_of(name, k), change, aside, zero_bar(difference), style)
 
 
 def _table(comparison: RunComparison) -> Markup:

@@ -9,6 +9,7 @@
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     const now = root.dataset.theme || (dark ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark";
+    document.dispatchEvent(new Event("themechange"));
   });
 
   const make = (name, text, style) => {
@@ -187,29 +188,4 @@
   };
   addEventListener("hashchange", follow);
   follow();
-
-  // A mark tells what it stands for at once, instead of after the browser's delay.
-  const tip = make("div", "", "tip");
-  tip.setAttribute("role", "status");
-  tip.hidden = true;
-  document.body.append(tip);
-  document.addEventListener("pointerover", (event) => {
-    const mark = event.target.closest(".mark");
-    tip.hidden = !mark;
-    if (!mark) return;
-    const title = mark.querySelector("title");
-    if (title) {
-      mark.dataset.tip = title.textContent;
-      mark.setAttribute("aria-label", title.textContent);
-      title.remove();
-    }
-    tip.textContent = mark.dataset.tip;
-    const box = mark.getBoundingClientRect();
-    const left = Math.max(8, Math.min(innerWidth - tip.offsetWidth - 8, box.left + box.width / 2 - tip.offsetWidth / 2));
-    const above = box.top - tip.offsetHeight - 8;
-    tip.dataset.place = above < 8 ? "below" : "above";
-    const sheet = tip.style;
-    sheet.left = `${left}px`;
-    sheet.top = `${above < 8 ? box.bottom + 8 : above}px`;
-  });
 })();

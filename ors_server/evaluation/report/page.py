@@ -113,6 +113,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
         header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
         body,
         _about(summary),
+        has_charts=bool(counted),
     )
 
 
@@ -173,7 +174,7 @@ def _reward_tile(estimate: Estimate | None) -> Markup:
     scale = (min(0.0, estimate.least), max(1.0, estimate.greatest))
     drawing = None
     if estimate.interval is not None:
-        drawing = interval_bar("tile-reward", estimate.value, estimate.interval, scale)
+        drawing = interval_bar(estimate.value, estimate.interval, scale)
     return tile("Mean return", *measured(estimate.value, estimate.interval), drawing)
 
 
@@ -185,7 +186,7 @@ def _rate_tile(rate: Rate | None, pessimistic: Rate | None) -> Markup:
     if pessimistic is not None and pessimistic.attempts != rate.attempts:
         strict, _ = measured(pessimistic.value, pessimistic.interval, as_percent=True)
         aside += f"; {strict} with errors as failures"
-    drawing = interval_bar("tile-success", rate.value, rate.interval, (0.0, 1.0))
+    drawing = interval_bar(rate.value, rate.interval, (0.0, 1.0))
     return tile("Success rate", value, aside, drawing)
 
 

@@ -6,14 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ors_server.charts.chart import (
+    Chart,
+    ChartMark,
+    Options,
+    band,
+    bars,
+    chart_options,
+    dots,
+    line,
+    names_axis,
+    ticks,
+    value_axis,
+    widened,
+    with_level,
+)
 from ors_server.evaluation.intervals import Interval, z_of
 from ors_server.evaluation.number_format import between, count_of, number, percent
-from ors_server.evaluation.report.drawing import Drawing, Frame, apart, ticks, widened
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
-WIDE = Frame(width=1160, height=290, bottom=30)
 MAX_VALUES = 12
 """Up to this many different values each have a bar; more are put into ranges."""
 MAX_TASKS = 240
@@ -23,28 +36,7 @@ MAX_POINTS = 300
 MAX_REASONS = 8
 MAX_NAME = 20
 """Characters of a reason next to its bar."""
-LABEL_GAP = 18.0
-"""Minimum distance of two labels, in the drawing's units."""
 _BINS = 20
-_LINE = 30
-"""Height of a bar with a name, in the drawing's units."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One plot of a report."""
-
-    name: str
-    """Its id."""
-    title: str
-    caption: str
-    drawing: Markup
-    headings: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    """The data as text."""
-    is_wide: bool = False
-    legend: tuple[tuple[str, str], ...] = ()
-    """Class of each colour, and its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +47,35 @@ class HistogramValue:
     is_success: bool
 
 
-def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue]) -> Plot | None:
+def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue]) -> Chart | None:
     """Draw how often values occur, successes separately; `None` without values."""
     if not values:
         return None
     bins = _Bins.of([value.value for value in values])
     tallies = bins.tally(values)
-    low, high = bins.bars[0][0], bins.bars[-1][1]
-    drawing = Drawing((low, high), (0.0, max(map(sum, tallies)) * 1.06))
-    # Attempts are whole: 2.5 attempts would be no label.
-    whole = [count for count in ticks(*drawing.y) if count == round(count)]
-    drawing.axes(label, "attempts", x_ticks=bins.ticks(), y_ticks=whole)
+    series: dict[str, list[ChartMark]] = {"successes": [], "others": []}
     rows: list[tuple[str, ...]] = []
-    for (start, end, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
+    for (_, _, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
         rows.append((words, f"{successes:,}", f"{rest:,}"))
-        title_ = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
-        if successes:
-            drawing.bar((start, end), (0, successes), title_, "success")
-        if rest:
-            drawing.bar((start, end), (successes, successes + rest), title_, "other")
-    return Plot(
+        summary = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
+        series["successes"].append(ChartMark(successes, summary))
+        series["others"].append(ChartMark(rest, summary))
+    drawn = [
+        bars(series["successes"], "good", "successes", "attempts"),
+        bars(series["others"], "other", "others", "attempts"),
+    ]
+    return Chart(
         name,
         title,
         f"{count_of(len(values), 'attempt')} that count.",
-        drawing.render(name, title),
+        chart_options(
+            names_axis([words for _, _, words in bins.bars], label),
+            value_axis("attempts", is_whole=True),
+            drawn,
+        ),
         (label, "successes", "others"),
         rows,
-        legend=(("success", "success"), ("other", "no success")),
+        legend=(("good", "success"), ("other", "no success")),
     )
 
 
@@ -93,8 +87,6 @@ class _Bins:
     """Beginning, end and label of each."""
     positions: dict[float, int]
     """The bar of each value."""
-    are_values: bool
-    """Whether each bar is for one value and not for a range."""
 
     @staticmethod
     def of(values: Sequence[float]) -> "_Bins":
@@ -103,8 +95,8 @@ class _Bins:
         # Few values, such as 0 and 1: a bar for each, without ranges between them that nothing can be in.
         if distinct[-1] - distinct[0] <= MAX_VALUES * gap:
             half = max(0.44 * gap, 1e-9 * max(1.0, abs(distinct[0]), abs(distinct[-1])))
-            bars = [(value - half, value + half, number(value)) for value in distinct]
-            return _Bins(bars, {value: index for index, value in enumerate(distinct)}, are_values=True)
+            single = [(value - half, value + half, number(value)) for value in distinct]
+            return _Bins(single, {value: index for index, value in enumerate(distinct)})
         low, high = widened(distinct[0], distinct[-1])
         marks = ticks(low, high, _BINS)
         step = marks[1] - marks[0]
@@ -112,20 +104,15 @@ class _Bins:
         edges = [low + step * index for index in range(count + 1)]
         positions = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
         words = [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
-        return _Bins(words, positions, are_values=False)
+        return _Bins(words, positions)
 
     def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
         """Return the numbers of successes and others of each bar."""
         counts = Counter((self.positions[value.value], value.is_success) for value in values)
         return [(counts[index, True], counts[index, False]) for index in range(len(self.bars))]
 
-    def ticks(self) -> list[float] | None:
-        """Return the values to label, if there are few bars of one value each."""
-        few = self.are_values and len(self.bars) <= MAX_VALUES // 2
-        return [(low + high) / 2 for low, high, _ in self.bars] if few else None
 
-
-def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
+def running_mean(attempts: Sequence[Attempt], confidence: float) -> Chart | None:
     """Draw the mean return over counted attempts in the order of their end; `None` without attempts."""
     if not attempts:
         return None
@@ -136,20 +123,22 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
         for count, mean, bottom, top in _thinned(running_means(attempts, z_of(confidence)))
     ]
     low, high = widened(min(point[2] for point in points), max(point[3] for point in points))
-    drawing = Drawing((0.0, float(len(attempts))), (low, high))
-    drawing.axes("attempts that have ended", "mean return")
-    if len(points) > 1:
-        drawing.band([(count, bottom, top) for count, _, bottom, top in points])
-        drawing.line([(count, mean) for count, mean, _, _ in points], "accent")
-    count, mean, _, _ = points[-1]
-    drawing.dot(count, mean, f"after {count_of(int(count), 'attempt')}: {number(mean)}", "accent-dot", 4)
-    return Plot(
+    series = [
+        *band([(count, bottom, top) for count, _, bottom, top in points], "s1", "mean"),
+        line([(count, mean) for count, mean, _, _ in points], "s1", "mean"),
+    ]
+    return Chart(
         "running-mean",
         "Running mean of the return",
         "The mean after each attempt, in the order in which they ended. The band is its interval, clustered "
         "by task and cut off at the least and greatest return. Quick attempts end first, so the beginning "
         "shows mostly them.",
-        drawing.render("running-mean", "Running mean of the return"),
+        chart_options(
+            value_axis("attempts that have ended", low=points[0][0], high=points[-1][0]),
+            value_axis("mean return", low=low, high=high),
+            series,
+            by_axis=True,
+        ),
         ("attempts", "mean", "band"),
         [
             (f"{int(ended):,}", number(mid), between(Interval(bottom, top, "")))
@@ -204,7 +193,7 @@ class TaskMark:
     words: str
 
 
-def returns_by_task(summary: RunSummary) -> Plot | None:
+def returns_by_task(summary: RunSummary) -> Chart | None:
     """Draw the mean return of each task, the best first; `None` if no attempt counts."""
     tasks = sorted(
         (task for task in summary.tasks if task.reward is not None),
@@ -214,19 +203,26 @@ def returns_by_task(summary: RunSummary) -> Plot | None:
         return None
     ranked, caption = _ranked(tasks)
     low, high = widened(_least(tasks), _greatest(tasks))
-    drawing = Drawing((0.0, float(len(ranked))), (low, high), WIDE)
-    drawing.axes("tasks, the best first", "mean return", x_ticks=())
-    radius = 3.5 if len(ranked) <= MAX_TASKS // 2 else 2.2
-    for index, mark in enumerate(ranked):
-        drawing.whisker(index + 0.5, mark.low, mark.high)
-        drawing.dot(index + 0.5, mark.mean, mark.words, "accent-dot", radius)
+    size = 7 if len(ranked) <= MAX_TASKS // 2 else 4
+    points = dots(
+        [ChartMark((rank, mark.mean), mark.words, size=size) for rank, mark in enumerate(ranked, 1)],
+        "s1",
+        "task",
+    )
     if (overall := summary.overall.reward) is not None:
-        drawing.level(overall.value, f"mean {number(overall.value)}")
-    return Plot(
+        points = with_level(points, overall.value, f"mean {number(overall.value)}")
+    # Intervals of few attempts would set the scale; what is beyond it is in the words and in the table.
+    ends = [(rank, max(low, mark.low), min(high, mark.high)) for rank, mark in enumerate(ranked, 1)]
+    return Chart(
         "task-returns",
         "Return per task",
         caption,
-        drawing.render("task-returns", "Return per task"),
+        chart_options(
+            value_axis("tasks, the best first", low=0, high=len(ranked) + 1, is_whole=True)
+            | {"axisLabel": {"showMaxLabel": False}},
+            value_axis("mean return", low=low, high=high),
+            [*band(ends, "s1", "tasks"), points],
+        ),
         ("task", "mean return and interval"),
         [tuple(mark.words.split(": ", 1)) for mark in ranked],
         is_wide=True,
@@ -235,12 +231,12 @@ def returns_by_task(summary: RunSummary) -> Plot | None:
 
 def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
     if len(tasks) <= MAX_TASKS:
-        caption = "Each point is a task, with the interval of its mean return (arrow: beyond the plot)."
+        caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
         return [_alone(task) for task in tasks], caption
     step = len(tasks) / MAX_TASKS
     groups = [tasks[round(index * step) : round((index + 1) * step)] for index in range(MAX_TASKS)]
     caption = (
-        f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; a line reaches from the least to the "
+        f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to the "
         "greatest return of a group."
     )
     return [_together(group, round(index * step)) for index, group in enumerate(groups)], caption
@@ -271,41 +267,34 @@ def _greatest(tasks: Sequence[TaskFigures]) -> float:
     return max(task.greatest for task in tasks if task.greatest is not None)
 
 
-def at_k(figures: Sequence[AtK]) -> Plot | None:
+def at_k(figures: Sequence[AtK]) -> Chart | None:
     """Draw pass@k and pass^k over k; `None` for fewer than two k."""
     if len(figures) < 2:  # noqa: PLR2004  (a curve has two points)
         return None
-    frame = Frame(right=66)
-    ks = [float(figure.k) for figure in figures]
-    drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
-    marks = ks if len(ks) <= MAX_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
-    drawing.axes(
-        "attempts at a task, k", "probability", x_ticks=marks, format_y=lambda share: f"{100 * share:.0f} %"
-    )
     curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
-        ("pass@k", "success-line", lambda figure: (figure.pass_at_k.value, figure.pass_at_k.interval)),
-        ("pass^k", "accent", lambda figure: (figure.pass_hat_k.value, figure.pass_hat_k.interval)),
+        ("pass@k", "good", lambda figure: (figure.pass_at_k.value, figure.pass_at_k.interval)),
+        ("pass^k", "s1", lambda figure: (figure.pass_hat_k.value, figure.pass_hat_k.interval)),
     )
-    lasts: list[float] = []
-    for label, style, read in curves:
+    series: list[Options] = []
+    for position, (label, ink, read) in enumerate(curves):
         read_all = [(float(figure.k), *read(figure)) for figure in figures]
         if all(within is not None for _, _, within in read_all):
-            drawing.band([(k, w.low, w.high) for k, _, w in read_all if w is not None], f"band {style}-band")
-        drawing.line([(k, value) for k, value, _ in read_all], style)
-        for k, value, within in read_all:
-            words = f"{label[:-1]}{k:.0f}: {percent(value)} ({between(within, as_percent=True)})"
-            drawing.dot(k, value, words, f"{style}-dot")
-        lasts.append(drawing.at_y(read_all[-1][1]) + 4)
-    for (label, style, _), height in zip(curves, apart(lasts, LABEL_GAP, frame.floor + 4), strict=True):
-        drawing.text(frame.end + 8, height, label, f"series {style}-text")
-    return Plot(
+            series += band([(k, w.low, w.high) for k, _, w in read_all if w is not None], ink, label)
+        series.append(line([(k, value) for k, value, _ in read_all], ink, label, position))
+    return Chart(
         "at-k",
         "What more attempts gain",
         "pass@k: at least one of k attempts succeeds; pass^k: all of them do. Over the tasks with at least k "
         "attempts that count.",
-        drawing.render("at-k", "pass@k and pass^k over k"),
+        chart_options(
+            value_axis("attempts at a task, k", low=figures[0].k, high=figures[-1].k, is_whole=True),
+            value_axis("probability", low=0, high=1, is_percent=True),
+            series,
+            by_axis=True,
+        ),
         ("k", "tasks", "pass@k", "interval", "pass^k", "interval", "best return of k", "interval"),
         [_row_at(figure) for figure in figures],
+        legend=(("good", "pass@k"), ("s1", "pass^k")),
     )
 
 
@@ -322,7 +311,7 @@ def _row_at(figure: AtK) -> tuple[str, ...]:
     )
 
 
-def stop_reasons(summary: RunSummary) -> Plot | None:
+def stop_reasons(summary: RunSummary) -> Chart | None:
     """Draw the number of attempts by stop reason; `None` without attempts."""
     reasons = list(summary.overall.stop_reasons.items())
     if not reasons:
@@ -330,36 +319,55 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
     rest = sum(count for _, count in reasons[MAX_REASONS:])
     shown = reasons[:MAX_REASONS] + ([("all others", rest)] if rest else [])
     total = sum(count for _, count in reasons)
-    frame = Frame(height=16 + _LINE * len(shown), left=150, right=96, top=8, bottom=8)
-    drawing = Drawing((0.0, float(max(shown[0][1], rest))), (0.0, float(len(shown))), frame)
-    for index, (reason, count) in enumerate(shown):
-        top = len(shown) - index - 0.22
-        name = reason if len(reason) <= MAX_NAME else f"{reason[: MAX_NAME - 1]}…"
-        words = f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}"
-        drawing.bar((0, count), (top - 0.56, top), words, "error" if reason == "error" else "accent-bar")
-        middle = drawing.at_y(top - 0.28) + 4
-        drawing.text(frame.left - 10, middle, name, "name end")
-        drawing.text(drawing.at_x(count) + 8, middle, f"{count:,} · {percent(count / total)}", "tick")
-    return Plot(
+    marks = [
+        ChartMark(
+            count,
+            f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}",
+            "bad" if reason == "error" else None,
+        )
+        for reason, count in shown
+    ]
+    names = [reason if len(reason) <= MAX_NAME else f"{reason[: MAX_NAME - 1]}…" for reason, _ in shown]
+    return Chart(
         "stop-reasons",
         "Why attempts ended",
         f"{count_of(total, 'attempt')}, including those that errored.",
-        drawing.render("stop-reasons", "Why attempts ended"),
+        chart_options(
+            value_axis(is_whole=True), names_axis(names, is_down=True), [bars(marks, "s1", "attempts")]
+        ),
         ("reason", "attempts", "share"),
         [(reason, f"{count:,}", percent(count / total)) for reason, count in reasons],
+        entries=len(shown),
     )
 
 
-def interval_bar(name: str, value: float, within: Interval, scale: tuple[float, float]) -> Markup:
+def interval_bar(value: float, within: Interval, scale: tuple[float, float]) -> Markup:
     """Draw a figure and its interval on a line from `scale[0]` to `scale[1]`."""
-    low, high = scale
-    frame = Frame(width=200, height=14, left=5, right=5, top=2, bottom=2)
-    drawing = Drawing((low, high), (0.0, 1.0), frame)
-    drawing.parts = [element("line", x1=5, x2=195, y1=7, y2=7, class_="track")]
-    drawing.extent(within.low, within.high, 7)
-    drawing.parts.append(
-        element("circle", cx=drawing.at_x(min(max(value, low), high)), cy=7, r=4.5, class_="accent-dot")
+    return range_bar(
+        f"{number(value)}, interval {between(within)}, on a scale from {scale[0]:g} to {scale[1]:g}",
+        (within.low, within.high),
+        value,
+        scale,
     )
-    return drawing.render(
-        name, f"{number(value)}, interval {between(within)}, on a scale from {low:g} to {high:g}"
+
+
+def range_bar(
+    words: str, ends: tuple[float, float], value: float, scale: tuple[float, float], mark: float | None = None
+) -> Markup:
+    """Draw a range and a value on a line, as the console's tables do; `mark` is a line across."""
+    low, high = scale
+
+    def at(number_: float) -> float:
+        return 5 + 190 * (min(max(number_, low), high) - low) / ((high - low) or 1.0)
+
+    across = [] if mark is None else [element("line", x1=at(mark), x2=at(mark), y1=1, y2=15, class_="axis")]
+    return element(
+        "svg",
+        element("line", x1=5, x2=195, y1=8, y2=8, class_="track"),
+        element("line", x1=at(ends[0]), x2=at(ends[1]), y1=8, y2=8, class_="extent"),
+        *across,
+        element("circle", cx=at(value), cy=8, r=4.5, class_="dot"),
+        viewBox="0 0 200 16",
+        role="img",
+        aria_label=words,
     )

@@ -6,24 +6,35 @@ from hashlib import sha256
 from importlib.resources import files
 
 from ors_server._version import __version__
-from ors_server.evaluation.report.long_table import plain_table
+from ors_server.charts.chart import LIBRARY, SCRIPT, Chart, chart_asset, packed_library
+from ors_server.evaluation.report.long_table import as_data, plain_table
 from ors_server.evaluation.report.markup import Markup, element, join
-from ors_server.evaluation.report.plots import Plot
 
 
-def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> str:
+def document(
+    title: str, header: Markup, body: Sequence[Markup], about: str, *, has_charts: bool = False
+) -> str:
     """Return a whole page.
 
-    Its policy allows the page's own style and script by their hashes, and nothing else.
+    Its policy allows the page's own style and scripts by their hashes, and nothing else. A page with charts
+    holds ECharts, packed.
     """
     style, script = asset("page.css"), asset("page.js")
+    scripts = [_hash_of(script)]
+    packed = Markup("")
+    if has_charts:
+        script = Markup(f"{script}{chart_asset(SCRIPT)}")
+        scripts = [_hash_of(script), _hash_of(chart_asset(LIBRARY))]
+        packed = element(
+            "script", Markup(packed_library()), type="application/octet-stream", id="echarts-packed"
+        )
     # Agents and authors wrote much of the page's text: if some of it got through the escaping, it still
     # could not load or send anything.
     policy = "; ".join(
         (
             "default-src 'none'",
             f"style-src '{_hash_of(style)}'",
-            f"script-src '{_hash_of(script)}'",
+            "script-src " + " ".join(f"'{digest}'" for digest in scripts),
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
@@ -41,7 +52,7 @@ def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> 
         element("style", style),
     )
     page = element(
-        "body", header, element("main", *body), element("footer", about), element("script", script)
+        "body", header, element("main", *body), element("footer", about), packed, element("script", script)
     )
     return f"<!doctype html>\n{element('html', head, page, lang='en', class_='no-script')}\n"
 
@@ -89,7 +100,7 @@ def tile(what: str, value: str, aside: str, drawing: Markup | None = None, style
     )
 
 
-def figures(plots: Sequence[Plot | None]) -> Markup:
+def figures(plots: Sequence[Chart | None]) -> Markup:
     """Return the plots that are not `None`, each with its data as a table."""
     return element("div", *(_figure(plot) for plot in plots if plot is not None), class_="plots")
 
@@ -104,22 +115,24 @@ def facts(pairs: Sequence[tuple[str, str]]) -> Markup:
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in pairs))
 
 
-def _figure(plot: Plot) -> Markup:
-    legend = [element("span", _swatch(style), words) for style, words in plot.legend]
+def _figure(plot: Chart) -> Markup:
+    legend = [element("span", element("i", class_=f"key {ink}"), words) for ink, words in plot.legend]
     return element(
         "figure",
         element("div", element("h3", plot.title), element("div", *legend, class_="legend"), class_="head"),
-        element("div", plot.drawing, class_="canvas"),
+        element(
+            "div",
+            class_=f"canvas scripted{f' entries-{plot.entries}' if plot.entries else ''}",
+            data_chart=f"options-{plot.name}",
+            role="img",
+            aria_label=f"{plot.title}; the same numbers are in the table below",
+        ),
+        element("script", as_data(plot.options), type="application/json", id=f"options-{plot.name}"),
         element("figcaption", plot.caption),
         element("details", element("summary", "Data"), plain_table(plot.headings, plot.rows)),
         id=f"plot-{plot.name}",
         class_="wide" if plot.is_wide else None,
     )
-
-
-def _swatch(style: str) -> Markup:
-    square = element("rect", width=10, height=10, rx=2, class_=style)
-    return element("svg", square, viewBox="0 0 10 10", aria_hidden="true")
 
 
 def _hash_of(text: str) -> str:

@@ -8,9 +8,7 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any, Literal, NoReturn, TypeAlias, cast
-
-from ors_server.rewards.reading.fences import fenced_blocks
+from typing import Any, NoReturn, cast
 
 MAX_CHARACTERS = 1_000_000
 """Characters of a JSON text that are read."""
@@ -20,10 +18,6 @@ MAX_NUMBER_CHARACTERS = 320
 """Characters of one number; a double needs 309 digits at most before its point."""
 MAX_PLACES = 400
 """Greatest negative exponent: numbers nearer to zero than any double are refused, 0 excepted."""
-
-Extract: TypeAlias = Literal["whole", "fenced"]
-"""Where the JSON text is: it is the whole response, or the only fenced block of it (```json or ```)."""
-
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, which is skipped, or a bracket. A string that does not end swallows the rest: linear time."""
 _SURROGATE = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
@@ -54,18 +48,6 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
     if _SURROGATE.search(text):
         _check_encodable(value)
     return value
-
-
-def find_json(response: str, extract: Extract) -> str:
-    """Return the JSON text of a response without reasoning."""
-    if extract == "whole":
-        return response
-    if len(response) > 2 * MAX_CHARACTERS:
-        raise JSONTextError(f"the response has {len(response)} characters: too long to look for JSON in it")
-    blocks = fenced_blocks(response, ("json", ""))
-    if len(blocks) != 1:
-        raise JSONTextError(f"expected one fenced block of JSON, found {len(blocks)}")
-    return blocks[0]
 
 
 def _check_depth(text: str) -> None:

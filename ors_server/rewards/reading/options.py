@@ -101,6 +101,7 @@ _DESCENDING: Final = (
     "strongest to weakest",
     "highest to lowest",
 )
+_ARROWS: Final = frozenset({"->", "=>", "\u2192", "\u21d2"})
 _SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
 _OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet", ";"})
@@ -144,6 +145,7 @@ class OptionReader(ClauseReader):
             self._tick(sentence)
             self._finish(sentence)
             self._judge_lists(sentence)
+            self._name_by_apposition(sentence)
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
@@ -174,7 +176,7 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED:
             if left and "beside" in left[-1].classes:
                 value.polarity = Polarity.BOUNDED
-            elif _is_chosen_by_others(left):
+            elif _is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
             elif _is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
@@ -210,7 +212,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
-        if self.are_labels and ("harmless" in seen or is_elliptic or is_superlative(right)):
+        if is_elliptic or (self.are_labels and ("harmless" in seen or is_superlative(right))):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
@@ -245,6 +247,8 @@ class OptionReader(ClauseReader):
             return super()._is_yes(number)
         sentence = self._sentences[number]
         tokens, classes = sentence.tokens, classes_in(sentence.tokens)
+        if not sentence.clauses:
+            return False  # "Riga (Bergen?)": a bracket closes, and nothing else
         if sentence.is_question or classes & _WRONGNESS or any(token.kind == "value" for token in tokens):
             return False
         lead = sentence.clauses[0].lead
@@ -348,6 +352,9 @@ class OptionReader(ClauseReader):
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
             if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004  (longer than a comparison such as "is over")
                 between = [word for word in between if word.word not in _ORDER_PREPOSITIONS]
+            if self._text[first.token.end : second.token.start].strip() in _ARROWS:
+                first.polarity, first.is_framed = Polarity.RETRACTED, False  # "Riga → Bergen"
+                continue
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
                 continue
@@ -545,6 +552,18 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.DENIED if tick[1].isspace() else Polarity.ASSERTED
                 value.is_framed = not tick[1].isspace()
 
+    def _name_by_apposition(self, sentence: Sentence) -> None:
+        """Read "Riga, the right answer, ..."."""
+        for earlier, clause in pairwise(sentence.clauses):
+            is_apposed = clause.lead is not None and clause.lead.word == "," and not clause.values
+            is_behind = bool(earlier.values) and earlier.tokens[-1] is earlier.values[-1].token
+            words = [token for token in clause.tokens if token.word not in ("the", "my", "our")]
+            if not is_apposed or not is_behind or len(words) != 1 or "answer" not in words[0].classes:
+                continue
+            value = earlier.values[-1]
+            if "negative" not in classes_in(earlier.tokens) and value.polarity in _OPEN_TO_COMPARE:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
+
     def _set_aside_lists(self, sentence: Sentence) -> None:
         """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
         values = [value for clause in sentence.clauses for value in clause.values]
@@ -561,6 +580,13 @@ class OptionReader(ClauseReader):
         elif 1 < len(listed) < len(values):
             for value in listed:
                 value.polarity = Polarity.RETRACTED
+
+
+def _is_what_others_choose(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate tells what others take a name for: "is what the careless reader picks"."""
+    words = [token.word for token in right]
+    is_what = len(right) > 2 and "copula" in right[0].classes and words[1] == "what"  # noqa: PLR2004  (a verb, "what" and a subject)
+    return is_what and "choosing" in classes_in(right) and "first_person" not in classes_in(right)
 
 
 def _spare_passives(left: Sequence[TextToken]) -> None:

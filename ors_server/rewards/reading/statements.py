@@ -306,6 +306,8 @@ class _Reader(EndingRules):
         # corrected or hedged.
         if self.are_labels:
             self._frame_opening()
+            self._frame_closing()
+        self._set_cases_apart()
         self._quote()
         self._give_up()
         self._take_back()
@@ -336,6 +338,36 @@ class _Reader(EndingRules):
                 return
         if len(asserted) == 1:
             first.is_framed = True
+
+    def _frame_closing(self) -> None:
+        """Take a name that comes last, alone, behind sentences that name several, for the answer."""
+        sentences = [sentence for sentence in self._sentences if sentence.clauses]
+        last = sentences[-1] if len(sentences) > 1 else None
+        if last is None or not says_name_alone(last):
+            return
+        value = last.clauses[0].values[0]
+        earlier = [item for item in self._values if item.sentence < value.sentence]
+        is_decided = any(item.is_framed or self.is_definite(item) for item in earlier)
+        is_repeated = any(not self._differ(item, value) for item in earlier)
+        if (
+            value.polarity is Polarity.ASSERTED
+            and is_repeated
+            and not is_decided
+            and not self._is_item(value)
+        ):
+            value.is_framed = not any(says_name_alone(sentence) for sentence in sentences[:-1])
+
+    def _set_cases_apart(self) -> None:
+        """Hedge values of cases in sentences side by side: "If the map is right, A. If the text is, B."."""
+        cases = [
+            [value for clause in sentence.clauses for value in clause.values]
+            for sentence in self._sentences
+            if sentence.tokens and sentence.tokens[0].word == "if" and not sentence.is_question
+        ]
+        cases = [values for values in cases if len(values) == 1 and values[0].polarity in _HEDGEABLE]
+        if len(cases) > 1 and any(self._differ(cases[0][0], values[0]) for values in cases[1:]):
+            for (value,) in cases:
+                value.polarity = Polarity.HEDGED
 
     def _is_item(self, value: Value) -> bool:
         """Whether a value begins an item of a list."""

@@ -5,18 +5,34 @@ response that is not JSON is `unparsed_answer`.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
 from ors_server.model.json_values import NotJSONError, canonical_text
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternTimeoutError
-from ors_server.rewards.reading.json_text import Extract, JSONTextError, find_json, parse_json
+from ors_server.rewards.reading.fences import fenced_blocks
+from ors_server.rewards.reading.json_text import MAX_CHARACTERS, JSONTextError, parse_json
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.structures.json_match import MatchMode, compare_values
 from ors_server.rewards.structures.json_schema import Schema, find_violations, gold_schemas
+
+Extract: TypeAlias = Literal["whole", "fenced"]
+"""Where the JSON text is: it is the whole response, or the only fenced block of it (```json or ```)."""
+
+
+def find_json(response: str, extract: Extract) -> str:
+    """Return the JSON text of a response without reasoning."""
+    if extract == "whole":
+        return response
+    if len(response) > 2 * MAX_CHARACTERS:
+        raise JSONTextError(f"the response has {len(response)} characters: too long to look for JSON in it")
+    blocks = fenced_blocks(response, ("json", ""))
+    if len(blocks) != 1:
+        raise JSONTextError(f"expected one fenced block of JSON, found {len(blocks)}")
+    return blocks[0]
 
 
 @reward(range=(0.0, 1.0))

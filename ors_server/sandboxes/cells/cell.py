@@ -38,7 +38,7 @@ from ors_server.processes.host_processes import (
     send_signal,
     stop_all,
 )
-from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.base import Limits, SandboxRoot
 from ors_server.sandboxes.cells.cgroups import Cgroup
 from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_files import write_files
@@ -50,7 +50,6 @@ from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLa
 
 KILL_LIMIT = 60.0
 """Seconds until a killed process must be gone."""
-_FOLDERS = (".", "work", "home", "tmp", "state")
 _PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -86,16 +85,23 @@ class Cell(ABC):
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
     fresh_dir: str
     """The path of fresh programs' files, as these see it."""
+    writes_fresh: ClassVar[bool] = False
+    """Whether a fresh program may change the session's files, if it should."""
     fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL
     """The signal on which a fresh program's guardian ends everything below it."""
 
-    def __init__(self, state: ServerState, limits: Limits) -> None:
+    def __init__(self, state: ServerState, limits: Limits, root: SandboxRoot | None = None) -> None:
         """Create the session's files on the host; on failure nothing is left.
+
+        Args:
+            root: A whole root for the session, in the place of a work dir, a home and a `/tmp`.
 
         Raises:
             OSError: They could not be created.
         """
         self.limits = limits
+        self.root = root
+        self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
         self._folder: SessionFolder = state.open_session()
@@ -235,11 +241,11 @@ class Cell(ABC):
         self._first, self._first_fd, self.init = None, -1, 0
 
     def work_folder(self) -> int:
-        """Return the descriptor of the work dir, which stays open until the cell is closed."""
+        """Return the descriptor of the work dir or the whole root, open until the cell is closed."""
         return self._work
 
     def files_folder(self) -> int:
-        """Return the descriptor of the folder that holds `work`, `home`, `tmp` and `state`."""
+        """Return the descriptor of the folder that holds those of `folders`."""
         return self._files
 
     def alive(self) -> int:
@@ -307,6 +313,8 @@ class Cell(ABC):
         Raises:
             SandboxStartError: Nothing could be started.
         """
+        if request.is_writable and not self.writes_fresh:
+            raise SandboxStartError("fresh programs of this backend may not change the session's files")
         self._fresh_number += 1
         folders = await self.make_folders(request, self._fresh_number)
         if self._is_closed:
@@ -372,14 +380,14 @@ class Cell(ABC):
         """Open the folder of the session's files, and the work dir in it."""
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self._files = os.open(folder, flags)
-        self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
+        self._work = os.open(self.folders[0], flags | os.O_NOFOLLOW, dir_fd=self._files)
 
     def _open_folders(self) -> None:
         """Make the session's folders accessible to their owner again if an agent has changed their mode.
 
         A process that starts in a folder must be allowed to enter it.
         """
-        for name in _FOLDERS if self._files >= 0 else ():
+        for name in (".", *self.folders) if self._files >= 0 else ():
             # The program that starts there reports an error.
             with contextlib.suppress(OSError), opened(name, _PATH_ONLY, dir_fd=self._files) as folder:
                 mode = stat.S_IMODE(os.fstat(folder).st_mode)

@@ -22,15 +22,14 @@ from ors_server.sandboxes.cells.tree_copy import copy_tree, is_small
 from ors_server.sandboxes.sandbox_errors import SandboxError, SnapshotError
 
 _COPY_LIMIT = 120.0
-_FOLDERS = ["work", "home", "tmp", "state"]
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 _POSIX = ["--format=posix", "--pax-option=delete=atime,delete=ctime"]
 """Headers with fractions of a second, and modification times only."""
-_PACK = ["/bin/tar", "--create", *_POSIX, "--sparse", "--file=-", *_FOLDERS]
+_PACK = ["/bin/tar", "--create", *_POSIX, "--sparse", "--file=-"]
 _EXTRACT = ["/bin/tar", "--extract", "--preserve-permissions", "--file=-"]
 _REPLACE = f"""\
-chmod -R u+rwX {" ".join(_FOLDERS)}
-find {" ".join(_FOLDERS)} -mindepth 1 -delete && exec {" ".join(_EXTRACT)}
+chmod -R u+rwX "$@"
+find "$@" -mindepth 1 -delete && exec {" ".join(_EXTRACT)}
 """
 
 
@@ -58,7 +57,7 @@ async def pack(cell: Cell, path: Path, backend: str) -> HostedSnapshot:
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        await _run(cell, _PACK, stdin=subprocess.DEVNULL, stdout=descriptor)
+        await _run(cell, [*_PACK, *cell.folders], stdin=subprocess.DEVNULL, stdout=descriptor)
     except BaseException:
         os.unlink(path)  # noqa: PTH108 # at once
         raise
@@ -78,7 +77,12 @@ async def unpack(cell: Cell, snapshot: HostedSnapshot) -> None:
     except OSError as error:
         raise SnapshotError(f"the snapshot is gone: {error}") from error
     try:
-        await _run(cell, ["/bin/sh", "-c", _REPLACE], stdin=descriptor, stdout=subprocess.DEVNULL)
+        await _run(
+            cell,
+            ["/bin/sh", "-c", _REPLACE, "sh", *cell.folders],
+            stdin=descriptor,
+            stdout=subprocess.DEVNULL,
+        )
     finally:
         os.close(descriptor)
 
@@ -106,7 +110,7 @@ async def copy_between(source: Cell, target: Cell) -> None:
     try:
         await run_together(
             lambda: copy(target, _EXTRACT, reading, subprocess.DEVNULL, reading),
-            lambda: copy(source, _PACK, subprocess.DEVNULL, writing, writing),
+            lambda: copy(source, [*_PACK, *source.folders], subprocess.DEVNULL, writing, writing),
         )
     finally:
         for end in (reading, writing):
@@ -120,10 +124,10 @@ def _copy_small(source: Cell, target: Cell) -> bool:
     try:
         # Opened again, because the cells hold them without read access.
         with opened(".", _FOLDER_FLAGS, dir_fd=source.files_folder()) as above:
-            if not is_small(above, _FOLDERS):
+            if not is_small(above, list(source.folders)):
                 return False
             with opened(".", _FOLDER_FLAGS, dir_fd=target.files_folder()) as below:
-                copy_tree(above, below, _FOLDERS, target.owner)
+                copy_tree(above, below, list(source.folders), target.owner)
     except RecursionError:
         return False  # too deep a tree: the programs start over
     except PermissionError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from ors_server.sandboxes.cells import etc_folder
+from ors_server.sandboxes.cells import etc_folder, root_skeleton
 from ors_server.sandboxes.cells.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.hidden_paths import HiddenPaths
@@ -143,6 +143,7 @@ class ServerState:
         etc_folder.build_dead_socket(self.static / "no-terminal")
         (self.static / "empty").mkdir(mode=0o755)
         (self.static / "nothing").touch(mode=0o644)
+        root_skeleton.build(self.static / root_skeleton.FOLDER)
         self.snapshots.mkdir(mode=0o700)
 
     def _record(self) -> bytes:
@@ -200,6 +201,17 @@ def remove_tree(path: Path) -> None:
         _remove_below(parent, path.name, device)
         with contextlib.suppress(OSError):
             os.rmdir(path.name, dir_fd=parent)
+
+
+def remove_entry(parent: int, name: str) -> None:
+    """Remove a file, a link, or a folder of any depth, by its name in the folder of a descriptor."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=parent)
+            return
+        _remove_below(parent, name, status.st_dev)
+        os.rmdir(name, dir_fd=parent)
 
 
 def _remove_below(parent: int, name: str, device: int) -> None:

@@ -23,6 +23,7 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 
 _WALK = Resolve.BENEATH | Resolve.NO_MAGICLINKS
+_WALK_ROOT = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _MEANINGS: dict[int, tuple[type[SandboxFileError], str | None]] = {
     errno.ENOENT: (SandboxFileMissingError, "no such file or folder"),
     **dict.fromkeys((errno.EXDEV, errno.ELOOP), (SandboxPathError, "leads out of the work dir")),
@@ -43,6 +44,8 @@ class WorkDir:
     limits: Limits
     owner: int | None = None
     """Uid and gid of created files; None leaves the server's."""
+    is_root: bool = False
+    """Whether the folder is a whole root, in which absolute paths and links begin, and `seen_as` a folder."""
 
     def read(self, path: str, max_bytes: int | None = None) -> bytes:
         """Return a file's content; one longer than `most` bytes is refused."""
@@ -90,7 +93,7 @@ class WorkDir:
         above, name = posixpath.split(self._relative(path))
         if name in {"", ".", ".."}:
             raise SandboxPathError(path, "not a plain file")
-        with self._opened(above or ".", os.O_RDONLY | os.O_DIRECTORY) as folder, _translated(path):
+        with self._opened(self._again(above), os.O_RDONLY | os.O_DIRECTORY) as folder, _translated(path):
             if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise SandboxPathError(path, "not a plain file")
             os.unlink(name, dir_fd=folder)
@@ -99,7 +102,7 @@ class WorkDir:
         """List a folder, `depth` levels deep, from 1."""
         rows: list[Entry] = []
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-            prefix = posixpath.normpath(self._relative(path))
+            prefix = posixpath.normpath(self._again(self._relative(path)))
             self._list(descriptor, "" if prefix == "." else prefix, depth, rows)
         return sorted(rows)
 
@@ -142,9 +145,9 @@ class WorkDir:
         above = posixpath.dirname(self._relative(path))
         folder_path = ""
         for part in [part for part in above.split("/") if part not in {"", "."}]:
-            parent = folder_path or "."
+            parent = folder_path
             folder_path = f"{folder_path}/{part}" if folder_path else part
-            with self._opened(parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
+            with self._opened(self._again(parent), os.O_RDONLY | os.O_DIRECTORY) as folder:
                 self._make_folder(path, folder, part)
 
     def _make_folder(self, path: str, folder: int, part: str) -> None:
@@ -170,8 +173,12 @@ class WorkDir:
             os.fsencode(self._relative(path)),
             flags | os.O_NONBLOCK | os.O_NOCTTY,
             mode=mode,
-            resolve=_WALK,
+            resolve=_WALK_ROOT if self.is_root else _WALK,
         )
+
+    def _again(self, relative: str) -> str:
+        """Return a path that `_relative` returned as a caller would write it."""
+        return f"/{relative}" if self.is_root else relative or "."
 
     def _relative(self, path: str) -> str:
         if "\0" in path or not path:
@@ -180,6 +187,8 @@ class WorkDir:
             path.encode(errors="surrogateescape")
         except UnicodeEncodeError:
             raise SandboxPathError(path, "not a path", is_never_valid=True) from None
+        if self.is_root:
+            return posixpath.join(self.seen_as, path).lstrip("/") or "."
         if not path.startswith("/"):
             return path
         if path == self.seen_as or path.startswith(self.seen_as + "/"):

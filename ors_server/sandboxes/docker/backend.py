@@ -15,7 +15,7 @@ import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.model.clock import Clock
-from ors_server.sandboxes.base import Limits, Sandbox
+from ors_server.sandboxes.base import Limits, Sandbox, SandboxRoot
 from ors_server.sandboxes.cells.cell import Cell
 from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, LOCK_FILE, ServerState
 from ors_server.sandboxes.cells.uids import try_lock
@@ -58,10 +58,12 @@ class DockerBackend(HostedBackend):
         return await super().probe()
 
     @override
-    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+    async def start(
+        self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
+    ) -> Sandbox:
         if not self._is_closed:
             await self._connect()
-        return await super().start(session_id, limits)
+        return await super().start(session_id, limits, root)
 
     @override
     async def aclose(self) -> None:

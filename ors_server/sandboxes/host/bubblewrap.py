@@ -24,30 +24,27 @@ from ors_server.processes.host_processes import (
     processes_of_uids,
     send_signal,
 )
-from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.base import Limits, SandboxRoot
+from ors_server.sandboxes.cells import root_skeleton, root_view
 from ors_server.sandboxes.cells.cell import Cell, FreshFolders
 from ors_server.sandboxes.cells.descriptors import close_all
 from ors_server.sandboxes.cells.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
+from ors_server.sandboxes.cells.root_skeleton import SYSTEM_FOLDERS
+from ors_server.sandboxes.cells.root_view import BEGIN
 from ors_server.sandboxes.cells.seccomp import Policy, program
 from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
-from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, ulimits
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
 _INNER_ID = "1000"
 _PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
-_SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_SEAL = ["--remount-ro", "/"]
 
-# Entrances of cgroups are its environment, and so is the terminal: the leader of a session that opens one has
-# it for its own (credentials(7)), which saves starting setsid(1).
-_BEGIN = """\
-for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
-if [ -n "$ORS_TERMINAL" ]; then : <"$ORS_TERMINAL" || exit 74; fi
-"""
 # $1: mount point, $2: options, $3: owner or "", then the command.
-_MOUNT_AND_ENTER = f"""{_BEGIN}\
+_MOUNT_AND_ENTER = f"""{BEGIN}\
 mount -t tmpfs -o "$2" ors "$1" || exit 72
 install -d -m 0700 ${{3:+-o "$3" -g "$3"}} "$1/work" "$1/home" "$1/state" "$1/tmp" || exit 73
 [ -n "$3" ] || echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :
@@ -56,7 +53,7 @@ exec "$@"
 """
 # Limits are text of our own before it.
 _ENTER = f"""
-{_BEGIN}exec "$@"
+{BEGIN}exec "$@"
 """
 
 
@@ -64,18 +61,28 @@ class BubblewrapCell(Cell):
     """One session's namespaces."""
 
     fresh_dir = "/grader"
+    writes_fresh = True
 
-    def __init__(self, state: ServerState, limits: Limits) -> None:
+    def __init__(self, state: ServerState, limits: Limits, root: SandboxRoot | None = None) -> None:
         self._namespaces: list[int] = []
         self._info = -1
-        super().__init__(state, limits)
+        if root is not None:
+            root_view.refuse_work_dir(root.work_dir)
+            self.fresh_dir = root_skeleton.FRESH_FILES
+        super().__init__(state, limits, root)
+
+    @override
+    def make_layout(self) -> SandboxLayout:
+        """Return the usual paths, or those of a whole root."""
+        return LAYOUT if self.root is None else root_view.layout_of(self.root)
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
         self._close_info()
+        self._restore_mount_points()
         self._info, reporting = os.pipe()
-        shell = ["/bin/sh", f"{LAYOUT.control}/init"]
-        command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1"]
+        shell = ["/bin/sh", f"{self.layout.control}/init"]
+        command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1", *self._seal()]
         command += ["--info-fd", str(reporting), *_variables(self.layout.environment)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
@@ -101,7 +108,8 @@ class BubblewrapCell(Cell):
                     for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
                 ]
                 self.hold(f"/proc/{first.pid}/root{self._data}")
-                os.chmod("tmp", 0o1777, dir_fd=self.files_folder())  # noqa: S103  (as every /tmp)
+                if self.root is None:
+                    os.chmod("tmp", 0o1777, dir_fd=self.files_folder())  # noqa: S103  (as every /tmp)
         except (OSError, ValueError, KeyError) as error:
             raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
         finally:
@@ -111,7 +119,7 @@ class BubblewrapCell(Cell):
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
         view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
-        command = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
+        command = [*self._enter(""), *self._isolation(is_beside=True), *view, "--as-pid-1", *_SEAL]
         command += _variables(self.layout.environment)
         entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
         return self._spawn(command, argv, ProcessStreams(stdin, stdout, subprocess.PIPE), entrances)
@@ -144,18 +152,27 @@ class BubblewrapCell(Cell):
         self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         limits = self.limits
-        view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
-        view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", LAYOUT.temporary]
-        view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
+        bind = "--bind" if request.is_writable else "--ro-bind"
+        temporary = LAYOUT.temporary if self.root is None else root_skeleton.FRESH_HOME
+        if self.root is None:
+            view = [bind, f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
+            view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
+        else:
+            self._restore_mount_points()
+            empty = str(self._state.static / "empty")
+            # Covered, so that no program here can put something else into the shell's places.
+            view = ["--ro-bind", empty, self.layout.control, "--ro-bind", empty, self.layout.state]
+            view += ["--chdir", "/"]
+        view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", temporary]
         if folders.files is not None:
             view += ["--ro-bind", str(folders.files), self.fresh_dir]
         held = self.enforced()
         # The number of processes is counted per user namespace, and can be limited only in there.
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
-        isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
+        isolation = [*self._enter(outside), *self._isolation(bind), *view, "--new-session", *self._seal()]
         isolation += ["--json-status-fd", str(ends.status)]
-        isolation += _variables(request.variables(LAYOUT.temporary))
+        isolation += _variables(request.variables(temporary))
         return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
 
     # How everything is started
@@ -172,7 +189,7 @@ class BubblewrapCell(Cell):
         own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
         return start_with(
             program(Policy()),
-            lambda fd: [*isolation, "--remount-ro", "/", "--seccomp", str(fd), "--", *argv],
+            lambda fd: [*isolation, "--seccomp", str(fd), "--", *argv],
             ends,
             environment={**SYSTEM_PATH, **own},
         )
@@ -193,22 +210,42 @@ class BubblewrapCell(Cell):
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
         make = ["unshare", "--mount", "--propagation", "private"]
         script = ["--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data)]
+        if self.root is not None:
+            skeleton = str(self._state.static / root_skeleton.FOLDER)
+            variables = [f"ORS_SKELETON={skeleton}", f"ORS_WORK={self.root.work_dir}"]
+            script = ["--", "env", *variables, "sh", "-c", root_view.MOUNT_AND_ENTER, "sh", str(self._data)]
         if owner is None:
             return [*make, "--user", "--map-root-user", *script, options, ""]
         options += f",uid={owner},gid={owner}"
         drop = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--"]
         return [*make, *script, options, str(owner), *drop]
 
-    def _isolation(self) -> list[str]:
-        """Return bubblewrap's command, and the options that show the system."""
+    def _seal(self) -> list[str]:
+        """Return the options that make `/` read-only; a whole root is what it was bound as."""
+        return _SEAL if self.root is None else []
+
+    def _restore_mount_points(self) -> None:
+        if self.root is not None and self.files_folder() >= 0:
+            root_view.restore_mount_points(self.work_folder())
+
+    def _isolation(self, bind: str = "--bind", *, is_beside: bool = False) -> list[str]:
+        """Return bubblewrap's command, and the options that show the system.
+
+        Args:
+            bind: The option that binds a whole root, writable or not.
+            is_beside: Whether the program belongs to no session, and sees no whole root.
+        """
         static = self._state.static
+        is_rooted = self.root is not None and not is_beside
+        inner_id = "0" if is_rooted else _INNER_ID
         # /dev is remounted read-only last: bubblewrap binds the dead terminals over it first.
         dead = str(static / "no-terminal")
         return [
             *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
             *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--clearenv"),
-            *("--uid", _INNER_ID, "--gid", _INNER_ID, "--hostname", "sandbox"),
-            *_system(),
+            *("--uid", inner_id, "--gid", inner_id, "--hostname", "sandbox"),
+            *([bind, f"{self._data}/root", "/"] if is_rooted else []),
+            *(root_view.system() if is_rooted else _system()),
             *_masks(self._state),
             *("--ro-bind", str(static / "etc"), "/etc"),
             *("--proc", "/proc", "--dev", "/dev"),
@@ -218,6 +255,10 @@ class BubblewrapCell(Cell):
 
     def _session_view(self) -> list[str]:
         files = self._data
+        if self.root is not None:
+            layout = self.layout
+            control = ("--ro-bind", str(self.control), layout.control)
+            return [*control, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
         return [
             *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
             *("--bind", str(files / "tmp"), LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state),
@@ -238,6 +279,10 @@ class BubblewrapBackend(HostedBackend):
     @override
     def make_cell(self, limits: Limits) -> Cell:
         return BubblewrapCell(self.state, limits)
+
+    @override
+    def make_rooted_cell(self, limits: Limits, root: SandboxRoot) -> Cell:
+        return BubblewrapCell(self.state, limits, root)
 
     @override
     def check_host(self) -> None:
@@ -300,7 +345,7 @@ def kill_leftovers(folder: Path) -> None:
 def _system() -> list[str]:
     """Return the options that show the host's programs, as the host arranges them."""
     argv = ["--ro-bind", "/usr", "/usr"]
-    for name in _SYSTEM_FOLDERS:
+    for name in SYSTEM_FOLDERS:
         folder = Path("/") / name
         if folder.is_symlink():
             argv += ["--symlink", str(folder.readlink()).lstrip("/"), f"/{name}"]
@@ -312,7 +357,7 @@ def _system() -> list[str]:
 def _masks(state: ServerState) -> list[str]:
     """Return the options that cover the hidden paths below the system's folders with nothing."""
     argv: list[str] = []
-    for shown in {Path("/usr"), *(Path("/") / name for name in _SYSTEM_FOLDERS)}:
+    for shown in {Path("/usr"), *(Path("/") / name for name in SYSTEM_FOLDERS)}:
         for hidden_path in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
             argv += [
                 "--ro-bind",

@@ -13,7 +13,7 @@ from ors_server.model.trajectory import (
     seconds_of,
 )
 from ors_server.store.aggregates import AGENT_LABEL, RUN_LABEL
-from ors_server.store.sql.column_values import as_bigint, as_search_text
+from ors_server.store.sql.column_values import as_bigint, as_search_text, without_nul
 
 
 def _optional(text: str | None) -> str | None:
@@ -86,7 +86,7 @@ def note_columns(note: EpisodeNote) -> tuple[Any, ...]:
     return (
         as_search_text(note.author),
         to_microseconds(note.at),
-        as_search_text(note.text),
+        without_nul(note.text),
         _optional(note.verdict),
         note.step,
     )

@@ -19,7 +19,7 @@ from ors_server.model.trajectory import STEP_COUNTS, EpisodeOrigin, EpisodeSumma
 from ors_server.model.wire import ImageBlock
 from ors_server.store.location import StoreLocation
 from ors_server.store.sql.blobs import Block, FileBlobStore, blob_refs_in, damage_of
-from ors_server.store.sql.column_values import is_edited
+from ors_server.store.sql.column_values import as_search_text, is_edited
 from ors_server.store.sql.columns import (
     STANDING_COLUMNS,
     STEP_COLUMNS,
@@ -334,7 +334,7 @@ def _check_steps(rows: Iterable[Any], sums: StepSums, referenced: set[str]) -> I
         except RecordError as error:
             yield f"step {row.number}: {error}"
             continue
-        stated = tuple(getattr(row, name) for name in STEP_COLUMNS)
+        stated = tuple(_shortened(getattr(row, name)) for name in STEP_COLUMNS)
         if (step.number, *step_columns(step)) != (row.number, *stated):
             yield f"step {row.number}: its columns differ from its body"
         yield from sums.add(step)
@@ -358,10 +358,15 @@ def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iter
     if is_edited(row.origin_digest, row.origin):
         yield "its origin was edited"
     expected = dict(zip(_COLUMNS, episode_columns(origin), strict=True))
-    wrong = [name for name, value in expected.items() if getattr(row, name) != value]
+    wrong = [name for name, value in expected.items() if _shortened(getattr(row, name)) != value]
     if wrong:
         yield f"the columns {', '.join(wrong)} differ from the origin"
     if task_digest(origin.task_spec) != origin.task_hash:
         yield "the task does not match its hash"
-    if label_columns(origin) != {label.name: label.value for label in named}:
+    if label_columns(origin) != {_shortened(label.name): _shortened(label.value) for label in named}:
         yield "the rows of its labels differ from the origin"
+
+
+def _shortened(value: Any) -> Any:
+    """Return a column's value as it is written now: older servers kept long texts whole."""
+    return as_search_text(value) if isinstance(value, str) else value

@@ -51,6 +51,16 @@ def asgi_get(path, query):
     }
 
 
+async def test_a_list_has_the_fields_that_are_asked_for(control):
+    name = await played(control, 0.25, labels={"run": "a"})
+    for query in ("?fields=episode_id,labels", "?fields=episode_id&fields=labels"):
+        page = (await control.get(f"/episodes{query}")).json()
+        assert page["episodes"] == [{"episode_id": name, "labels": {"run": "a"}}]
+    (entry,) = (await control.get("/episodes?fields=episode")).json()["episodes"]
+    assert entry["episode"]["return"] == 0.25
+    assert (await control.get("/episodes?fields=secrets")).status_code == 422
+
+
 def test_events_are_read_with_their_ids():
     assert read_events(': ping\n\nevent: step\nid: 1\ndata: {"a": 1}\n\n') == [("step", {"a": 1}, "1")]
 

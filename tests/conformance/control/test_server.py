@@ -85,6 +85,22 @@ async def test_every_mistake_in_a_body_is_named_without_repeating_what_came(cont
     assert "sesame" not in answer.text
 
 
+async def test_a_mistake_says_what_was_expected_and_what_came(control):
+    body = {"index": "0", "splitt": "train", "policy": {"step_limits": 3}, "labels": "a", "toolset": 7}
+    answer = await control.post("/sessions", body)
+    messages = {
+        ".".join(map(str, mistake["place"])): mistake["message"] for mistake in answer.json()["mistakes"]
+    }
+    assert messages["body.index"] == "Input should be a valid integer, not a string"
+    assert messages["body.toolset"] == "Input should be a valid string, not a number"
+    assert messages["body.labels"] == "Input should be an object, not a string"
+    assert messages["body.splitt"].startswith("there is no such field; did you mean 'split'? There are ")
+    both = await control.post("/sessions", {"split": "train"})
+    assert both.json()["detail"] == "body: give either task_spec, or both split and index"
+    nothing = await control.ask("POST", "/sessions", content=b"")
+    assert nothing.json()["detail"] == "the body is empty: expected a JSON object"
+
+
 async def test_a_body_beyond_the_limit_is_refused(open_control):
     control = await open_control(max_body_bytes=1024)
     answer = await control.post("/sessions", {"task_spec": {"text": "x" * 2000}})

@@ -17,6 +17,17 @@ async def test_a_session_is_made_from_a_place_and_says_how_to_reach_it(control):
     assert prompt["blocks"][0]["text"] == "Task 3."
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [{"": "x"}, {"n" * 257: "x"}, {"run": "v" * 2_001}, {f"n{number}": "" for number in range(65)}],
+)
+async def test_labels_are_bounded(control, labels):
+    answer = await control.post("/sessions", {"task_spec": {}, "labels": labels})
+    assert (answer.status_code, answer.json()["mistakes"][0]["place"][:2]) == (422, ["body", "labels"])
+    longest = {"n" * 256: "v" * 2_000, **{f"n{number}": "" for number in range(63)}}
+    assert (await control.post("/sessions", {"task_spec": {}, "labels": longest})).status_code == 201
+
+
 async def test_urls_begin_with_the_host_that_was_used_or_the_public_url(open_control):
     control = await open_control(allowed_hosts=["gym.example"])
     headers = {"Host": "gym.example:9000"}

@@ -230,6 +230,22 @@ def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     assert tests.returncode == 0, tests.stdout
 
 
+def test_a_new_task_folder_is_paid_for_its_solution_only(run, tmp_path):
+    ran = run("new", "sums", "--harbor", "--in", str(tmp_path))
+    folder = tmp_path / "sums"
+    assert f"ors-server check {folder}" in ran.out
+    assert "  pytest " not in ran.out
+    made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert made == {
+        *("task.toml", "instruction.md", "environment/Dockerfile", "environment/numbers.txt"),
+        *("solution/solve.sh", "tests/Dockerfile", "tests/test.sh"),
+    }
+    checks = ("gold-earns-the-most", "blank-earns-the-least", "shared-verifier", "ors-unsaid-network")
+    ran = run("check", str(folder), "--quiet", *(word for check in checks for word in ("--only", check)))
+    assert ran.out == "4 passed, 0 failed, 0 not judged\n"
+    assert "give one of them" in run("new", "x", "--harbor", "--declared", "--in", str(tmp_path)).err
+
+
 def test_the_next_steps_say_how_to_install_what_they_need(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     find_spec = util.find_spec

@@ -253,6 +253,12 @@ def test_help_imports_nothing_heavy(words, left_out):
     assert ran.stderr == "[]\n"
 
 
+def test_a_server_imports_no_reading_of_texts_until_a_reward_needs_it():
+    reading = "ors_server.rewards.reading.statements"
+    program = f"import sys, ors_server.app; print({reading!r} in sys.modules, file=sys.stderr)"
+    assert run_python(program).stderr == "False\n"
+
+
 def test_importing_the_package_imports_nothing_heavy_and_prints_nothing():
     program = "import sys, ors_server; print(len(sys.modules), 'pydantic' in sys.modules, file=sys.stderr)"
     ran = run_python(program)

@@ -80,16 +80,35 @@ MISTAKES = [
     # Tools and tasks.
     ("call qa serch", 0, ["'serch' is not a valid tool; the tools are search"]),
     (("call", "qa", "search", "{query: 1}"), 2, ["not JSON", """'{"answer": "42"}'"""]),
-    (("call", "qa", "search", '{"qury": "x"}'), 0, ["the argument 'query' is missing"]),
+    (
+        ("call", "qa", "search", '{"qury": "x"}'),
+        0,
+        ["the argument 'query' is missing; search takes query", "not 'qury'"],
+    ),
     (("call", "qa", "search", '{"query": "x"}', "--index", "999999"), 2, ["expected 0 to 599"]),
     (("call", "qa", "search", '{"query": "x"}', "--split", "tset"), 2, ["'tset'", "test"]),
     ("call http://127.0.0.1:1 search", 1, ["127.0.0.1:1"]),
     # Evaluation and the record.
     ("eval qa", 2, ["--agent", "Try ors-server eval --help"]),
-    ("eval qa --agent oracl", 2, ["oracl", "oracle"]),
+    ("eval qa --agent oracl", 2, ["unknown agent 'oracl': did you mean 'oracle'?"]),
+    ("eval qa --agent agent.py", 2, ["names a file without its function", "agent.py:FUNCTION"]),
+    ("eval qa --agent agnt.py:solve", 2, ["there is no file agnt.py"]),
+    (
+        "eval qa --agent agent.py:slove",
+        2,
+        ["agent.py has no 'slove'; did you mean 'solve'? It defines solve, guess"],
+    ),
+    (
+        "eval qa --agent faulty.py:solve",
+        2,
+        ["importing faulty.py failed", "name 'nothing' is not defined", "faulty.py:1"],
+    ),
+    ("eval qa --agent noop --tasks 900:910", 2, ["--tasks 900:910 select none of the 200 tasks"]),
     ("export tlr", 2, ["unknown format 'tlr'", "trl"]),
     ("replay nosuch", 2, ["there is no episode store in", "--store PATH"]),
     ("score train.jsonl --reward rogue_l_reward", 2, ["'rogue_l_reward'", "did you mean 'rouge_l_reward'?"]),
+    ("score train.jsonl --reward qa_f1", 2, ["no reward named 'qa_f1'", "did you mean 'qa_f1_reward'?"]),
+    (("list", "notes.txt", *DATA), 2, ["expected a data file, such as train.jsonl, got notes.txt"]),
     ("episodes show zzz", 2, ["there is no episode store in", "--store PATH"]),
     ("report nodir", 2, ["nodir"]),
 ]
@@ -109,6 +128,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "empty.py").write_text("number = 1\n")
     (tmp_path / "broken.py").write_text("import nothing_here\n")
     (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "agent.py").write_text("def solve(session): ...\ndef guess(session): ...\n")
+    (tmp_path / "faulty.py").write_text("nothing\n")
     (tmp_path / "taken").mkdir()
     row = json.dumps({"question": "2 + 2?", "answer": "4"})
     (tmp_path / "train.jsonl").write_text(f"{row}\n")

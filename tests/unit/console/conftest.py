@@ -35,9 +35,9 @@ class ConsoleClient(httpx2.AsyncClient):
 
 
 @asynccontextmanager
-async def opened(store: Any = None, **settings: Any):
+async def opened(store: Any = None, environment: type = Lamp, **settings: Any):
     """A client of a running application."""
-    app = App(definitions_of(Lamp), Settings(**settings), store=store or MemoryStore())
+    app = App(definitions_of(environment), Settings(**settings), store=store or MemoryStore())
     async with app.running():
         transport = httpx2.ASGITransport(app)
         async with ConsoleClient(transport=transport, base_url="http://localhost:8080") as client:

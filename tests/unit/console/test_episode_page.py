@@ -3,14 +3,20 @@
 import html
 import json
 import re
+from functools import partial
 
+import anyio
+import anyio.lowlevel
 import pytest
 
+from ors_server import tool
 from ors_server.console.views.episode import STEPS_PER_PAGE, view_episode, view_step, view_steps
 from ors_server.console.views.marks import marks_of
 from ors_server.console.views.texts import INLINE_CHARACTERS, MAX_SPANS, fold
 from ors_server.model.trajectory import EpisodeRecord, StepStatus
 from tests.fixtures import console_record as made
+from tests.fixtures.single_task import SingleTask
+from tests.unit.console.conftest import opened
 
 
 def text_of(spans):
@@ -221,6 +227,50 @@ async def test_a_live_episode_is_streamed_as_it_is_shown(filled):
     assert 'id="s4"' in step["step"]
     assert "git status --short" in step["outline"]
     assert "Ungraded after 4 steps" in json.loads(events[1][1])["end"]
+
+
+async def test_a_call_that_runs_is_on_the_page_until_its_step_is():
+    released = anyio.Event()
+
+    class Slow(SingleTask):
+        name = "slow"
+
+        @tool
+        async def wait(self, command: str, minutes: int) -> str:
+            """Waits."""
+            await released.wait()
+            return command
+
+    async with opened(environment=Slow) as client, anyio.create_task_group() as tasks:
+        created = (await client.post("/_ors/sessions", json={"split": "train", "index": 0})).json()
+        calls = f"/_ors/sessions/{created['session_id']}"
+        call = {"name": "wait", "arguments": {"command": "sleep <b>", "minutes": 7}}
+        tasks.start_soon(partial(client.post, f"{calls}/calls", json=call))
+        address = f"/console/episodes/{created['session_id']}"
+        with anyio.fail_after(20):
+            while "step running" not in (page := (await client.get(address)).text):
+                await anyio.lowlevel.checkpoint()
+        assert "sleep &lt;b&gt;" in page
+        assert 'id="s1"' not in page
+        pieces = []
+
+        async def note(message):
+            pieces.append(message.get("body", b"").decode())
+            if "event: running" in pieces[-1]:
+                released.set()
+            if "event: step" in pieces[-1]:
+                tasks.start_soon(client.delete, calls)
+
+        scope = {"type": "http", "method": "GET", "path": f"{address}/events", "query_string": b"after=0"}
+        scope |= {"headers": [(b"host", b"localhost:8080")], "http_version": "1.1", "scheme": "http"}
+        with anyio.fail_after(20):
+            await client.app(scope, anyio.Event().wait, note)
+    events = re.findall(r"event: (\w+)\ndata: (.*)\n", "".join(pieces))
+    names = [name for name, _ in events]
+    cards = [json.loads(data)["html"] for name, data in events if name == "running"]
+    assert "sleep &lt;b&gt;" in cards[0]
+    assert names.index("running") < names.index("step")
+    assert names[-1] == "end"
 
 
 async def test_a_live_session_is_ended_from_its_page(filled):

@@ -9,6 +9,7 @@ from ors_server.console.views import forms
 from ors_server.console.views.comparison import compare_steps
 from ors_server.console.views.runs import mean_of, view_runs
 from ors_server.model import logs
+from ors_server.model.recording import task_digest
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
 from ors_server.store.memory import MemoryStore
@@ -98,6 +99,19 @@ def test_a_call_is_a_command_that_a_shell_reads_as_one():
     assert "'\"'\"'a'\"'\"'" in line
 
 
+def test_a_long_call_is_a_command_that_reads_a_file():
+    line = forms.curl_line("http://x", "s", "bash", {"command": "a" * 900_000}, has_keys=False)
+    assert line == "curl http://x/_ors/sessions/s/calls --json @call.json"
+
+
+async def test_the_file_of_a_call_is_what_the_command_sends(filled):
+    client, ids = filled
+    answer = await client.get(f"/console/episodes/{ids['shell']}/steps/1/call")
+    (step,) = await client.app.manager.services.store.steps(ids["shell"], 0, 1)
+    assert answer.json() == {"name": step.tool, "arguments": step.arguments}
+    assert "filename*=UTF-8''call.json" in answer.headers["content-disposition"]
+
+
 async def test_a_task_is_played_by_hand_to_its_record():
     async with opened() as client:
         page = await client.get("/console/environments/lamp")
@@ -179,6 +193,18 @@ async def test_environments_show_tasks_and_tools():
         assert "press" in page
         assert 'class="notice"' in page
         assert (await client.get("/console/environments/none")).status_code == 404
+
+
+async def test_a_task_has_the_share_of_attempts_that_solved_it():
+    store = MemoryStore()
+    async with opened(store) as client:
+        for reward in (1.0, 0.0):
+            task = {"environment": "lamp", "task_spec": {}, "task_hash": task_digest({})}
+            episode = made.origin(f"lamp{reward}", **task)
+            step = made.step(1, "press", {}, reward=reward, finished=True)
+            await made.write(store, episode, [step])
+        page = (await client.get("/console/environments/lamp")).text
+    assert re.search(r'<td class="num">50\s%</td><td class="num"><a [^>]+>2</a>', page)
 
 
 async def test_runs_are_compared_over_the_tasks_that_both_played():

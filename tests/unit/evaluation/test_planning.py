@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ors_server.evaluation import planning
+from ors_server.evaluation.agents.agent_choice import choose_agent
 from ors_server.evaluation.attempt_runner import seed_of
 from ors_server.evaluation.budgets import BudgetError, BudgetSpentError, Limit, Meter, RunMeter, UsageBudget
 from ors_server.evaluation.local_target import open_local_target
@@ -21,6 +22,7 @@ from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import Attempt, AttemptKey, AttemptStatus
 from ors_server.model.trajectory import SEEDS
 from ors_server.model.wire import Split
+from ors_server.store.open import open_reader
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import BEGUN, make_run
 
@@ -109,6 +111,24 @@ async def test_a_run_does_not_go_on_with_another_version_or_another_agent():
                 check_same(older, target, AGENT)
         with pytest.raises(RunError, match="not by"):
             check_same(run, target, {**AGENT, "kind": "noop"})
+
+
+async def test_a_run_does_not_go_on_when_the_file_of_its_agent_has_changed(tmp_path):
+    file = tmp_path / "player.py"
+    file.write_text("def play(session): pass\n")
+
+    async def described():
+        return (await choose_agent(f"{file}:play", {}, open_reader)).describe()
+
+    async with open_local_target(Guessing) as target:
+        begun = await described()
+        run = await plan_run(RunOptions(agent="x"), target, begun, BEGUN)
+        check_same(run, target, await described())
+        file.write_text("def play(session): session.call('bonus')\n")
+        with pytest.raises(RunError, match=r"the file of the agent .* has changed"):
+            check_same(run, target, await described())
+        earlier = {key: value for key, value in begun.items() if key != "source"}
+        check_same(replace(run, agent=earlier), target, await described())
 
 
 @pytest.mark.parametrize(

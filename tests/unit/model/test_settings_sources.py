@@ -58,6 +58,19 @@ def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_setting(file, t
     assert nearest in str(caught.value)
 
 
+def test_each_value_says_where_it_comes_from(file, monkeypatch):
+    monkeypatch.setenv("ORS_MAX_SESSIONS", "7")
+    settings = load_settings(file("max_sessions = 5\nidle_seconds = 9.0\nport = 1"), port=2)
+    found = {name: settings.source_of(name) for name in ("port", "max_sessions", "idle_seconds", "host")}
+    assert found == {
+        "port": "command line",
+        "max_sessions": "ORS_MAX_SESSIONS",
+        "idle_seconds": "file",
+        "host": "default",
+    }
+    assert Settings(host="127.0.0.1").source_of("host") == "program"
+
+
 def test_every_misspelled_setting_finds_its_way_back(file):
     rng = random.Random(7)  # noqa: S311  (no secret)
     for name in Settings.model_fields:

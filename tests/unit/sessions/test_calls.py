@@ -101,6 +101,19 @@ async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player, se
     assert (await player.summary(session)).episode_return == 1.0
 
 
+async def test_no_answer_repeats_the_whole_of_a_long_name(player, session):
+    name = "n" * 100_000
+    refused = await player.call(session, name, "mine")
+    with pytest.raises(CallIdReusedError) as reused:
+        await player.call(session, f"{name}2", "mine")
+    await player.call(session, "pay", "last", finished=True)
+    late = await player.call(session, name, "late")
+    assert late.reason is RefusalReason.EPISODE_FINISHED
+    for text in (refused.error, str(reused.value), late.error):
+        assert "'nnn" in text
+        assert len(text) < 1_000
+
+
 async def test_only_the_latest_refusals_after_the_end_are_kept(player, session):
     await player.call(session, "pay", "last", finished=True)
     for number in range(70):

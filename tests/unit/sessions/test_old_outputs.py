@@ -16,6 +16,8 @@ from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.open import open_store
 from tests.fixtures.single_task import SingleTask
 
+pytestmark = pytest.mark.usefixtures("quick_collections")
+
 MEGABYTE = 1024 * 1024
 
 

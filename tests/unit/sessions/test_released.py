@@ -80,7 +80,7 @@ WAYS = [
 
 
 @pytest.fixture
-def no_collection():
+def no_collection(quick_collections):
     logging.disable()  # pytest keeps what is logged, tracebacks included
     gc.collect()
     gc.disable()

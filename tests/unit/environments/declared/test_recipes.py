@@ -266,7 +266,13 @@ def test_every_recipe_is_tested():
     assert {case[0] for case in CASES} == set(recipe_names())
 
 
-@pytest.mark.parametrize("made", CASES, indirect=True, ids=lambda case: f"{case[0]}-{case[1]}")
+# The programs of both sets run in sandboxes, and are judged alike.
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(case, marks=pytest.mark.stress) if case[0] == "mbpp_plus" else case for case in CASES],
+    indirect=True,
+    ids=lambda case: f"{case[0]}-{case[1]}",
+)
 def test_an_environment_of_a_recipe_passes_every_check(made):
     cls, answers = made
     definition = define(cls)

@@ -25,7 +25,7 @@ MAX_FALSE_PAID = {
     ("word_match_reward", "choices"): 0.018,
     ("qa_em_reward", "default"): 0.015,
     ("qa_f1_reward", "default"): 0.0125,
-    ("judge_reply", "default"): 0.0215,
+    ("judge_reply", "default"): 0.0225,  # the templates of the sixth batch are harder
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
     ("sql_match_reward", "default"): 0.10,
@@ -46,7 +46,7 @@ MAX_FALSE_UNPAID = {
     ("word_match_reward", "choices"): 0.061,
     ("qa_em_reward", "default"): 0.024,
     ("qa_f1_reward", "default"): 0.027,
-    ("judge_reply", "default"): 0.085,
+    ("judge_reply", "default"): 0.087,  # the templates of the sixth batch are harder
     ("find_answer", "answer"): 0.095,
     ("find_answer", "tag"): 0.095,
     ("sql_match_reward", "default"): 0.10,
@@ -54,6 +54,15 @@ MAX_FALSE_UNPAID = {
     ("code_completion_reward", "default"): 0.10,
 }
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
+NEAR_DEFAULT = {("math_equal_reward", "boxes=agree"), ("math_equal_reward", "evaluated")}
+"""Modes that read nearly every response as another mode does, which only `make stress` plays."""
+DEAR_MODES = [("math_equal_reward", "default")]
+"""Modes of which an ordinary run plays a sample of the test half, and `make stress` all of it."""
+SAMPLED = 5
+"""Every fifth response is in the sample."""
+MIN_SAMPLE = 500
+SIGMAS = 3.0
+"""Standard deviations by which the share of a sample may exceed the bound of the whole half."""
 MIN_TEMPLATES = 500
 MIN_FAMILIES = 45
 MIN_CLOSINGS = 40
@@ -69,8 +78,15 @@ def cases_of(seed, draws):
     return make_cases(seed, draws=draws)
 
 
-@pytest.mark.parametrize("half", ["dev", "test"])
-@pytest.mark.parametrize(("reward", "mode_name"), MAX_FALSE_PAID)
+def _marked(mode, half):
+    is_dear = mode in NEAR_DEFAULT or (mode in DEAR_MODES and half == "test")
+    return pytest.param(*mode, half, marks=[pytest.mark.stress] if is_dear else [])
+
+
+@pytest.mark.parametrize(
+    ("reward", "mode_name", "half"),
+    [_marked(mode, half) for mode in MAX_FALSE_PAID for half in ("dev", "test")],
+)
 def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
     cases = [
@@ -83,6 +99,19 @@ def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     shown = [case.response for case in failing[:20] if case.half == "dev"]
     assert total.rate("not") <= MAX_FALSE_PAID[reward, mode_name], shown
     assert total.rate("pay") <= MAX_FALSE_UNPAID[reward, mode_name], shown
+
+
+@pytest.mark.parametrize(("reward", "mode_name"), DEAR_MODES)
+def test_a_dear_reward_is_right_on_a_sample_of_the_test_half(reward, mode_name):
+    (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
+    half = [case for case in cases_of(SEED, DRAWS) if (case.reward, case.half) == (reward, "test")]
+    cases = half[::SAMPLED]
+    total, _, _ = scoring.tally(cases, mode)
+    for label, bounds in (("not", MAX_FALSE_PAID), ("pay", MAX_FALSE_UNPAID)):
+        count = sum(case.label == label for case in cases)
+        bound = bounds[reward, mode_name]
+        assert count > MIN_SAMPLE
+        assert total.rate(label) <= bound + SIGMAS * (bound * (1 - bound) / count) ** 0.5
 
 
 def test_every_mode_has_a_bound_where_its_reward_has_templates():

@@ -188,7 +188,7 @@ async def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
     ("copier", "limit", "said"),
     [
         (["/bin/sh", "-c", "echo broken >&2; exit 2"], 60, "broken"),
-        (["/bin/sleep", "1000"], 0.2, "longer than"),
+        (["/bin/sh", "-c", "exec sleep 1000"], 0.2, "longer than"),
     ],
 )
 async def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):

@@ -1,0 +1,258 @@
+"""The console and the control API over a record of 100,000 episodes and 2 million steps, through HTTP.
+
+A thousand episodes are written as sessions write them, and copied within the database; one more has 2,000
+steps. Each address is requested ten times; a row has the median of the later nine beside the slowest. Memory
+is what the server holds after all of it beyond what it held before. Then 20 browsers follow a live episode
+while agents call tools.
+"""
+
+import contextlib
+import http.client
+import json
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+from sqlalchemy import Connection, Table, create_engine, func, insert, literal, select, text, update
+
+from bench import record_scale, servers
+from bench.programs import record_scale as program
+from bench.report import Goal, Row
+from ors_server.store.aggregates import SUMS
+from ors_server.store.open import open_store
+from ors_server.store.sql.record_tables import episodes, labels, metadata, totals
+from ors_server.store.store_options import Durability, StoreOptions
+from tests.postgres import running_postgres
+
+WRITTEN = 1_000
+COPIES = 100
+STEPS = 20
+LONG = 2_000
+"""Steps of the long episode."""
+LONG_ID = f"{10**9:032x}"
+TIMES = 10
+CONSOLES = 20
+ROUNDS = 7
+CALLS = 400
+"""Calls of one measurement beside open consoles."""
+PARTS = ("standings", "steps", "moves", "tool_uses", "prompts", "labels")
+PAGES: Sequence[tuple[str, str, float | None]] = (
+    ("overview", "/console", 200),
+    ("episodes", "/console/episodes", 300),
+    ("episodes of a run", "/console/episodes?run=r1", 300),
+    ("episodes by environment and return", "/console/episodes?environment=alpha&sort=-return", 300),
+    ("episodes with penalties", "/console/episodes?has=penalty", 300),
+    ("episodes of a split", "/console/episodes?split=test", 300),
+    ("runs", "/console/runs", 200),
+    ("long episode, first page", f"/console/episodes/{LONG_ID}", 300),
+    ("long episode, last page", f"/console/episodes/{LONG_ID}?step=2000", 300),
+    ("totals", "/_ors/episodes/totals", None),
+    ("totals of a split", "/_ors/episodes/totals?split=test", None),
+    ("by task", "/_ors/episodes/by-task?limit=100", None),
+    ("series by the hour", "/_ors/episodes/series?every=1h", None),
+    ("histogram", "/_ors/episodes/histogram", None),
+)
+"""Name, address, and the bar in milliseconds."""
+
+
+def fill(where: str) -> None:
+    """Write the record."""
+    record_scale.write(where, WRITTEN)
+    anyio.run(_write_long, where)
+    address = f"sqlite:///{where}" if "://" not in where else where.replace("://", "+psycopg://", 1)
+    engine = create_engine(address)
+    with engine.begin() as connection:
+        multiply(connection)
+        if connection.dialect.name == "postgresql":  # copies took keys that its sequence does not know
+            highest = select(func.max(episodes.c.key)).scalar_subquery()
+            connection.execute(select(func.setval(func.pg_get_serial_sequence("episodes", "key"), highest)))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))
+    engine.dispose()
+
+
+async def _write_long(where: str) -> None:
+    store = await open_store(where, StoreOptions(durability=Durability.NONE))
+    await program.play(store, 10**9, LONG)
+    await store.aclose()
+
+
+def multiply(connection: Connection) -> None:
+    """Copy all episodes but the long one, with ids, tasks and times of their own."""
+    short = episodes.c.episode_id != LONG_ID
+    size = connection.execute(select(func.max(episodes.c.key))).scalar_one()
+    for copy in range(1, COPIES):
+        start, name = copy * size, f"{copy:04x}"
+        fresh = literal(name).op("||")(func.substr(episodes.c.episode_id, 5))
+        task = literal(f"{copy // 10:04x}").op("||")(func.substr(episodes.c.task_hash, 5))
+        values = {
+            "key": episodes.c.key + start,
+            "episode_id": fresh,
+            "session_id": literal(f"{name}-").op("||")(episodes.c.session_id),
+            "task_hash": task,
+            "task_index": episodes.c.task_index + copy // 10 * WRITTEN,
+            "created_at": episodes.c.created_at + copy * WRITTEN * 1_000_000,
+            "body": func.replace(episodes.c.body, episodes.c.episode_id, fresh),
+        }
+        _copy(connection, episodes, values, short)
+        for part in PARTS:
+            table = metadata.tables[part]
+            ours = table.c.episode.in_(select(episodes.c.key).where(short, episodes.c.key <= size))
+            _copy(connection, table, {"episode": table.c.episode + start}, ours)
+    connection.execute(update(totals).values({totals.c[name]: totals.c[name] * COPIES for name in SUMS}))
+    assert connection.execute(select(func.count()).select_from(labels)).scalar_one() > WRITTEN
+
+
+def _copy(connection: Connection, table: Table, values: dict[str, object], where: object) -> None:
+    names = [column.name for column in table.columns]
+    query = select(*(values.get(name, table.c[name]) for name in names)).where(where)  # type: ignore[call-overload]
+    if table is episodes:
+        query = query.where(episodes.c.key <= _first(connection))
+    connection.execute(insert(table).from_select(names, query))
+
+
+def _first(connection: Connection) -> int:
+    """Return the last key of what was written and not copied."""
+    query = select(episodes.c.key).where(episodes.c.episode_id == LONG_ID)
+    return int(connection.execute(query).scalar_one())
+
+
+@contextmanager
+def serving(where: str) -> Iterator[servers.Server]:
+    """Serve a record."""
+    port = servers.free_port()
+    command = [*servers.ours(port), "--store", where]
+    with servers.running(command, port) as server:
+        yield server
+
+
+def fetch(port: int, path: str) -> float:
+    """Return the milliseconds that an answer takes, to its last byte."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    begun = time.perf_counter()
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    answer.read()
+    took = (time.perf_counter() - begun) * 1000
+    connection.close()
+    if answer.status != http.client.OK:
+        raise RuntimeError(f"{path} answers {answer.status}")
+    return took
+
+
+def measure_pages(server: servers.Server, store: str) -> list[Row]:
+    """Request every page."""
+    fetch(server.port, "/console")
+    before = server.resident_bytes()
+    rows: list[Row] = []
+    for name, path, bar in PAGES:
+        times = [fetch(server.port, path) for _ in range(TIMES)][1:]
+        goal = None if bar is None else Goal("ours", most=bar)
+        rows.append(
+            Row(f"{name}, {store}", "ms, median", statistics.median(times), max(times), "slowest", goal)
+        )
+    grown = (server.resident_bytes() - before) / 2**20
+    rows.append(
+        Row(
+            f"memory after all pages, {store}",
+            "MiB more",
+            grown,
+            before / 2**20,
+            "before",
+            Goal("ours", most=60),
+        )
+    )
+    return rows
+
+
+def post(port: int, path: str, body: object) -> dict[str, object]:
+    """Return the answer of a request with a JSON body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+    answer: dict[str, object] = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def caller(port: int) -> Callable[[], float]:
+    """Create a session, and return what measures its calls per second."""
+    session = post(port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"name": "echo", "arguments": {"text": "x"}})
+    path, headers = f"/_ors/sessions/{session}/calls", {"content-type": "application/json"}
+
+    def measure() -> float:
+        begun = time.perf_counter()
+        for _ in range(CALLS):
+            connection.request("POST", path, body, headers)
+            connection.getresponse().read()
+        return CALLS / (time.perf_counter() - begun)
+
+    return measure
+
+
+@contextmanager
+def watching(port: int, session: str) -> Iterator[None]:
+    """Keep the streams of open pages of a live episode, which somebody reads."""
+    connections: list[http.client.HTTPConnection] = []
+    readers: list[threading.Thread] = []
+    for _ in range(CONSOLES):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection.request("GET", f"/console/episodes/{session}/events?after=0")
+        readers.append(threading.Thread(target=_read, args=(connection.getresponse(),)))
+        connections.append(connection)
+        readers[-1].start()
+    yield
+    for connection in connections:
+        connection.sock.shutdown(socket.SHUT_RDWR)
+    for reader in readers:
+        reader.join()
+
+
+def _read(answer: http.client.HTTPResponse) -> None:
+    with contextlib.suppress(http.client.IncompleteRead):  # the page was closed
+        while answer.read1(65_536):
+            pass
+
+
+def measure_consoles(server: servers.Server, store: str) -> list[Row]:
+    """Compare agents' calls with and without 20 consoles that follow another live episode."""
+    measure = caller(server.port)
+    watched = post(server.port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"]
+    measure()
+    alone: list[float] = []
+    beside: list[float] = []
+    for _ in range(ROUNDS):
+        alone.append(measure())
+        with watching(server.port, str(watched)):
+            time.sleep(3)  # pages poll less and less often while nothing happens
+            beside.append(measure())
+    name, goal = f"calls beside {CONSOLES} consoles, {store}", Goal("ratio", least=0.97)
+    return [Row(name, "calls/s", statistics.median(beside), statistics.median(alone), "no console", goal)]
+
+
+def measure() -> list[Row]:
+    """Measure over SQLite and PostgreSQL."""
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)  # the database's own user has to get in
+        postgres = stack.enter_context(running_postgres(within=folder))
+        for store in ("SQLite", "PostgreSQL"):
+            where = str(folder / "record.db") if store == "SQLite" else postgres.create_database()
+            fill(where)
+            with serving(where) as server:
+                rows += measure_pages(server, store)
+                rows += measure_consoles(server, store)
+    return rows
+
+
+if __name__ == "__main__":
+    fill(sys.argv[1])

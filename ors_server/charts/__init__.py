@@ -1,0 +1,1 @@
+"""Charts: their options are made here, and `charts.js` draws them in the console and in reports."""

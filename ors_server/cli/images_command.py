@@ -1,0 +1,112 @@
+"""`ors-server images`: manages the cache of container images, which need no daemon."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ors_server.cli.command_options import Command, CommandGroup, from_fields
+from ors_server.cli.command_output import CommandError, say, say_json
+from ors_server.cli.examples import epilog_of
+
+images = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="Manage the cache of container images: unpack them from files, list, remove and verify them.",
+)
+
+
+@dataclass(frozen=True)
+class AddImageOptions:
+    """Options of `add`."""
+
+    file: Annotated[
+        Path, typer.Argument(help="An OCI layout (a folder or a tar), or what docker save has written.")
+    ]
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its name.", show_default="those in the file")
+    ] = None
+
+
+@dataclass(frozen=True)
+class ListImagesOptions:
+    """Options of `list`."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+@dataclass(frozen=True)
+class ImageNameOptions:
+    """Options of `rm`."""
+
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="A name, or the first digits of an id.")]
+
+
+@dataclass(frozen=True)
+class VerifyImagesOptions:
+    """Options of `verify`."""
+
+    image: Annotated[
+        str | None,
+        typer.Argument(metavar="IMAGE", help="A name, or the first digits of an id.", show_default="all"),
+    ] = None
+
+
+def add_image(options: AddImageOptions) -> None:
+    """Unpack an image into the cache; digests are checked, and a hostile file leaves nothing."""
+    from ors_server.images.image_cache import ImageCache
+
+    image = ImageCache().add(options.file, options.name)
+    names = ", ".join(image.names) or "no name"
+    say(f"added {image.short_id} ({names}): {image.entries} entries, {image.data_bytes} bytes")
+
+
+def list_images(options: ListImagesOptions) -> None:
+    """List the images of the cache."""
+    from ors_server.images.image_cache import ImageCache
+
+    cached = ImageCache().images()
+    if options.json:
+        say_json(
+            [
+                {"id": image.image_id, "names": list(image.names), "bytes": image.data_bytes}
+                for image in cached
+            ]
+        )
+        return
+    for image in cached:
+        say(f"{image.short_id}  {image.data_bytes:>14,}  {', '.join(image.names) or '-'}")
+
+
+def remove_image(options: ImageNameOptions) -> None:
+    """Remove an image from the cache."""
+    from ors_server.images.image_cache import ImageCache
+
+    image = ImageCache().remove(options.image)
+    say(f"removed {image.short_id}")
+
+
+def verify_images(options: VerifyImagesOptions) -> None:
+    """Compare the files of images with what was unpacked; the status is 1 if one differs."""
+    from ors_server.images.image_cache import ImageCache
+
+    cache = ImageCache()
+    chosen = cache.images() if options.image is None else [cache.find(options.image)]
+    changed = [image for image in chosen if not cache.verify(image)]
+    for image in chosen:
+        say(f"{image.short_id}  {'changed' if image in changed else 'ok'}")
+    if changed:
+        raise CommandError(f"{len(changed)} of {len(chosen)} images changed: remove and add them again")
+
+
+COMMANDS: dict[str, Callable[[Any], None]] = {
+    "add": add_image,
+    "list": list_images,
+    "rm": remove_image,
+    "verify": verify_images,
+}
+"""The commands of the group by name."""
+for name, command in COMMANDS.items():
+    images.command(name, cls=Command, epilog=epilog_of(f"images {name}"))(from_fields(command))

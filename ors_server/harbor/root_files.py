@@ -1,0 +1,86 @@
+"""Work on the files of a session's root, done by programs in their own isolation inside the sandbox."""
+
+from collections.abc import Sequence
+
+from ors_server.harbor.file_sets import LaidFile, pack
+from ors_server.harbor.task_config import TaskFolderError
+from ors_server.sandboxes.base import Sandbox
+from ors_server.sandboxes.cells.root_skeleton import FOLDERS, MOUNT_POINTS
+
+LAY_SECONDS = 120.0
+FULL = "No space left on device"
+_EXTRACT = (
+    'tar --extract --no-same-owner --preserve-permissions --directory=/ --file="$0"/files.tar || exit 1\n'
+)
+# The agent may have put links in the place of these folders, or taken its own rights on them: `rm` and
+# `chmod` follow no link below their arguments, and the arguments themselves are looked at first.
+_REMOVE = """\
+remove() {
+  if [ -d "$1" ] && [ ! -L "$1" ]; then chmod -R u+rwX -- "$1" 2>/dev/null; fi
+  rm -rf -- "$1"
+}
+"""
+_GRADER_FOLDERS = """\
+if [ -L /logs ] || [ ! -d /logs ]; then remove /logs; fi
+chmod u+rwx /logs 2>/dev/null
+remove /tests
+remove /logs/verifier
+for name in conftest.py pytest.ini .pytest.ini pyproject.toml tox.ini setup.cfg setup.py; do
+  if [ -e "/$name" ] || [ -L "/$name" ]; then remove "/$name"; fi
+done
+mkdir -p /tests /logs/verifier || exit 1
+for name in agent artifacts; do [ -d "/logs/$name" ] || mkdir -p "/logs/$name"; done
+"""
+# pytest reads its configuration from the folders above its tests, and so from `/`.
+_WIPE = f"""\
+for entry in /* /.[!.]* /..?*; do
+  case ${{entry#/}} in {"|".join(MOUNT_POINTS)}) continue;; esac
+  remove "$entry"
+done
+mkdir -p {" ".join(f"/{name}" for name in FOLDERS)} /logs/agent /logs/artifacts
+mkdir -p -m 1777 /tmp /var/tmp
+"""
+
+
+class RootFilesError(Exception):
+    """The root's files could not be changed; `is_full` tells whether the disk limit was the reason."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.is_full = FULL in message
+
+
+async def lay(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
+    """Lay files into the root; later ones replace earlier ones."""
+    await _run_script(sandbox, "", files)
+
+
+async def lay_for_grading(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
+    """Make the grader's folders again, without anything that the agent left in them, and lay files."""
+    await _run_script(sandbox, _REMOVE + _GRADER_FOLDERS, files)
+
+
+async def remove_grading(sandbox: Sandbox) -> None:
+    """Remove the tests and what the verifier wrote, before an agent continues."""
+    await _run_script(
+        sandbox, f"{_REMOVE}remove /tests\nremove /logs/verifier\nmkdir -p /logs/verifier\n", ()
+    )
+
+
+async def wipe(sandbox: Sandbox) -> None:
+    """Empty the root, as it was before anything was laid into it."""
+    await _run_script(sandbox, _REMOVE + _WIPE, ())
+
+
+async def _run_script(sandbox: Sandbox, script: str, files: Sequence[LaidFile]) -> None:
+    packed: dict[str, bytes] = {}
+    if files:
+        script += _EXTRACT
+        try:
+            packed["files.tar"] = pack(list(files))
+        except TaskFolderError as error:
+            raise RootFilesError(str(error)) from error
+    argv = ["/bin/sh", "-c", script, sandbox.fresh_dir]
+    run = await sandbox.run_fresh(argv, files=packed, time_limit=LAY_SECONDS, writable=True)
+    if run.exit_code != 0:
+        raise RootFilesError(run.stderr.text.strip()[-500:] or f"status {run.exit_code}")

@@ -1,0 +1,349 @@
+"""One task's folder, read whole and checked: what this server cannot give is refused with file and line."""
+
+import difflib
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from ors_server.harbor.dockerfile import ROOT_USERS, BuildPlan, read_dockerfile
+from ors_server.harbor.file_sets import list_tree, read_harbor_ignore
+from ors_server.harbor.task_config import (
+    FILE,
+    ArtifactTable,
+    CollectTable,
+    EnvironmentTable,
+    HealthcheckTable,
+    NetworkTable,
+    StepTable,
+    TaskDocument,
+    TaskFolderError,
+    VerifierTable,
+)
+from ors_server.sandboxes.base import MIB, Limits
+from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS
+
+TEST_SCRIPT, SOLVE_SCRIPT, SETUP_SCRIPT = "test.sh", "solve.sh", "setup.sh"
+OPTIONS = ("keep_system", "reward_range")
+"""Keys of `[metadata.ors]`: options of this server."""
+DEFAULT_RANGE = (0.0, 1.0)
+MAX_COMMAND_SECONDS = 600.0
+"""Seconds that a command may take where the task has no time limit."""
+MAX_TEXT_BYTES = 1_000_000
+_CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
+_TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
+_NO_NETWORK = "this server gives a task no network; 'no-network' is the only mode that it can keep"
+
+
+@dataclass(frozen=True)
+class TaskStep:
+    """One step of a task; a task without steps has one, without a name."""
+
+    name: str
+    instruction: str
+    tests: tuple[Path, ...]
+    """Folders that are laid into `/tests`, in order."""
+    script: str
+    """The verifier's script, relative to `/tests`."""
+    solution: Path | None
+    """The folder of the oracle's script."""
+    work_files: Path | None
+    """The folder that is laid into the work dir before the step."""
+    agent_seconds: float | None
+    verifier_seconds: float
+    verifier_variables: Mapping[str, str]
+    collect: tuple[CollectTable, ...]
+    verifier_plan: BuildPlan | None
+    """The root of a separate verifier; `None` for one in the agent's root."""
+    min_reward: Mapping[str, float]
+    healthcheck: HealthcheckTable | None
+    artifacts: tuple[ArtifactTable, ...]
+    has_bundled_tests: bool = False
+    """Whether the separate verifier's own root has the tests."""
+
+
+class TaskFolder:
+    """A task."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the folder.
+
+        Raises:
+            TaskFolderError: It breaks a rule of the format, or needs what this server does not have.
+        """
+        self.path = path.resolve()
+        self.name = path.name
+        self.document = TaskDocument(path / FILE)
+        self.config = self.document.config
+        self._refuse_unsupported()
+        self.plan = self._read_plan(path / "environment", "environment")
+        self.work_dir = self.config.environment.workdir or self.plan.work_dir
+        self._refuse_system_paths()
+        self.steps = tuple(self._read_steps())
+        self.reward_range = self._read_range()
+        digest = hashlib.sha256()
+        for file in self.files():
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{file.relative_to(self.path).as_posix()}\0{content}\0".encode())
+        self.digest = digest.hexdigest()
+
+    @property
+    def limits(self) -> Limits:
+        """What the session's processes may use."""
+        environment, usual = self.config.environment, Limits()
+        longest = max(step.agent_seconds or MAX_COMMAND_SECONDS for step in self.steps)
+        return Limits(
+            cpus=environment.cpus or usual.cpus,
+            memory_bytes=(environment.memory_mb or 0) * MIB or usual.memory_bytes,
+            disk_bytes=(environment.storage_mb or 0) * MIB or usual.disk_bytes,
+            longest_time_limit=max(usual.longest_time_limit, longest),
+        )
+
+    @property
+    def strategy(self) -> str:
+        """How the figures of the steps become those of the task."""
+        return self.config.multi_step_reward_strategy or "mean"
+
+    def variables(self, secrets: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the task's root, those of `[environment] env` last."""
+        own = resolve_variables(
+            self.config.environment.env, secrets, self.document.place("environment", "env")
+        )
+        return {**self.plan.variables, **own}
+
+    def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a step's verifier alone."""
+        return resolve_variables(step.verifier_variables, secrets, self.document.place("verifier", "env"))
+
+    def files(self) -> Iterator[Path]:
+        """Yield every file of the task, sorted."""
+        yield from sorted(path for path in list_tree(self.path, self.path) if path.is_file())
+
+    def _error(self, text: str, *key: str | int) -> TaskFolderError:
+        return TaskFolderError(f"{self.document.place(*key)}: {text}")
+
+    # What this server does not have
+
+    def _refuse_unsupported(self) -> None:
+        config = self.config
+        self._refuse_environment(config.environment, ("environment",))
+        self._refuse_network(config.agent, ("agent",))
+        self._refuse_user(config.agent.user, ("agent", "user"))
+        self._refuse_verifier(config.verifier, ("verifier",))
+        for number, step in enumerate(config.steps or ()):
+            at: tuple[str | int, ...] = ("steps", number)
+            self._refuse_network(step.agent, (*at, "agent"))
+            self._refuse_user(step.agent.user, (*at, "agent", "user"))
+            self._refuse_verifier(step.verifier, (*at, "verifier"))
+            self._refuse_services(step.artifacts, (*at, "artifacts"))
+        self._refuse_services(config.artifacts, ("artifacts",))
+        options = config.metadata.get("ors", {})
+        if not isinstance(options, dict):
+            raise self._error("expected a table of options of this server", "metadata", "ors")
+        for name in cast("dict[str, object]", options):
+            if name not in OPTIONS:
+                near = difflib.get_close_matches(name, OPTIONS, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(OPTIONS)}"
+                raise self._error(f"unknown option; {hint}", "metadata", "ors", name)
+        for name in (
+            "trajectory.json",
+            *(f"steps/{step.name}/trajectory.json" for step in config.steps or ()),
+        ):
+            if (self.path / name).exists():
+                raise TaskFolderError(
+                    f"{self.path / name}: an episode here begins without an earlier context"
+                )
+
+    def _refuse_environment(self, table: EnvironmentTable, at: tuple[str | int, ...]) -> None:
+        if table.os != "linux":
+            raise self._error("tasks here run on Linux", *at, "os")
+        if table.gpus:
+            raise self._error("this server gives a task no GPU", *at, "gpus")
+        if table.tpu is not None:
+            raise self._error("this server gives a task no TPU", *at, "tpu")
+        if table.mcp_servers:
+            raise self._error("this server starts no MCP servers for a task", *at, "mcp_servers")
+        if table.docker_image is not None:
+            raise self._error(
+                f"the image {table.docker_image!r} is not on this machine; describe the environment in "
+                "environment/Dockerfile without RUN",
+                *(*at, "docker_image"),
+            )
+        self._refuse_network(table, at)
+
+    def _refuse_network(self, table: NetworkTable, at: tuple[str | int, ...]) -> None:
+        if table.network_mode in {"public", "allowlist"}:
+            is_old = isinstance(table, EnvironmentTable) and table.allow_internet is not None
+            raise self._error(_NO_NETWORK, *at, "allow_internet" if is_old else "network_mode")
+
+    def _refuse_user(self, user: str | int | None, at: tuple[str | int, ...]) -> None:
+        if user is not None and str(user) not in ROOT_USERS:
+            raise self._error(
+                f"user {user!r}: one user only, root, has an id in a task's root here, and it has no rights "
+                "on the host",
+                *at,
+            )
+
+    def _refuse_verifier(self, table: VerifierTable, at: tuple[str | int, ...]) -> None:
+        self._refuse_network(table, at)
+        self._refuse_user(table.user, (*at, "user"))
+        if table.environment is not None:
+            self._refuse_environment(table.environment, (*at, "environment"))
+        for number, hook in enumerate(table.collect):
+            if hook.service != "main":
+                raise self._error("a task has one service here, main", *at, "collect", number, "service")
+            self._refuse_user(hook.user, (*at, "collect", number, "user"))
+
+    def _refuse_services(self, artifacts: list[ArtifactTable], at: tuple[str | int, ...]) -> None:
+        for number, artifact in enumerate(artifacts):
+            if artifact.service not in {None, "main"}:
+                raise self._error("a task has one service here, main", *at, number, "service")
+
+    # The parts
+
+    def _read_plan(self, folder: Path, name: str) -> BuildPlan:
+        if (folder / "docker-compose.yaml").exists():
+            raise TaskFolderError(
+                f"{folder / 'docker-compose.yaml'}: a task has one container here, no others"
+            )
+        if not (folder / "Dockerfile").is_file():
+            raise TaskFolderError(
+                f"{self.path}: {name}/Dockerfile is missing; `FROM scratch` means this host's tools"
+            )
+        return read_dockerfile(folder / "Dockerfile", self.path)
+
+    def _refuse_system_paths(self) -> None:
+        key = ("environment", "workdir") if self.config.environment.workdir else ()
+        for path, where in (
+            (self.work_dir, self.document.place(*key)),
+            *((file.target, str(self.path / "environment/Dockerfile")) for file in self.plan.files),
+        ):
+            if path.split("/")[1] in MOUNT_POINTS:
+                raise TaskFolderError(
+                    f"{where}: {path} is in a folder of the system, which shows the host's files read-only"
+                )
+
+    def _read_steps(self) -> Iterator[TaskStep]:
+        if not self.config.steps:
+            yield self._read_step(self.path, StepTable(name="task"), name="")
+            return
+        for number, step in enumerate(self.config.steps):
+            folder = self.path / "steps" / step.name
+            if not folder.resolve().is_relative_to(self.path) or not folder.is_dir():
+                raise self._error(f"there is no folder {folder}", "steps", number, "name")
+            yield self._read_step(folder, step, name=step.name)
+
+    def _read_step(self, folder: Path, table: StepTable, *, name: str) -> TaskStep:
+        config = self.config
+        verifier = config.verifier if not name else table.verifier
+        is_separate = (verifier.mode or config.verifier.mode) == "separate"
+        tests = [path for path in dict.fromkeys((self.path / "tests", folder / "tests")) if path.is_dir()]
+        bundled = next((path for path in reversed(tests) if (path / "Dockerfile").is_file()), None)
+        plan: BuildPlan | None = None
+        if is_separate:
+            plan = self.plan if bundled is None else self._read_plan(bundled, f"{bundled.name}")
+        has_own_time = "timeout_sec" in verifier.model_fields_set
+        solutions = [
+            path
+            for path in dict.fromkeys((folder / "solution", self.path / "solution"))
+            if (path / SOLVE_SCRIPT).is_file()
+        ]
+        for path in solutions[:1]:
+            list_tree(path, self.path)
+        thresholds = table.min_reward
+        if thresholds is None or not isinstance(thresholds, dict):
+            thresholds = {} if thresholds is None else {"reward": thresholds}
+        return TaskStep(
+            name=name,
+            instruction=self._read_instruction(folder / "instruction.md"),
+            tests=tuple(tests),
+            script=self._find_test(folder, tests, is_bundled=is_separate and bundled is not None),
+            solution=solutions[0] if solutions else None,
+            work_files=folder / "workdir" if name and (folder / "workdir").is_dir() else None,
+            agent_seconds=table.agent.timeout_sec or config.agent.timeout_sec,
+            verifier_seconds=(verifier if has_own_time else config.verifier).timeout_sec,
+            verifier_variables={**config.verifier.env, **verifier.env},
+            collect=tuple(verifier.collect or config.verifier.collect),
+            verifier_plan=plan,
+            min_reward=thresholds,
+            healthcheck=table.healthcheck,
+            artifacts=(*config.artifacts, *(table.artifacts if name else ())),
+            has_bundled_tests=is_separate and bundled is not None,
+        )
+
+    def _read_instruction(self, path: Path) -> str:
+        if not path.is_file() or not path.resolve().is_relative_to(self.path):
+            raise TaskFolderError(f"{path}: the instruction is missing")
+        try:
+            content = path.read_bytes()
+            if len(content) > MAX_TEXT_BYTES:
+                raise TaskFolderError(f"{path}: longer than {MAX_TEXT_BYTES} bytes")
+            lines = content.decode("utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TaskFolderError(f"{path}: {error}") from error
+        # A canary marks the data of benchmarks and is not for the agent.
+        while lines and _CANARY.match(lines[0].strip()):
+            del lines[0]
+        text = "\n".join(lines).strip("\n")
+        if not text.strip():
+            raise TaskFolderError(f"{path}: the instruction is empty")
+        return text
+
+    def _find_test(self, folder: Path, tests: list[Path], *, is_bundled: bool) -> str:
+        if is_bundled:
+            return TEST_SCRIPT
+        for candidate in reversed(tests):
+            script = candidate / TEST_SCRIPT
+            if script.is_file():
+                list_tree(candidate, self.path)
+                if read_harbor_ignore(candidate, self.path)(TEST_SCRIPT, False):  # noqa: FBT003  (by position)
+                    raise TaskFolderError(f"{script}: its own .harborignore leaves it out")
+                return TEST_SCRIPT
+        raise TaskFolderError(f"{folder / 'tests' / TEST_SCRIPT}: the verifier's script is missing")
+
+    def _read_range(self) -> tuple[float, float]:
+        stated = self.config.option("reward_range")
+        if stated is None:
+            return DEFAULT_RANGE
+        numbers = (
+            [item for item in cast("list[object]", stated) if isinstance(item, int | float)]
+            if isinstance(stated, list)
+            else []
+        )
+        if len(numbers) != 2 or not numbers[0] < numbers[1]:  # noqa: PLR2004  (least and greatest)
+            raise self._error(
+                "expected [least, greatest], two numbers in order", "metadata", "ors", "reward_range"
+            )
+        return float(numbers[0]), float(numbers[1])
+
+
+def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return variables in which `${NAME}` and `${NAME:-default}` are filled from named values only.
+
+    The server's own environment is never read: a task's author could otherwise ask for every secret in it.
+
+    Raises:
+        TaskFolderError: A value without a default is missing.
+    """
+    resolved: dict[str, str] = {}
+    for name, text in table.items():
+        match = _TEMPLATE.fullmatch(text)
+        if match is None:
+            resolved[name] = text
+        elif match[1] in values:
+            resolved[name] = values[match[1]]
+        elif match[2] is not None:
+            resolved[name] = match[2]
+        else:
+            raise TaskFolderError(
+                f"{where}: {name} needs {match[1]!r}, which is not among the secrets of the session"
+            )
+    return resolved
+
+
+def absolute_path(path: str, work_dir: str) -> str:
+    """Return a path of the root in normal form."""
+    return "/" + posixpath.normpath(posixpath.join(work_dir, path)).lstrip("/")

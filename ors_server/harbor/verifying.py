@@ -1,0 +1,268 @@
+"""Grading of one step: the agent's processes are dead, the tests are laid again, and a fresh program runs.
+
+Nothing that the agent left decides how the verifier starts: it has the host's own programs, an empty home, no
+variable of the agent's shell, and folders for its tests and its result that were made a moment ago.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Any
+
+from ors_server.grading.evidence import gather_evidence
+from ors_server.harbor.file_sets import LaidFile, lay_tree
+from ors_server.harbor.reward_files import (
+    MAX_BYTES,
+    REWARD,
+    RewardFileError,
+    find_setup_failure,
+    read_rewards,
+)
+from ors_server.harbor.root_files import RootFilesError, lay, lay_for_grading, wipe
+from ors_server.harbor.task_config import ArtifactTable
+from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path
+from ors_server.model.wire import JSONObject
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.sandboxes.base import EntryKind, Sandbox
+from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
+
+OUTPUT = "/logs/verifier/test-stdout.txt"
+CONVENTION = "/logs/artifacts"
+"""The folder that is kept with every episode."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+KEPT_OUTPUT = 32 * 1024
+"""Last bytes of the verifier's output that are kept."""
+MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
+"""Bytes of one artefact and of all together that are kept as they are, and files that are listed."""
+_DEPTH = 12
+_RUN = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
+
+
+@dataclass
+class VerifierVerdict:
+    """What a verifier found."""
+
+    result: RewardResult
+    figures: dict[str, float] = field(default_factory=dict[str, float])
+    """What it wrote, by key; empty without a reward."""
+    record: JSONObject = field(default_factory=dict[str, Any])
+    """What is kept with the episode: its output and the artefacts."""
+
+
+async def verify(
+    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str], *, is_last: bool
+) -> VerifierVerdict:
+    """Grade a step. Failures of the verifier or of the task are results without a number.
+
+    Args:
+        secrets: What fills the `${NAME}` of variables.
+        is_last: Whether the agent's files are needed no longer.
+
+    Raises:
+        SandboxError: The machinery failed.
+    """
+    async with gather_evidence(sandbox, final=True) as evidence, evidence.at_work():
+        record: JSONObject = {}
+        try:
+            return await _verify(sandbox, folder, step, secrets, record, is_last=is_last)
+        except RootFilesError as error:
+            if error.is_full:
+                reason = f"the agent's files leave the verifier no space: {error}"
+                least = folder.reward_range[0]
+                return VerifierVerdict(RewardResult(least, reason=reason), {REWARD: least}, record)
+            return _failure(f"the tests cannot be laid: {error}", record)
+        except (RewardFileError, SandboxFileError) as error:
+            return _failure(str(error), record)
+
+
+async def _verify(
+    sandbox: Sandbox,
+    folder: TaskFolder,
+    step: TaskStep,
+    secrets: Mapping[str, str],
+    record: JSONObject,
+    *,
+    is_last: bool,
+) -> VerifierVerdict:
+    variables = folder.verifier_variables(step, secrets)
+    root = folder.variables(secrets)
+    for hook in step.collect:
+        argv = ["/bin/bash", "-c", hook.command]
+        run = await sandbox.run_fresh(argv, environment=root, time_limit=hook.timeout_sec, writable=True)
+        if run.exit_code != 0:
+            why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
+            return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
+    tests = [file for tree in step.tests for file in lay_tree(tree, folder.path, "/tests")]
+    if step.verifier_plan is None:
+        await lay_for_grading(sandbox, [LaidFile(folder.work_dir, None, 0o755), *tests])
+        work_dir, script_variables = folder.work_dir, root
+    else:
+        record["artifacts"] = await keep_artifacts(sandbox, folder, step)
+        artifacts = await _read_whole(sandbox, folder, step)
+        snapshot = None if is_last else await sandbox.snapshot()
+        try:
+            return await _verify_apart(sandbox, folder, step, variables, artifacts, record)
+        finally:
+            if snapshot is not None:
+                await sandbox.restore(snapshot)
+                await snapshot.aclose()
+    verdict = await _run_tests(sandbox, folder, step, {**script_variables, **variables}, work_dir, record)
+    record["artifacts"] = await keep_artifacts(sandbox, folder, step)
+    return verdict
+
+
+async def _verify_apart(
+    sandbox: Sandbox,
+    folder: TaskFolder,
+    step: TaskStep,
+    variables: Mapping[str, str],
+    artifacts: Mapping[str, bytes],
+    record: JSONObject,
+) -> VerifierVerdict:
+    """Grade in a root of the verifier's own, which has the declared artefacts of the agent's and no more."""
+    plan = step.verifier_plan
+    if plan is None:
+        raise ValueError("a separate verifier has its own root")
+    await wipe(sandbox)
+    tests = (
+        []
+        if step.has_bundled_tests
+        else [file for tree in step.tests for file in lay_tree(tree, folder.path, "/tests")]
+    )
+    own = folder.config.verifier.environment
+    work_dir = own.workdir if own is not None and own.workdir else plan.work_dir
+    await lay(
+        sandbox,
+        [LaidFile("/logs/verifier", None, 0o755), LaidFile(work_dir, None, 0o755), *plan.files, *tests],
+    )
+    for path, content in artifacts.items():
+        await sandbox.write_file(path, content)
+    environment = {**plan.variables, **({} if own is None else own.env), **variables}
+    return await _run_tests(sandbox, folder, step, environment, work_dir, record)
+
+
+async def _run_tests(
+    sandbox: Sandbox,
+    folder: TaskFolder,
+    step: TaskStep,
+    environment: Mapping[str, str],
+    work_dir: str,
+    record: JSONObject,
+) -> VerifierVerdict:
+    script = f"/tests/{step.script}"
+    argv = ["/bin/bash", "-c", _RUN, "bash", work_dir, script, OUTPUT]
+    path = environment.get("PATH", "")
+    # The system's folders first: an agent may have filled the task's own ones.
+    shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}
+    run = await sandbox.run_fresh(argv, environment=shown, time_limit=step.verifier_seconds, writable=True)
+    output = await _read_optional(sandbox, OUTPUT, max_bytes=None)
+    text = (output or b"").decode("utf-8", "replace")
+    record["verifier"] = {"exit_code": run.exit_code, "output": text[-KEPT_OUTPUT:], "seconds": run.spent_s}
+    if run.timed_out:
+        reason = f"the verifier did not end within {step.verifier_seconds:g} seconds"
+        return VerifierVerdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)
+    if run.exit_code in {97, 98}:
+        return _failure(f"{script} could not be started: {run.stderr.text.strip()[-300:]}", record)
+    names: list[str] = []
+    with suppress(SandboxFileError):
+        names = [entry.path.rpartition("/")[2] for entry in await sandbox.list_files("/logs/verifier")]
+    figures = read_rewards(
+        await _read_optional(sandbox, "/logs/verifier/reward.json"),
+        await _read_optional(sandbox, "/logs/verifier/reward.txt"),
+        names,
+    )
+    least, greatest = folder.reward_range
+    reward = figures[REWARD]
+    if not least <= reward <= greatest:
+        return _failure(
+            f"the verifier wrote the reward {reward:g}, outside [{least:g}, {greatest:g}]; [metadata.ors] "
+            "reward_range may widen it",
+            record,
+        )
+    failed = find_setup_failure(text) if reward <= least else None
+    if failed is not None:
+        return _failure(
+            f"the verifier's own set-up failed, so its {reward:g} is no judgement: {failed}", record
+        )
+    extras = {key: value for key, value in figures.items() if key != REWARD}
+    return VerifierVerdict(RewardResult(reward, extras=extras), figures, record)
+
+
+def _failure(reason: str, record: JSONObject) -> VerifierVerdict:
+    return VerifierVerdict(RewardResult.without(RewardStatus.ERROR, reason), {}, record)
+
+
+async def _read_optional(sandbox: Sandbox, path: str, max_bytes: int | None = MAX_BYTES) -> bytes | None:
+    try:
+        return await sandbox.read_file(path, most=max_bytes)
+    except SandboxFileMissingError:
+        return None
+
+
+# Artefacts
+
+
+async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> list[JSONObject]:
+    """Return the files that are kept with the episode: small ones whole, of larger ones size and digest."""
+    rows: list[JSONObject] = []
+    left = MAX_KEPT
+    for artifact in _entries(step):
+        source = absolute_path(artifact.source, folder.work_dir)
+        paths = await _files_at(sandbox, source, artifact)
+        if not paths and artifact.source != CONVENTION:
+            rows.append({"source": artifact.source, "error": "there is no such file"})
+        for path in paths[:MAX_LISTED]:
+            row: JSONObject = {"source": artifact.source, "path": path}
+            if artifact.destination:
+                row["destination"] = artifact.destination
+            try:
+                content = await sandbox.read_file(path)
+            except SandboxFileError as error:
+                rows.append({**row, "error": str(error)})
+                continue
+            row |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            if len(content) <= min(MAX_FILE, left):
+                left -= len(content)
+                try:
+                    row["text"] = content.decode("utf-8")
+                except UnicodeDecodeError:
+                    row["base64"] = base64.b64encode(content).decode()
+            rows.append(row)
+    return rows
+
+
+async def _read_whole(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> dict[str, bytes]:
+    """Return the artefacts by path, for a verifier's own root."""
+    whole: dict[str, bytes] = {}
+    for artifact in _entries(step):
+        source = absolute_path(artifact.source, folder.work_dir)
+        for path in await _files_at(sandbox, source, artifact):
+            with suppress(SandboxFileError):
+                whole[path] = await sandbox.read_file(path)
+    return whole
+
+
+def _entries(step: TaskStep) -> Sequence[ArtifactTable]:
+    own = step.artifacts
+    has_convention = any(entry.source.rstrip("/") == CONVENTION for entry in own)
+    return own if has_convention else (ArtifactTable(source=CONVENTION), *own)
+
+
+async def _files_at(sandbox: Sandbox, source: str, artifact: ArtifactTable) -> list[str]:
+    try:
+        entries = await sandbox.list_files(source, depth=_DEPTH)
+    except SandboxFileMissingError:
+        return []
+    except SandboxFileError:
+        return [source]  # a file, or something that reading it will refuse
+    paths = [entry.path for entry in entries if entry.kind is EntryKind.FILE]
+    chosen: list[str] = []
+    for path in paths:
+        relative = path.removeprefix(source).lstrip("/")
+        names = (relative, *relative.split("/"))
+        if not any(fnmatch(name, pattern.rstrip("/")) for name in names for pattern in artifact.exclude):
+            chosen.append(path)
+    return chosen

@@ -1,0 +1,228 @@
+"""The cache of unpacked images: one folder for each image, by the digest of its configuration.
+
+Invariants:
+
+- A folder of an image appears whole, by one rename, or not at all.
+- `verify` compares it with its record, which has one digest over all paths, modes, links and contents, made
+  after the unpacking.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from ors_server.images.image_errors import ImageError, ImageRefusedError
+from ors_server.images.image_files import ImageDescription, describe_image, open_image, write_layer
+from ors_server.images.layer_files import LayerUnpacker, UnpackLimits
+from ors_server.model.user_folders import user_folder
+from ors_server.sandboxes.cells.server_state import remove_tree
+
+VARIABLE = "ORS_IMAGES"
+"""The environment variable that names the cache's folder."""
+RECORD, ROOT = "image.json", "root"
+_SHORT = 12
+
+
+@dataclass(frozen=True)
+class CachedImage:
+    """An image of the cache."""
+
+    image_id: str
+    names: tuple[str, ...]
+    variables: dict[str, str]
+    work_dir: str
+    user: str
+    entries: int
+    data_bytes: int
+    tree: str
+    """SHA-256 over all paths, modes, links and contents."""
+    path: Path
+    """The root's folder."""
+
+    @property
+    def short_id(self) -> str:
+        """The first digits of the id, as lists show it."""
+        return self.image_id[:_SHORT]
+
+
+class ImageCache:
+    """A folder of unpacked images; several processes may use it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Use a folder, by default `$ORS_IMAGES`, or `ors-server/images` in the user's cache."""
+        named = os.environ.get(VARIABLE, "")
+        usual = Path(named) if named else user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "images"
+        self.folder = folder or usual
+
+    def add(self, file: Path, name: str | None = None, limits: UnpackLimits | None = None) -> CachedImage:
+        """Unpack an image from a file or folder; one that is there already only gets the further name.
+
+        Args:
+            name: The name under which tasks find it; by default those that the file states.
+
+        Raises:
+            ImageRefusedError: It is not an image that may be unpacked; nothing of it stays.
+            ImageError: The cache's disk is full, or the cache cannot be written.
+        """
+        limits = limits or UnpackLimits()
+        if not file.exists():
+            raise ImageError(f"{file}: there is no such file or folder")
+        try:
+            self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with self._locked(), open_image(file) as source:
+                description = describe_image(source)
+                names = (name,) if name is not None else description.names
+                for image in self.images():
+                    if image.image_id == description.image_id:
+                        self._take_names(image.image_id, names)
+                        return self.find(image.image_id)
+                staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+                try:
+                    unpacker = self._unpack(source, description, staging, limits)
+                    record = _record(description, names, unpacker, tree_digest(staging / ROOT))
+                    (staging / RECORD).write_text(json.dumps(record, indent=1))
+                    staging.chmod(0o755)
+                    staging.rename(self.folder / description.image_id)
+                except BaseException:
+                    remove_tree(staging)
+                    raise
+                self._take_names(description.image_id, names)
+        except OSError as error:
+            raise ImageError(
+                f"{file}: unpacking into {self.folder} failed: {error.strerror or error}"
+            ) from error
+        return self.find(description.image_id)
+
+    def images(self) -> list[CachedImage]:
+        """Return all images, by their names and ids."""
+        folders = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        read = [_read(folder) for folder in folders if not folder.name.startswith(".")]
+        return sorted(
+            (image for image in read if image is not None), key=lambda image: (image.names, image.image_id)
+        )
+
+    def find(self, name: str) -> CachedImage:
+        """Return the image of a name or of six or more first digits of an id; `ImageError` without one."""
+        has_tag = ":" in name.rpartition("/")[2] or "@" in name
+        names = {name} if has_tag else {name, f"{name}:latest"}
+        exact = [image for image in self.images() if names & set(image.names)]
+        digits = name.removeprefix("sha256:")
+        by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
+        images = exact or by_id
+        if len(images) != 1:
+            listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
+            raise ImageError(f"there is no image {name!r} in {self.folder}; the names are {listed}")
+        return images[0]
+
+    def remove(self, name: str) -> CachedImage:
+        """Remove an image; `ImageError` for an unknown name."""
+        image = self.find(name)
+        with self._locked():
+            # Renamed first: a process that looks meanwhile sees all of it or nothing.
+            gone = self.folder / f".gone-{image.image_id}-{os.getpid()}"
+            image.path.parent.rename(gone)
+            remove_tree(gone)
+        return image
+
+    def verify(self, image: CachedImage) -> bool:
+        """Return whether an image's files are as they were unpacked."""
+        return tree_digest(image.path) == image.tree
+
+    def _unpack(
+        self, source: Any, description: ImageDescription, staging: Path, limits: UnpackLimits
+    ) -> LayerUnpacker:
+        root = staging / ROOT
+        root.mkdir(mode=0o755)
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            unpacker = LayerUnpacker(descriptor, limits)
+            if len(description.layers) > limits.layers:
+                raise ImageRefusedError(f"{len(description.layers)} layers, more than {limits.layers}")
+            for layer in description.layers:
+                with tempfile.TemporaryFile(dir=staging) as archive:
+                    plain = cast("BinaryIO", archive)
+                    write_layer(source, layer, plain, limits)
+                    plain.seek(0)
+                    unpacker.unpack(plain, layer.blob)
+            return unpacker
+        finally:
+            os.close(descriptor)
+
+    def _take_names(self, image_id: str, names: tuple[str, ...]) -> None:
+        """Give names to an image and take them from any other: a tag moves to its newest image."""
+        for image in self.images():
+            own = set(image.names)
+            changed = own | set(names) if image.image_id == image_id else own - set(names)
+            if changed != own:
+                path = image.path.parent / RECORD
+                record = {**json.loads(path.read_text()), "names": sorted(changed)}
+                fresh = path.with_name(f".{RECORD}-{os.getpid()}")
+                fresh.write_text(json.dumps(record, indent=1))
+                fresh.rename(path)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[None]:
+        with (self.folder / ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def tree_digest(root: Path) -> str:
+    """Return the SHA-256 over a folder's paths, modes, link targets and contents, in order of the paths."""
+    digest = hashlib.sha256()
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in sorted((*files, *links, *(set(folders) - set(links)))):
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            row = f"{os.path.relpath(path, root)}\0{status.st_mode:o}\0"
+            digest.update(row.encode("utf-8", "surrogateescape"))
+            if stat.S_ISLNK(status.st_mode):
+                digest.update(os.fsencode(os.readlink(path)))
+            elif stat.S_ISREG(status.st_mode):
+                with open(
+                    path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)
+                ) as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _record(
+    description: ImageDescription, names: tuple[str, ...], unpacker: LayerUnpacker, tree: str
+) -> dict[str, Any]:
+    config: object = description.config.get("config")
+    table = cast("dict[str, object]", config) if isinstance(config, dict) else {}
+    listed = table.get("Env")
+    rows = cast("list[object]", listed) if isinstance(listed, list) else []
+    variables = [item for item in rows if isinstance(item, str) and "=" in item]
+    image = CachedImage(
+        image_id=description.image_id,
+        names=names,
+        variables=dict(item.split("=", 1) for item in variables),
+        work_dir="/" + str(table.get("WorkingDir") or "/").strip("/"),
+        user=str(table.get("User") or ""),
+        entries=unpacker.entries,
+        data_bytes=unpacker.data_bytes,
+        tree=tree,
+        path=Path(),
+    )
+    return {key: value for key, value in asdict(image).items() if key != "path"}
+
+
+def _read(folder: Path) -> CachedImage | None:
+    try:
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+        record["names"] = tuple(record["names"])
+        return CachedImage(**record, path=folder / ROOT)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # not an image of ours

@@ -1,0 +1,11 @@
+"""Errors of images."""
+
+from ors_server.model.errors import AuthorError
+
+
+class ImageError(AuthorError):
+    """An image cannot be used: it is not in the cache, or the cache failed."""
+
+
+class ImageRefusedError(ImageError):
+    """A file is not an image that may be unpacked; nothing of it stays."""

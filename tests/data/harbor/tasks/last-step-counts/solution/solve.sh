@@ -1,0 +1,3 @@
+#!/bin/bash
+step=$(ls /work | wc -l)
+echo "$step" > /work/file$step

@@ -1,0 +1,2 @@
+#!/bin/bash
+rev /app/seed > /app/state

@@ -1,0 +1,4 @@
+#!/bin/bash
+[ -e /tests/step ] && exit 1
+touch /app/two
+rm /app/one

@@ -1,0 +1,2 @@
+#!/bin/bash
+"/opt/tools/count words" /data/poem.txt > "$RESULT"
