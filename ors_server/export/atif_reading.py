@@ -81,8 +81,8 @@ def _parse(value: object) -> AtifTrajectory:
         return AtifTrajectory.model_validate(stated)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        raise RecordError(f"{place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "the document"
+        raise RecordError(f"{location}: {first['msg']}") from error
 
 
 def _read(document: AtifTrajectory, folder: Path, environment: str | None) -> Episode:
@@ -100,16 +100,17 @@ def _read_own(document: AtifTrajectory, stated: JSONObject, folder: Path) -> Epi
     for step in document.steps:
         calls = {call.tool_call_id: call for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            kept = (result.extra or {}).get(OWN)
-            if not isinstance(kept, dict) or result.source_call_id is None:
+            own: Any = (result.extra or {}).get(OWN)
+            extras = cast("JSONObject", own) if isinstance(own, dict) else None
+            if extras is None or result.source_call_id is None:
                 continue
             call = calls[result.source_call_id]
             blocks: list[Any] = [{"type": "text", "text": result.content}]
-            if "blocks" in kept:
-                blocks = with_data(kept["blocks"], folder)
+            if "blocks" in extras:
+                blocks = with_data(extras["blocks"], folder)
             steps.append(
                 STEP.of_json(
-                    {**kept, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
+                    {**extras, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
                 )
             )
     for number, read in enumerate(steps, 1):
@@ -127,7 +128,8 @@ class _ForeignReader:
         self._environment = environment or document.agent.name
         self._steps: list[Step] = []
         self._unattached: list[JSONObject] = []
-        self._time = self._first_time()
+        times = (_time_of(step) for step in document.steps)
+        self._time = next((time for time in times if time is not None), datetime.fromtimestamp(0, UTC))
 
     def read(self) -> Episode:
         """Return the episode: user and system before the agent's first message are its prompt."""
@@ -179,12 +181,6 @@ class _ForeignReader:
             labels={"agent": document.agent.name, **({} if run is None else {"run": run})},
         )
 
-    def _first_time(self) -> datetime:
-        for step in self._document.steps:
-            if (time := _time_of(step)) is not None:
-                return time
-        return datetime.fromtimestamp(0, UTC)
-
     def _add(self, step: AtifStep) -> None:
         self._time = max(_time_of(step) or self._time, self._time)
         message: JSONObject = {
@@ -220,9 +216,9 @@ class _ForeignReader:
     ) -> Step:
         number = len(self._steps) + 1
         metadata: JSONObject = {MODEL_TURN: turn}
-        kept = [result.extra for result in answers if result.extra]
-        if kept:
-            metadata["atif"] = kept
+        extras = [result.extra for result in answers if result.extra]
+        if extras:
+            metadata["atif"] = extras
         return Step(
             number=number,
             call_id=f"{number}:{call_id}",
@@ -260,7 +256,7 @@ class _ForeignReader:
 
 
 def _model_fields(step: AtifStep) -> JSONObject:
-    """Return what is known of a model's message beside its text, as chat completions have it."""
+    """Return what is known of a model's message next to its text, as chat completions have it."""
     fields: JSONObject = {}
     if step.tool_calls:
         fields["tool_calls"] = [
