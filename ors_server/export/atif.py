@@ -168,7 +168,9 @@ def _metrics(extra: Mapping[str, Any]) -> JSONObject:
     for name in _TOKEN_FIELDS:
         values: Any = extra.get(name)
         kinds = (int, float) if name == "logprobs" else (int,)
-        if isinstance(values, list) and all(isinstance(value, kinds) for value in cast("list[Any]", values)):
+        if isinstance(values, list) and all(isinstance(item, kinds) for item in cast("list[object]", values)):
+            isinstance(value, kinds) for value in cast("list[object]", values)
+        ):
             metrics[name] = values
     return metrics
 

@@ -148,7 +148,7 @@ def _other_calls(turn: ModelTurn) -> set[str]:
     if not turn.messages:
         return set()
     calls: Any = turn.messages[-1].__pydantic_extra__.get("tool_calls")
-    rows = cast("list[Any]", calls) if isinstance(calls, list) else []
+    rows = cast("list[object]", calls) if isinstance(calls, list) else []
     # A client may send anything as an id; only texts can be those of later calls.
     ids: list[Any] = [cast("JSONObject", row).get("id") for row in rows if isinstance(row, dict)]
     return {call_id for call_id in ids if isinstance(call_id, str)} - {turn.tool_call_id or ""}
