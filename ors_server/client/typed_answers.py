@@ -7,9 +7,9 @@ the code that uses it.
 from functools import cache
 from itertools import islice
 from reprlib import Repr
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlias, TypeVar
 
-from pydantic import Field, InstanceOf, TypeAdapter, ValidationError, conlist, with_config
+from pydantic import Field, InstanceOf, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, override
 
 from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
@@ -35,8 +35,12 @@ GivenObject: TypeAlias = InstanceOf[JSONObject]
 """An object of an answer as it is: pydantic copies a `dict` name by name, 600,000 of them in 250 ms."""
 MAX_LISTED = 10_000
 """Most splits of an environment, messages of a prompt, and environments of a server."""
-LISTED = conlist(Any, max_length=MAX_LISTED)
-NAMES = conlist(str, max_length=MAX_LISTED)
+if TYPE_CHECKING:
+    LISTED: TypeAlias = list[Any]
+    NAMES: TypeAlias = list[str]
+else:  # type checkers take no `Annotated` for a class
+    LISTED = Annotated[list[Any], Field(max_length=MAX_LISTED)]
+    NAMES = Annotated[list[str], Field(max_length=MAX_LISTED)]
 MAX_PROBLEMS = 1_000
 """Mistakes in an answer up to which the first one is named."""
 

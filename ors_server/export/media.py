@@ -56,15 +56,15 @@ def with_paths(blocks: Sequence[TextBlock | ImageBlock], keep: KeepImage) -> lis
 
 def with_data(rows: Sequence[Any], folder: Path) -> list[Any]:
     """Return rows of `with_paths` with the images' data; `RecordError` if a file cannot be read."""
-    return [_with_data(row, folder) for row in rows]
-
-
-def _with_data(row: Any, folder: Path) -> Any:
-    data: Any = cast("JSONObject", row).get("data") if isinstance(row, dict) else None
-    if not isinstance(data, dict):
-        return row
-    path: object = cast("JSONObject", data).get("path")
-    return {**row, "data": base64.b64encode(read_image(folder, path)).decode()}
+    restored: list[Any] = []
+    for row in rows:
+        data: Any = cast("JSONObject", row).get("data") if isinstance(row, dict) else None
+        if isinstance(data, dict):
+            content = read_image(folder, cast("JSONObject", data).get("path"))
+            restored.append({**row, "data": base64.b64encode(content).decode()})
+        else:
+            restored.append(row)
+    return restored
 
 
 def read_image(folder: Path, path: object) -> bytes:

@@ -21,7 +21,7 @@ class ModelMessage(BaseModel):
     """A message of a chat, as chat completions have it; further fields are kept as they are."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[str, JsonValue]
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]  # pydantic's way
 
     role: Literal["assistant", "user", "system", "tool"]
     """`assistant` for what the model wrote; the other roles for what it read between two calls."""
@@ -50,8 +50,8 @@ def check_model_turn(turn: ModelTurn | Mapping[str, Any], max_bytes: int | None 
         parsed = turn if isinstance(turn, ModelTurn) else ModelTurn.model_validate(turn)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidRequestError(f"{MODEL_TURN} cannot be read: {place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"]))
+        raise InvalidRequestError(f"{MODEL_TURN} cannot be read: {location}: {first['msg']}") from error
     if parsed.messages and parsed.messages[-1].role != "assistant":
         raise InvalidRequestError(
             f"expected the assistant's message as the last one of {MODEL_TURN}, "

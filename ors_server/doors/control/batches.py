@@ -136,7 +136,8 @@ class BatchHandlers:
                 continue
             item, running = call
             result = await running.wait()
-            size += _size_of(result) if isinstance(result, Completed) else 0
+            blocks = result.recorded.blocks if isinstance(result, Completed) else ()
+            size += sum(len(block.text if isinstance(block, TextBlock) else block.data) for block in blocks)
             items.append(self._show(request, item, running, is_too_large=size > MAX_ANSWER_BYTES))
         return CalledBatch(items=items)
 
@@ -176,13 +177,13 @@ class BatchHandlers:
 async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
-    async def finish(item: Awaitable[Result]) -> Result | FailedItem:
+    async def resolve(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
             return _failed(error)
 
-    return list(await asyncio.gather(*map(finish, items)))
+    return list(await asyncio.gather(*map(resolve, items)))
 
 
 def _failed(error: OrsServerError) -> FailedItem:
@@ -191,9 +192,3 @@ def _failed(error: OrsServerError) -> FailedItem:
         detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)
     )
     return FailedItem(status=look_up(error).control_status, problem=problem)
-
-
-def _size_of(result: Completed) -> int:
-    return sum(
-        len(block.text if isinstance(block, TextBlock) else block.data) for block in result.recorded.blocks
-    )

@@ -204,7 +204,7 @@ class Operation:
         return self.handler(**arguments)
 
 
-_JSON_TYPES = {
+_JSON_TYPES: Mapping[type[object], str] = {
     str: "a string",
     bool: "true or false",
     int: "a number",

@@ -6,10 +6,9 @@ it is a trainer: it chooses tasks and reads rewards.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from ors_server._version import __version__
@@ -17,8 +16,13 @@ from ors_server.doors.access import Caller, Keyring, Role
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
-from ors_server.doors.openenv.openenv_clients import OpenEnvClient, OpenEnvClients
-from ors_server.doors.openenv.openenv_schemas import ACTION, OBSERVATION, STATE
+from ors_server.doors.openenv.client_places import (
+    ACTION,
+    OBSERVATION,
+    STATE,
+    ClientPlace,
+    ClientPlaces,
+)
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
 from ors_server.model.json_bounds import MAX_VALUES, parse_json
@@ -47,7 +51,17 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
 }
 """Codes of errors; any other error is an internal one."""
 
-Answer: TypeAlias = Callable[["OpenEnvRequest"], Awaitable[JSONObject]]
+METHODS: Mapping[str, str] = {
+    "health": "GET",
+    "metadata": "GET",
+    "schema": "GET",
+    "state": "GET",
+    "openapi.json": "GET",
+    "reset": "POST",
+    "step": "POST",
+    "mcp": "POST",
+}
+"""Method of each path over HTTP."""
 
 
 class OpenEnvRequest:
@@ -87,18 +101,8 @@ class OpenEnvApp:
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
-        self._clients = OpenEnvClients(sessions, idle_seconds)
+        self._places = ClientPlaces(sessions, idle_seconds)
         self._sockets: set[WebSocket] = set()
-        self._table: dict[tuple[str, str], Answer] = {
-            ("GET", "health"): self._health,
-            ("GET", "metadata"): self._metadata,
-            ("GET", "schema"): self._schema,
-            ("GET", "state"): self._state,
-            ("GET", "openapi.json"): self._openapi,
-            ("POST", "reset"): self._reset,
-            ("POST", "step"): self._step,
-            ("POST", "mcp"): self._mcp,
-        }
 
     def stop(self) -> None:
         """Close every WebSocket, so that the server need not wait for them."""
@@ -119,15 +123,16 @@ class OpenEnvApp:
             if name == "ws":
                 await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
                 return
-            answer = self._table.get((scope["method"], name))
-            if answer is None:
-                methods = [method for method, path in self._table if path == name]
-                status = HTTPStatus.METHOD_NOT_ALLOWED if methods else HTTPStatus.NOT_FOUND
+            method = METHODS.get(name)
+            if method != scope["method"]:
+                status = HTTPStatus.NOT_FOUND if method is None else HTTPStatus.METHOD_NOT_ALLOWED
                 await http.send_json(send, {"detail": status.phrase}, status)
                 return
             coding = http.read_headers(scope).get("content-encoding")
             body = await http.read_body(receive, self._max_body_bytes, coding)
-            await http.send_json(send, await answer(OpenEnvRequest(definition, caller, scope, body)))
+            await http.send_json(
+                send, await self._answer(name, OpenEnvRequest(definition, caller, scope, body))
+            )
         except http.ClientGoneError:
             return
         except OrsServerError as error:
@@ -135,69 +140,66 @@ class OpenEnvApp:
 
     # HTTP
 
-    async def _health(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"status": "healthy"}
-
-    async def _metadata(self, request: OpenEnvRequest) -> JSONObject:
+    async def _answer(self, name: str, request: OpenEnvRequest) -> JSONObject:
         definition = request.definition
-        description = definition.description or f"{definition.name}, served by ors-server"
-        return {"name": definition.name, "description": description, "version": definition.version}
+        answer: JSONObject = {"status": "healthy"}
+        match name:
+            case "health":
+                pass
+            case "metadata":
+                description = definition.description or f"{definition.name}, served by ors-server"
+                answer = {
+                    "name": definition.name,
+                    "description": description,
+                    "version": definition.version,
+                }
+            case "schema":
+                answer = {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+            case "state":
+                client = self._place_of(request, {})
+                answer = {"episode_id": None, "step_count": 0} if client is None else client.state()
+            case "mcp":
+                try:
+                    answer = await self._answer_rpc(request, await request.parse(), None)
+                except InvalidRequestError as error:
+                    answer = _rpc_error(None, _PARSE_ERROR, str(error))
+            case "openapi.json":
+                answers = {"responses": {"200": {"description": "OK"}}}
+                paths = {f"/{path}": {method.lower(): answers} for path, method in METHODS.items()}
+                info = {"title": definition.name, "version": __version__}
+                answer = {"openapi": "3.1.0", "info": info, "paths": paths}
+            case _:
+                answer = await self._play(request, name, await request.parse())
+        return answer
 
-    async def _schema(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+    async def _play(self, request: OpenEnvRequest, name: str, data: JSONObject) -> JSONObject:
+        """Reset or step over HTTP."""
+        action: object = data.get("action")
+        if name == "step" and not isinstance(action, dict):
+            raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
+        client = self._place_of(request, data)
+        if name == "reset":
+            return await self._places.reset(client or self._new_place(request), data)
+        if client is None:
+            raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
+        return await self._places.step(client, cast("JSONObject", action))
 
-    async def _openapi(self, request: OpenEnvRequest) -> JSONObject:
-        answers = {"responses": {"200": {"description": "OK"}}}
-        paths: dict[str, JSONObject] = {}
-        for method, name in self._table:
-            if name != "openapi.json":
-                paths.setdefault(f"/{name}", {})[method.lower()] = answers
-        info = {"title": request.definition.name, "version": __version__}
-        return {"openapi": "3.1.0", "info": info, "paths": paths}
-
-    def _find_client(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> OpenEnvClient | None:
-        """Return the client whose session_id a request has in body, query or header; `None` without an id."""
+    def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
+        """Return the place whose id a request has in its body, query or header; `None` without an id."""
         client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
         if not isinstance(client_id, str) or not client_id:
             return None
-        return self._clients.find(client_id, request.definition, request.caller.credential_id)
+        return self._places.find(client_id, request.definition, request.caller.credential_id)
 
-    def _add_client(self, request: OpenEnvRequest) -> OpenEnvClient:
-        return self._clients.open(request.definition, request.caller.credential_id, request.labels)
-
-    async def _state(self, request: OpenEnvRequest) -> JSONObject:
-        client = self._find_client(request, {})
-        return {"episode_id": None, "step_count": 0} if client is None else client.state()
-
-    async def _reset(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        return await self._clients.reset(self._find_client(request, data) or self._add_client(request), data)
-
-    async def _step(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        action: object = data.get("action")
-        if not isinstance(action, dict):
-            raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
-        client = self._find_client(request, data)
-        if client is None:
-            raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
-        return await self._clients.step(client, cast("JSONObject", action))
+    def _new_place(self, request: OpenEnvRequest) -> ClientPlace:
+        return self._places.open(request.definition, request.caller.credential_id, request.labels)
 
     # JSON-RPC
 
-    async def _mcp(self, request: OpenEnvRequest) -> JSONObject:
-        try:
-            message = await request.parse()
-        except InvalidRequestError as error:
-            return _rpc_error(None, _PARSE_ERROR, str(error))
-        return await self._answer_rpc(request, message, None)
-
     async def _answer_rpc(
-        self, request: OpenEnvRequest, message: JSONObject, client: OpenEnvClient | None
+        self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
     ) -> JSONObject:
         """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
@@ -216,29 +218,29 @@ class OpenEnvApp:
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def _call_rpc(
-        self, request: OpenEnvRequest, method: str, params: JSONObject, client: OpenEnvClient | None
+        self, request: OpenEnvRequest, method: str, params: JSONObject, client: ClientPlace | None
     ) -> JSONObject | None:
         if method == "openenv/session/create":
-            return {"session_id": (client or self._add_client(request)).id}
+            return {"session_id": (client or self._new_place(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        target = client or self._find_client(request, params)
+        target = client or self._place_of(request, params)
         if method == "openenv/session/close":
             if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
             if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._clients.close(target)
+            await self._places.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._clients.tools(target or OpenEnvClient(request.definition, None, {}))
+            tools = await self._places.tools(target or ClientPlace(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
         if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
             raise InvalidRequestError(
                 "expected session_id and name to be strings, and arguments to be an object"
             )
-        answer = await self._clients.call(target, tool, cast("JSONObject", arguments))
+        answer = await self._places.call(target, tool, cast("JSONObject", arguments))
         observation = answer["observation"]
         if observation["error"] is not None:  # the call failed: the tool does not exist, for example
             raise InvalidRequestError(observation["error"]["message"])
@@ -253,20 +255,20 @@ class OpenEnvApp:
             upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
             await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
             return
-        client = self._find_client(request, {})
-        owns_client = client is None
-        client = client or self._add_client(request)
+        client = self._place_of(request, {})
+        owns_place = client is None
+        client = client or self._new_place(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
         previous_socket, client.socket = client.socket, socket
         if previous_socket is not None:  # the client's network broke, and it connected a second time
             self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
-            await self._converse(request, client, socket, owns_client=owns_client)
+            await self._converse(request, client, socket, owns_place=owns_place)
         except ClosedSocketError:
             pass  # the client may connect again: the episode stays until its idle time is over
         finally:
-            client.used_at = self._clients.now
+            client.used_at = self._places.now
             if client.socket is socket:
                 client.socket = None
             self._sockets.discard(socket)
@@ -274,14 +276,8 @@ class OpenEnvApp:
             offer.finish()
 
     async def _converse(
-        self, request: OpenEnvRequest, client: OpenEnvClient, socket: WebSocket, *, owns_client: bool
+        self, request: OpenEnvRequest, client: ClientPlace, socket: WebSocket, *, owns_place: bool
     ) -> None:
-        handlers: dict[str, Callable[[JSONObject], Awaitable[JSONObject]]] = {
-            "reset": partial(self._socket_reset, client),
-            "step": partial(self._socket_step, client),
-            "state": partial(self._socket_state, client),
-            "mcp": partial(self._socket_mcp, request, client),
-        }
         while True:
             text = await socket.receive()
             try:
@@ -292,20 +288,19 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_client:  # otherwise the client closes its session over JSON-RPC
-                    await self._clients.close(client)
+                if owns_place:  # otherwise the client closes its session over JSON-RPC
+                    await self._places.close(client)
                 return
-            handler = handlers.get(kind) if isinstance(kind, str) else None
-            if handler is None:
+            if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
                 await socket.send(_socket_error("VALIDATION_ERROR", "expected data to be an object"))
             else:
                 try:
-                    answer = await handler(cast("JSONObject", data))
+                    answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
                 except CapacityError as error:
                     await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
-                    await self._clients.close(client)
+                    await self._places.close(client)
                     return
                 except InvalidRequestError as error:
                     await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
@@ -314,20 +309,18 @@ class OpenEnvApp:
                 else:
                     await socket.send(compact_json(answer))
 
-    async def _socket_reset(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._clients.reset(client, data)}
-
-    async def _socket_step(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._clients.step(client, data)}
-
-    async def _socket_state(self, client: OpenEnvClient, data: JSONObject) -> JSONObject:
-        del data
-        return {"type": "state", "data": client.state()}
-
-    async def _socket_mcp(
-        self, request: OpenEnvRequest, client: OpenEnvClient, data: JSONObject
+    async def _answer_message(
+        self, request: OpenEnvRequest, client: ClientPlace, kind: str, data: JSONObject
     ) -> JSONObject:
-        return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
+        match kind:
+            case "reset":
+                return {"type": "observation", "data": await self._places.reset(client, data)}
+            case "step":
+                return {"type": "observation", "data": await self._places.step(client, data)}
+            case "state":
+                return {"type": "state", "data": client.state()}
+            case _:
+                return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:

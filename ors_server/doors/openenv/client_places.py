@@ -24,7 +24,7 @@ from ors_server.sessions.session_request import SessionRequest
 RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
-MAX_CLIENTS = 20_000
+MAX_PLACES = 20_000
 """Clients that are remembered at most, connected or not."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
@@ -38,8 +38,8 @@ _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
 
 
 @dataclass(slots=True)
-class OpenEnvClient:
-    """One client and its current episode; it outlives the client's connection."""
+class ClientPlace:
+    """One client and its current episode; a place outlives the client's connection."""
 
     definition: EnvironmentDefinition
     credential_id: str | None
@@ -68,13 +68,13 @@ class OpenEnvClient:
         }
 
 
-class OpenEnvClients:
-    """All clients, by their own ids and by the ids of their current sessions."""
+class ClientPlaces:
+    """All places, by their own ids and by the ids of their current sessions."""
 
     def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
         self._sessions = sessions
         self._idle_seconds = idle_seconds
-        self._clients: dict[str, OpenEnvClient] = {}
+        self._places: dict[str, ClientPlace] = {}
 
     @property
     def now(self) -> float:
@@ -83,60 +83,57 @@ class OpenEnvClients:
 
     def open(
         self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
-    ) -> OpenEnvClient:
-        """Add a client.
+    ) -> ClientPlace:
+        """Add a place for a new client.
 
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._clients) >= MAX_CLIENTS:
-            self._forget_idle()
-        if len(self._clients) >= MAX_CLIENTS:
+        if len(self._places) >= MAX_PLACES:
+            oldest = self.now - self._idle_seconds
+            for client in [client for client in self._places.values() if client.socket is None]:
+                if client.used_at < oldest:  # its session has expired as well
+                    del self._places[client.id]
+        if len(self._places) >= MAX_PLACES:
             raise CapacityError(
-                f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",
+                f"{MAX_PLACES} clients are connected already: end a session or repeat the request later",
                 retry_after=5,
             )
-        client = OpenEnvClient(definition, credential_id, labels, used_at=self.now)
-        self._clients[client.id] = client
+        client = ClientPlace(definition, credential_id, labels, used_at=self.now)
+        self._places[client.id] = client
         return client
 
     def find(
         self, client_id: str, definition: EnvironmentDefinition, credential_id: str | None
-    ) -> OpenEnvClient:
-        """Return a client by its id or by the id of its session.
+    ) -> ClientPlace:
+        """Return a place by its id or by that of its session.
 
         Raises:
-            SessionNotFoundError: If no client has the id, or its credential or environment is another.
+            SessionNotFoundError: If no place has the id, or its credential or environment is another.
         """
-        client = self._clients.get(client_id)
+        client = self._places.get(client_id)
         if client is None:
             client = next(
-                (client for client in self._clients.values() if client.session_id == client_id), None
+                (client for client in self._places.values() if client.session_id == client_id), None
             )
         if client is None or client.definition is not definition or client.credential_id != credential_id:
             raise SessionNotFoundError(
-                f"unknown session_id {client_id!r}: send reset without it to begin a session"
+                f"unknown session_id {client_id!r}: send reset without it to begin one"
             )
         client.used_at = self.now
         return client
 
-    async def close(self, client: OpenEnvClient) -> None:
-        """End the episode of a client and forget the client."""
-        self._clients.pop(client.id, None)
+    async def close(self, client: ClientPlace) -> None:
+        """End the episode of a place and forget it."""
+        self._places.pop(client.id, None)
         await self._end(client)
 
-    def _forget_idle(self) -> None:
-        oldest = self.now - self._idle_seconds
-        for client in [client for client in self._clients.values() if client.socket is None]:
-            if client.used_at < oldest:  # its session has expired as well
-                del self._clients[client.id]
-
-    async def _end(self, client: OpenEnvClient) -> None:
+    async def _end(self, client: ClientPlace) -> None:
         session_id, client.session_id = client.session_id, None
         if session_id is not None:
             await self._sessions.delete(session_id)
 
-    async def reset(self, client: OpenEnvClient, data: Mapping[str, Any]) -> JSONObject:
+    async def reset(self, client: ClientPlace, data: Mapping[str, Any]) -> JSONObject:
         """Begin the next episode, which ends the one before; return its first observation."""
         split, index = await self._task_of(client.definition, data)
         seed, episode_id = data.get("seed"), data.get("episode_id")
@@ -188,19 +185,19 @@ class OpenEnvClients:
             raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
         return split, index
 
-    def _session(self, client: OpenEnvClient) -> Session:
+    def _session(self, client: ClientPlace) -> Session:
         if client.session_id is None:
             raise InvalidRequestError("the episode is not open: send reset first")
         return self._sessions.find(client.session_id)
 
-    async def tools(self, client: OpenEnvClient) -> list[JSONObject]:
+    async def tools(self, client: ClientPlace) -> list[JSONObject]:
         """Return the tools of the episode; before the first reset, those of the environment."""
         listing = client.definition.listing
         if client.session_id is not None:
             listing = await self._session(client).tools()
         return [_describe(tool) for tool in listing.tools]
 
-    async def step(self, client: OpenEnvClient, action: Mapping[str, Any]) -> JSONObject:
+    async def step(self, client: ClientPlace, action: Mapping[str, Any]) -> JSONObject:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
@@ -210,7 +207,7 @@ class OpenEnvClients:
         """
         kind = action.get("type", "call_tool" if "tool_name" in action else None)
         if kind == "list_tools":
-            observation = {"tools": await self.tools(client), "metadata": {}}
+            observation: JSONObject = {"tools": await self.tools(client), "metadata": {}}
             return {"observation": observation, "reward": None, "done": client.done, "metadata": {}}
         if kind != "call_tool":
             raise InvalidRequestError(
@@ -221,7 +218,7 @@ class OpenEnvClients:
             raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
         return await self.call(client, tool, cast("JSONObject", arguments))
 
-    async def call(self, client: OpenEnvClient, tool: str, arguments: JSONObject) -> JSONObject:
+    async def call(self, client: ClientPlace, tool: str, arguments: JSONObject) -> JSONObject:
         """Call a tool and return the observation. Raises as `step` does."""
         session = self._session(client)
         client.used_at = self.now
@@ -250,7 +247,7 @@ class OpenEnvClients:
         return self._observe(client, tool, step, error)
 
     def _observe(
-        self, client: OpenEnvClient, tool: str, step: Step | None, error: tuple[str, str] | None
+        self, client: ClientPlace, tool: str, step: Step | None, error: tuple[str, str] | None
     ) -> JSONObject:
         blocks = () if step is None else step.blocks
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
@@ -289,3 +286,54 @@ def _content(blocks: Any) -> list[JSONObject]:
         else {"type": "image", "data": block.data, "mimeType": block.mimeType}
         for block in blocks
     ]
+
+
+# What `/schema` answers, after openenv 0.10: calls and lists of tools, their observations, the state.
+ACTION: dict[str, Any] = {
+    "title": "Action",
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["call_tool", "list_tools"]},
+        "tool_name": {"type": "string"},
+        "arguments": {"type": "object"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["type"],
+}
+OBSERVATION: dict[str, Any] = {
+    "title": "Observation",
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string", "description": "Of a reset: the task."},
+        "session_id": {"type": "string", "description": "Of a reset: the session, to connect to it again."},
+        "tool_name": {"type": "string"},
+        "result": {
+            "type": "object",
+            "properties": {
+                "content": {"type": "array", "items": {"type": "object"}},
+                "structured_content": {"type": ["object", "null"]},
+                "data": {},
+                "is_error": {"type": "boolean"},
+            },
+        },
+        "error": {
+            "type": ["object", "null"],
+            "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
+        },
+        "tools": {"type": "array", "items": {"type": "object"}},
+        "reward": {"type": ["number", "null"], "description": "Null where nothing was judged."},
+        "done": {"type": "boolean"},
+        "metadata": {"type": "object"},
+    },
+}
+STATE: dict[str, Any] = {
+    "title": "State",
+    "type": "object",
+    "properties": {
+        "episode_id": {"type": ["string", "null"]},
+        "step_count": {"type": "integer", "minimum": 0},
+        "session_id": {"type": ["string", "null"]},
+        "last_reward": {"type": ["number", "null"]},
+        "done": {"type": "boolean"},
+    },
+}
