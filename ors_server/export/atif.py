@@ -169,8 +169,6 @@ def _metrics(extra: Mapping[str, Any]) -> JSONObject:
         values: Any = extra.get(name)
         kinds = (int, float) if name == "logprobs" else (int,)
         if isinstance(values, list) and all(isinstance(item, kinds) for item in cast("list[object]", values)):
-            isinstance(value, kinds) for value in cast("list[object]", values)
-        ):
             metrics[name] = values
     return metrics
 
