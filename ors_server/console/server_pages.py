@@ -120,7 +120,7 @@ class ServerPages:
         return Page("environment", build)
 
     async def settings(self, request: PageRequest) -> Answer:
-        """Show the settings in force; of secrets and keys, no value."""
+        """Show the settings in force, without the values of secrets and keys."""
         caller = request.session.caller
         if caller.role < Role.ADMIN:
             is_open = self._keyring.is_open
@@ -149,7 +149,7 @@ class ServerPages:
     async def shut_down(self, request: PageRequest) -> Answer:
         """Stop the server, for an admin."""
         if request.session.caller.role < Role.ADMIN:
-            raise ForbiddenError("this needs the role admin")
+            raise ForbiddenError("stopping the server needs the key of an admin")
         note_action(request, "shut_down")
         await self._control.shut_down()
         return Page("stopping", dict)

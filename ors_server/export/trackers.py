@@ -1,4 +1,4 @@
-"""Writes figures of episodes over time to TensorBoard, Weights & Biases or MLflow, each an extra of its own.
+"""Writes figures of episodes over time to TensorBoard, Weights & Biases or MLflow, each a separate extra.
 
 A series of points is a run there; each span of time is one step of it, with the time of its beginning. W&B
 and MLflow read where they write from their own variables (`WANDB_MODE=offline`, `MLFLOW_TRACKING_URI`).

@@ -426,7 +426,7 @@ def find_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: Sequence[str | int]) -> int | None:
-    """Return the line of a key, or of the nearest table or key above it; `None` if no such line is known."""
+    """Return the line of a key, or of the nearest table or key above it; `None` if no line has one."""
     for length in range(len(path), 0, -1):
         if tuple(path[:length]) in lines:
             return lines[tuple(path[:length])]

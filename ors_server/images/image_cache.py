@@ -58,23 +58,25 @@ class ImageCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         """Use a folder, by default `$ORS_IMAGES`, or `ors-server/images` in the user's cache."""
-        named = os.environ.get(VARIABLE, "")
-        usual = Path(named) if named else user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "images"
-        self.folder = folder or usual
+        variable = os.environ.get(VARIABLE, "")
+        user_cache = user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "images"
+        self.folder = folder or (Path(variable) if variable else user_cache)
 
     def add(self, file: Path, name: str | None = None, limits: UnpackLimits | None = None) -> CachedImage:
-        """Unpack an image from a file or folder; one that is there already only gets the further name.
+        """Unpack an image from a file or folder; an image that is already in the cache only gets the names.
 
         Args:
-            name: The name under which tasks find it; by default those that the file states.
+            name: The name under which tasks find it; by default the names that the file states.
 
         Raises:
-            ImageRefusedError: It is not an image that may be unpacked; nothing of it stays.
+            ImageRefusedError: It is not an image that may be unpacked; the cache is as it was.
             ImageError: The cache's disk is full, or the cache cannot be written.
         """
         limits = limits or UnpackLimits()
         if not file.exists():
-            raise ImageError(f"{file}: there is no such file or folder")
+            raise ImageError(
+                f"{file}: no such file or folder: expected an OCI layout or an archive of docker save"
+            )
         try:
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             with self._locked(), open_image(file) as source:
@@ -110,7 +112,11 @@ class ImageCache:
         )
 
     def find(self, name: str) -> CachedImage:
-        """Return the image of a name or of six or more first digits of an id; `ImageError` without one."""
+        """Return the image with a name, or with an id that begins with these six or more digits.
+
+        Raises:
+            ImageError: No image matches, or several do.
+        """
         has_tag = ":" in name.rpartition("/")[2] or "@" in name
         names = {name} if has_tag else {name, f"{name}:latest"}
         exact = [image for image in self.images() if names & set(image.names)]
@@ -118,18 +124,21 @@ class ImageCache:
         by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
         images = exact or by_id
         if len(images) != 1:
+            if images:
+                ids = ", ".join(image.short_id for image in images)
+                raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
             listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise ImageError(f"there is no image {name!r} in {self.folder}; the names are {listed}")
+            raise ImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:
-        """Remove an image; `ImageError` for an unknown name."""
+        """Remove an image and return it; raises as `find` does."""
         image = self.find(name)
         with self._locked():
-            # Renamed first: a process that looks meanwhile sees all of it or nothing.
-            gone = self.folder / f".gone-{image.image_id}-{os.getpid()}"
-            image.path.parent.rename(gone)
-            remove_tree(gone)
+            # Renamed first, so that other processes see the whole image or no image, never a part.
+            trash = self.folder / f".gone-{image.image_id}-{os.getpid()}"
+            image.path.parent.rename(trash)
+            remove_tree(trash)
         return image
 
     def verify(self, image: CachedImage) -> bool:
@@ -145,7 +154,9 @@ class ImageCache:
         try:
             unpacker = LayerUnpacker(descriptor, limits)
             if len(description.layers) > limits.layers:
-                raise ImageRefusedError(f"{len(description.layers)} layers, more than {limits.layers}")
+                raise ImageRefusedError(
+                    f"expected at most {limits.layers} layers, got {len(description.layers)}"
+                )
             for layer in description.layers:
                 with tempfile.TemporaryFile(dir=staging) as archive:
                     plain = cast("BinaryIO", archive)
@@ -159,14 +170,14 @@ class ImageCache:
     def _take_names(self, image_id: str, names: tuple[str, ...]) -> None:
         """Give names to an image and take them from any other: a tag moves to its newest image."""
         for image in self.images():
-            own = set(image.names)
-            changed = own | set(names) if image.image_id == image_id else own - set(names)
-            if changed != own:
+            before = set(image.names)
+            after = before | set(names) if image.image_id == image_id else before - set(names)
+            if after != before:
                 path = image.path.parent / RECORD
-                record = {**json.loads(path.read_text()), "names": sorted(changed)}
-                fresh = path.with_name(f".{RECORD}-{os.getpid()}")
-                fresh.write_text(json.dumps(record, indent=1))
-                fresh.rename(path)
+                record = {**json.loads(path.read_text()), "names": sorted(after)}
+                draft = path.with_name(f".{RECORD}-{os.getpid()}")
+                draft.write_text(json.dumps(record, indent=1))
+                draft.rename(path)
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
@@ -225,4 +236,4 @@ def _read(folder: Path) -> CachedImage | None:
         record["names"] = tuple(record["names"])
         return CachedImage(**record, path=folder / ROOT)
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # not an image of ours
+        return None  # a folder that this cache did not write

@@ -70,7 +70,7 @@ def check_model_turn(turn: ModelTurn | Mapping[str, Any], max_bytes: int | None 
 
 
 def recorded_turn(metadata: Mapping[str, Any] | None) -> ModelTurn | None:
-    """Return what is on record in a step's metadata; `None` where there is none."""
+    """Return what is on record in a step's metadata; `None` if nothing is."""
     stated = (metadata or {}).get(MODEL_TURN)
     if not isinstance(stated, Mapping):
         return None

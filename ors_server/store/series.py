@@ -47,7 +47,7 @@ class SeriesPoint:
     start: datetime
     """Beginning of the span, UTC: a multiple of its length since 1970."""
     group: Mapping[str, str]
-    """The series: each requested name with its value, empty where an episode has none."""
+    """The series: each requested name with its value, empty where an episode lacks it."""
     episodes: int
     returns: MeanReturn
     quantiles: tuple[float, float, float] | None

@@ -29,7 +29,7 @@ from ors_server.sessions.session_call import Call, Completed
 MAX_ITEMS = 256
 """Most items of one request."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""Bytes of content in one answer, about; the results of further calls are to be asked for one by one."""
+"""Approximate limit on the content of one answer: results beyond it must be requested one by one."""
 
 Result = TypeVar("Result")
 
@@ -165,8 +165,8 @@ class BatchHandlers:
         try:
             if is_too_large:
                 raise PayloadTooLargeError(
-                    f"the call ran, and the results of this request have more than {MAX_ANSWER_BYTES} bytes: "
-                    f"ask for this one alone, under the call id {call.id!r}"
+                    f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
+                    f"repeat this call alone with its call id {call.id!r} to get its result"
                 )
             visibility = self._manager.find(item.session_id).visibility
             return CalledItem(result=show_call(call, request.caller, visibility))

@@ -153,27 +153,27 @@ class Operation:
     @property
     def all_failures(self) -> list[int]:
         """Statuses of every failure, in order."""
-        found = {*self.failures}
+        statuses = {*self.failures}
         if self.role is not None:
-            found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+            statuses |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
         if self.body is not None:
-            found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+            statuses |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
         if self.body is not None or self.query is not None or self.parameters:
-            found.add(HTTPStatus.UNPROCESSABLE_ENTITY)
-        return sorted(map(int, found))
+            statuses.add(HTTPStatus.UNPROCESSABLE_ENTITY)
+        return sorted(map(int, statuses))
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """Return the values of the names in braces, or `None` if the path is another one's."""
         expected = _parts(self.path)
         if len(expected) != len(segments) or not all(segments):
             return None
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for part, segment in zip(expected, segments, strict=True):
             if part.startswith("{"):
-                found[part[1:-1]] = segment
+                values[part[1:-1]] = segment
             elif part != segment:
                 return None
-        return found
+        return values
 
     def check_path(self, values: Mapping[str, str]) -> dict[str, Any]:
         """Check the values of the names in braces; `WrongRequestError` if one has another type."""
@@ -224,7 +224,10 @@ def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
     pairs = parse_qsl(text, keep_blank_values=True)
     lists = {name: [value for key, value in pairs if key == name] for name in model.repeatable}
     single = [(key, value) for key, value in pairs if key not in lists]
-    values: dict[str, Any] = {**dict(single), **{name: found for name, found in lists.items() if found}}
+    values: dict[str, Any] = {
+        **dict(single),
+        **{name: repeated for name, repeated in lists.items() if repeated},
+    }
     if len(dict(single)) < len(single):
         raise WrongRequestError(
             [Mistake(place=["query"], message="a parameter is given twice", code="twice")]
