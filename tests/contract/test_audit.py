@@ -19,9 +19,10 @@ from ors_server.audit.report import AuditReport
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.audited import exploits, honest
 from tests.fixtures.audited.development_answers import Mentions
+from tests.fixtures.ordinary_cases import every, leave_to_stress
 
 ROOT = Path(__file__).parents[2]
-FOUND = frozenset({"H3", "H6", "H9", "H12", "H18", "H21"})
+FOUND = frozenset({"H3", "H9"})
 """Flaws that an ordinary run finds here. It finds those of all classes in the examples of their pages, by
 tests/docs; `make stress` finds all of them here, too."""
 
@@ -32,10 +33,7 @@ def named(exploit):
 
 @pytest.mark.parametrize(
     "exploit",
-    [
-        exploit if exploit.flaw in FOUND else pytest.param(exploit, marks=pytest.mark.stress)
-        for exploit in exploits.DEVELOPMENT
-    ],
+    leave_to_stress(exploits.DEVELOPMENT, lambda exploit: exploit.flaw in FOUND),
     ids=named,
 )
 async def test_a_flaw_is_found_with_a_transcript(exploit):
@@ -58,7 +56,7 @@ async def test_a_flaw_is_found_with_a_transcript(exploit):
 
 
 @pytest.mark.parametrize(
-    "environment", [honest.Exact, honest.Shaped, honest.FirstUse], ids=lambda one: one.name
+    "environment", every(3, [honest.Shaped, honest.Exact, honest.FirstUse]), ids=lambda one: one.name
 )
 async def test_an_honest_environment_passes(environment):
     report = await audit(environment)

@@ -13,6 +13,7 @@ from ors_server.audit.policy import BUDGET
 from ors_server.audit.report_text import counts_line, failure_lines
 from ors_server.rewards.catalogue import describe_reward
 from tests.fixtures.audited import development_answers, honest, reaching, testing_answers
+from tests.fixtures.ordinary_cases import every
 
 DECLARED = Path(__file__).parents[1] / "fixtures/audited/declared"
 SLACK = 20.0
@@ -37,9 +38,9 @@ async def verdict_of(environment, hack_class):
         (reaching.HandIn, "H10"),
         (reaching.TickEverything, "H19"),
         (development_answers.Calculating, "H16"),
-        (testing_answers.Templates, "H16"),
+        pytest.param(testing_answers.Templates, "H16", marks=pytest.mark.stress),
         (development_answers.LastNumber, "H23"),
-        (testing_answers.Echo, "H23"),
+        pytest.param(testing_answers.Echo, "H23", marks=pytest.mark.stress),
     ],
     ids=lambda given: getattr(given, "name", given),
 )
@@ -53,12 +54,12 @@ async def test_a_flaw_is_found(environment, hack_class):
     ("environment", "hack_class"),
     [
         (reaching.RiverTable, "H9"),
-        (reaching.CapitalTable, "H9"),
+        pytest.param(reaching.CapitalTable, "H9", marks=pytest.mark.stress),
         (reaching.CheckedHandIn, "H10"),
         (reaching.LookAround, "H19"),
         (honest.SafeSums, "H16"),
         (honest.Tolerant, "H23"),
-        (honest.SafeSums, "H23"),
+        pytest.param(honest.SafeSums, "H23", marks=pytest.mark.stress),
     ],
     ids=lambda given: getattr(given, "name", given),
 )
@@ -69,10 +70,7 @@ async def test_an_honest_environment_that_looks_like_it_passes(environment, hack
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("sums", "letters"),  # numbers and words
-        *(pytest.param(name, marks=pytest.mark.stress) for name in ("formulas", "towns", "facts", "records")),
-    ],
+    every(6, ["sums", "letters", "formulas", "towns", "facts", "records"]),
 )
 async def test_a_declared_environment_that_evaluates_nothing_is_not_said_to(name):
     judged = await verdict_of(str(DECLARED / name), "H16")

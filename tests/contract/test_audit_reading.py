@@ -1,7 +1,7 @@
 """The audit of graders that read: careless ones fail as such, careful ones pass.
 
-An ordinary run audits the first ten of both in the class of careless reading, and two careful ones in every
-class; `make stress` audits all of them, the careful ones in every class.
+An ordinary run audits every third of the first ten of both in the class of careless reading, and a careful
+one in every class; `make stress` audits all of them, the careful ones in every class.
 """
 
 import pytest
@@ -10,18 +10,15 @@ from ors_server.audit.auditing import AuditOptions, audit
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.audited import reading, reading_again
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 FLAWED = reading.FLAWED + reading_again.FLAWED
 HONEST = reading.HONEST + reading_again.HONEST
 READING = AuditOptions(only=frozenset({"H23"}))
-WHOLE = (reading.HONEST[0], reading_again.HONEST[0])
-"""The careful ones that an ordinary run audits in every class."""
-
-
-def first_ten(environments):
-    """Marks all others as those of a stress run."""
-    few = [one for one, _ in reading.FLAWED] + list(reading.HONEST)
-    return [one if one in few else pytest.param(one, marks=pytest.mark.stress) for one in environments]
+WHOLE = reading.HONEST[0]
+"""The careful one that an ordinary run audits in every class."""
+FEW = [*[one for one, _ in reading.FLAWED][::3], *reading.HONEST[1::3]]
+"""Those that an ordinary run audits in the class of careless reading."""
 
 
 async def returns(environment, answer_of):
@@ -43,7 +40,9 @@ async def test_a_careless_reader_can_be_farmed(environment, answer_of):
     assert farmed == await returns(environment, environment.gold_actions) == [1.0] * 6
 
 
-@pytest.mark.parametrize("environment", first_ten(one for one, _ in FLAWED), ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "environment", leave_to_stress((one for one, _ in FLAWED), FEW.__contains__), ids=lambda one: one.name
+)
 async def test_a_careless_reader_fails_as_such(environment):
     report = await audit(environment, READING)
     assert [one.id for one in report.failed] == ["H23"]
@@ -55,7 +54,9 @@ async def test_a_careful_reader_pays_the_gold(environment):
 
 
 @pytest.mark.parametrize(
-    "environment", first_ten(one for one in HONEST if one not in WHOLE), ids=lambda one: one.name
+    "environment",
+    leave_to_stress((one for one in HONEST if one is not WHOLE), FEW.__contains__),
+    ids=lambda one: one.name,
 )
 async def test_a_careful_reader_passes_as_such(environment):
     report = await audit(environment, READING)
@@ -63,9 +64,7 @@ async def test_a_careful_reader_passes_as_such(environment):
 
 
 @pytest.mark.parametrize(
-    "environment",
-    [one if one in WHOLE else pytest.param(one, marks=pytest.mark.stress) for one in HONEST],
-    ids=lambda one: one.name,
+    "environment", leave_to_stress(HONEST, lambda one: one is WHOLE), ids=lambda one: one.name
 )
 async def test_a_careful_reader_passes_every_class(environment):
     report = await audit(environment)

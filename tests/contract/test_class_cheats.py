@@ -12,14 +12,15 @@ from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from ors_server_tasks.code.grading import judge
 from ors_server_tasks.code.problem import Grading, Problem
 from tests.fixtures.class_cheats import cheats
+from tests.fixtures.ordinary_cases import every
 
 LIMIT = 900.0
 """Seconds that one test may take; each grading takes half a second of a quiet machine."""
 STRESS_LIMIT = 7200.0
 """Seconds that all cheats of one task may take on a busy machine."""
 DEAREST = "itself, alike"
-"""The cheat that an ordinary run plays on every second task; on the others it plays a drawn one. A stress run
-plays all."""
+"""The cheat that is played on every second task; on the others it is a drawn one. An ordinary run plays a
+third of the tasks, and a stress run every cheat on every task."""
 
 pytestmark = pytest.mark.timeout(LIMIT + 30)
 
@@ -57,7 +58,7 @@ def test_there_are_class_tasks_in_every_split_and_many_cheats_of_each():
         assert not any(problem.solution in text for text in made.values())
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", every(3, PROBLEMS), ids=lambda problem: problem.name)
 async def test_a_cheat_passes_no_case_at_all(problem):
     made = dict(cheats(problem.starting_file or ""))
     drawn = sorted(made.keys() - {DEAREST})[zlib.crc32(problem.name.encode()) % (len(made) - 1)]
