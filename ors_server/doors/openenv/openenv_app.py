@@ -226,7 +226,7 @@ class OpenEnvApp:
             return None
         target = client or self._place_of(request, params)
         if method == "openenv/session/close":
-            if named is None:
+            if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
             if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
