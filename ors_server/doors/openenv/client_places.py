@@ -1,4 +1,4 @@
-"""A client's place at the OpenEnv door: one episode after another, found again after a lost connection."""
+"""The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,9 +32,9 @@ _ERROR_TYPES = {
     RefusalReason.INPUT_VALIDATION.value: "invalid_args",
     "timeout": "timeout",
 }
-"""OpenEnv's kinds of errors by codes of ours; others are `execution_error`."""
+"""OpenEnv's kinds of errors by our codes; every other code is `execution_error`."""
 _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
-"""What a reset may have; further fields are an environment's own in OpenEnv, and are left alone."""
+"""Fields of a reset that are read; in OpenEnv an environment may define more, and they are ignored."""
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class ClientPlace:
     last_reward: float | None = None
     done: bool = False
     socket: WebSocket | None = None
-    """The connection that plays here."""
+    """The connection that plays the episode now."""
     used_at: float = 0.0
     """Seconds from the origin of the server's clock."""
 
     def state(self) -> JSONObject:
-        """Return the state as OpenEnv describes it, with what a call over JSON-RPC cannot say."""
+        """Return OpenEnv's state, and the reward and `done`, which a call over JSON-RPC has no fields for."""
         return {
             "episode_id": self.episode_id or self.session_id,
             "step_count": self.steps,
@@ -171,10 +171,10 @@ class ClientPlaces:
         index: object = data.get("index")
         task_id = data.get("task_id")
         if task_id is not None:
-            named, _, number = str(task_id).rpartition("/")
-            if not named or not number.isdecimal():
+            task_split, _, number = str(task_id).rpartition("/")
+            if not task_split or not number.isdecimal():
                 raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
-            split, index = named, int(number)
+            split, index = task_split, int(number)
         if split is None:
             split = next((split.name for split in definition.splits if split.type == "train"), None)
             split = split or definition.splits[0].name
@@ -201,7 +201,7 @@ class ClientPlaces:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
-            InvalidRequestError: If no episode is open, or it is no such action.
+            InvalidRequestError: If no episode is open, or the action is malformed.
             OrsServerError: If the call failed through no fault of the agent's, or its judgement failed: a
                 trainer would take a missing reward for 0.
         """
@@ -235,7 +235,7 @@ class ClientPlaces:
             kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
             return self._observe(client, tool, None, (kind, result.error))
         if not isinstance(result, Completed):
-            raise OrsServerError("a tool call has no such result")
+            raise OrsServerError(f"unexpected result of a tool call: {type(result).__name__}")
         step = result.recorded
         client.steps, client.last_reward, client.done = client.steps + 1, step.reward, step.finished
         if step.is_unjudged:

@@ -49,7 +49,7 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
     InvalidRequestError: _INVALID_PARAMS,
     CapacityError: _SERVER,
 }
-"""Codes of errors; others are internal ones."""
+"""Codes of errors; any other error is an internal one."""
 
 METHODS: Mapping[str, str] = {
     "health": "GET",
@@ -78,17 +78,17 @@ class OpenEnvRequest:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the client calls its episodes, in its headers."""
+        """Labels that the client gives its episodes, in its headers."""
         return labels_for(self.caller, self.headers)
 
     async def parse(self) -> JSONObject:
-        """Return the body, an object; empty without one."""
+        """Return the body as an object, which is empty if there is no body."""
         try:
             value = await parse_json(self.body or b"{}", MAX_VALUES)
         except ValueError as error:
             raise InvalidRequestError(f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise InvalidRequestError("expected an object as the body")
+            raise InvalidRequestError(f"expected a JSON object as the body, got {type(value).__name__}")
         return cast("JSONObject", value)
 
 
@@ -201,11 +201,11 @@ class OpenEnvApp:
     async def _answer_rpc(
         self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
     ) -> JSONObject:
-        """Answer a JSON-RPC message, at the place of a WebSocket or at the one that it names."""
+        """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
         params: object = message.get("params", {})
         if not isinstance(method, str):
-            return _rpc_error(request_id, _INVALID_REQUEST, "expected a method, a string")
+            return _rpc_error(request_id, _INVALID_REQUEST, "expected method to be a string")
         if not isinstance(params, dict):
             return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
         try:
@@ -266,7 +266,7 @@ class OpenEnvApp:
         try:
             await self._converse(request, client, socket, owns_place=owns_place)
         except ClosedSocketError:
-            pass  # the episode stays, until it idles out, for a client that connects again
+            pass  # the client may connect again: the episode stays until its idle time is over
         finally:
             client.used_at = self._places.now
             if client.socket is socket:
@@ -294,7 +294,7 @@ class OpenEnvApp:
             if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
-                await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
+                await socket.send(_socket_error("VALIDATION_ERROR", "expected data to be an object"))
             else:
                 try:
                     answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
