@@ -118,7 +118,7 @@ class BrowserSessions:
         return session
 
     def is_valid(self, session: BrowserSession) -> bool:
-        """Return whether a session has not ended and its key is still accepted, without extending it."""
+        """Return whether a session has not ended and its key is still accepted; it is not extended."""
         if self.keyring.is_open:
             return True
         now = self.clock.monotonic()
