@@ -377,7 +377,7 @@ class _ForeignReader:
 
 
 def _model_fields(step: AtifStep) -> JSONObject:
-    """Return what is known of a model's message next to its text, as chat completions have it."""
+    """Return the fields of a model's message besides its text, in the form of chat completions."""
     fields: JSONObject = {}
     if step.tool_calls:
         fields["tool_calls"] = [

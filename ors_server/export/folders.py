@@ -23,7 +23,7 @@ FolderWriter = Callable[[AsyncIterable[Episode], Path, ConversationOptions, Expo
 async def write_atif(
     episodes: AsyncIterable[Episode], folder: Path, options: ConversationOptions, counts: ExportCounts
 ) -> None:
-    """Write each episode as `EPISODE/trajectory.json`, with its images next to it."""
+    """Write each episode as `EPISODE/trajectory.json`, with its images in the same folder."""
     async for record, steps in episodes:
         counts.episodes += 1
         episode_folder = folder / record.origin.episode_id

@@ -1,4 +1,4 @@
-"""Images of episodes as files next to a document that may not hold their bytes."""
+"""Images of episodes as separate files, for formats of documents that cannot contain their bytes."""
 
 import base64
 import binascii

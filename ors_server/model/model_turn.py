@@ -1,6 +1,6 @@
 """What a model wrote before a tool call: messages that its client attaches to the call, for the record.
 
-No reward, limit or answer depends on them: the client wrote them, and no server can check them.
+No reward, limit or answer depends on them: the client wrote them, and the server cannot check them.
 """
 
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def text_of_message(message: ModelMessage) -> str:
 
 
 def reasoning_of(message: ModelMessage) -> str:
-    """Return the reasoning that a message has next to its text; empty without one."""
+    """Return the reasoning of a message, without its text; empty if it has no reasoning."""
     extra = message.__pydantic_extra__
     texts = (extra.get(name) for name in ("reasoning_content", "reasoning"))
     return next((text for text in texts if isinstance(text, str) and text), "")

@@ -271,7 +271,7 @@ class WebSocket(asyncio.Protocol):
 
 
 class WebSocketOffer:
-    """A request for a WebSocket, which its handler may accept."""
+    """A request to open a WebSocket, which its handler may accept."""
 
     def __init__(self, key: bytes, connection: HttpConnection) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""A client's place at the OpenEnv door: one episode after another, found again after a lost connection."""
+"""The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,21 +25,21 @@ RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
 MAX_PLACES = 20_000
-"""Most places, connected or not."""
+"""Clients that are remembered at most, connected or not."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
     RefusalReason.INPUT_VALIDATION.value: "invalid_args",
     "timeout": "timeout",
 }
-"""OpenEnv's kinds of errors by codes of ours; others are `execution_error`."""
+"""OpenEnv's kinds of errors by our codes; every other code is `execution_error`."""
 _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
-"""What a reset may have; further fields are an environment's own in OpenEnv, and are left alone."""
+"""Fields of a reset that are read; in OpenEnv an environment may define more, and they are ignored."""
 
 
 @dataclass(slots=True)
 class ClientPlace:
-    """One client's place."""
+    """One client and its current episode; a place outlives the client's connection."""
 
     definition: EnvironmentDefinition
     credential_id: str | None
@@ -53,12 +53,12 @@ class ClientPlace:
     last_reward: float | None = None
     done: bool = False
     socket: WebSocket | None = None
-    """The connection that plays here."""
+    """The connection that plays the episode now."""
     used_at: float = 0.0
     """Seconds from the origin of the server's clock."""
 
     def state(self) -> JSONObject:
-        """Return the state as OpenEnv describes it, with what a call over JSON-RPC cannot say."""
+        """Return OpenEnv's state, and the reward and `done`, which a call over JSON-RPC has no fields for."""
         return {
             "episode_id": self.episode_id or self.session_id,
             "step_count": self.steps,
@@ -69,7 +69,7 @@ class ClientPlace:
 
 
 class ClientPlaces:
-    """All places, by their ids and by the ids of the sessions that are played at them."""
+    """All places, by their own ids and by the ids of their current sessions."""
 
     def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
         self._sessions = sessions
@@ -84,7 +84,7 @@ class ClientPlaces:
     def open(
         self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
     ) -> ClientPlace:
-        """Make a place.
+        """Add a place for a new client.
 
         Raises:
             CapacityError: If there are too many.
@@ -95,7 +95,10 @@ class ClientPlaces:
                 if client.used_at < oldest:  # its session has expired as well
                     del self._places[client.id]
         if len(self._places) >= MAX_PLACES:
-            raise CapacityError(f"{MAX_PLACES} clients are connected already", retry_after=5)
+            raise CapacityError(
+                f"{MAX_PLACES} clients are connected already: end a session or repeat the request later",
+                retry_after=5,
+            )
         client = ClientPlace(definition, credential_id, labels, used_at=self.now)
         self._places[client.id] = client
         return client
@@ -106,7 +109,7 @@ class ClientPlaces:
         """Return a place by its id or by that of its session.
 
         Raises:
-            SessionNotFoundError: If there is none, or it is another client's.
+            SessionNotFoundError: If no place has the id, or its credential or environment is another.
         """
         client = self._places.get(client_id)
         if client is None:
@@ -114,7 +117,9 @@ class ClientPlaces:
                 (client for client in self._places.values() if client.session_id == client_id), None
             )
         if client is None or client.definition is not definition or client.credential_id != credential_id:
-            raise SessionNotFoundError(f"unknown session_id: {client_id!r}")
+            raise SessionNotFoundError(
+                f"unknown session_id {client_id!r}: send reset without it to begin one"
+            )
         client.used_at = self.now
         return client
 
@@ -139,7 +144,7 @@ class ClientPlaces:
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
         await self._end(client)
-        named = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
                 environment=client.definition.name,
@@ -147,7 +152,7 @@ class ClientPlaces:
                 index=index,
                 seed=seed,
                 credential_id=client.credential_id,
-                labels={**client.labels, **named},
+                labels={**client.labels, **id_label},
             )
         )
         client.session_id, client.episode_id = status.origin.session_id, episode_id
@@ -166,10 +171,10 @@ class ClientPlaces:
         index: object = data.get("index")
         task_id = data.get("task_id")
         if task_id is not None:
-            named, _, number = str(task_id).rpartition("/")
-            if not named or not number.isdecimal():
+            task_split, _, number = str(task_id).rpartition("/")
+            if not task_split or not number.isdecimal():
                 raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
-            split, index = named, int(number)
+            split, index = task_split, int(number)
         if split is None:
             split = next((split.name for split in definition.splits if split.type == "train"), None)
             split = split or definition.splits[0].name
@@ -196,7 +201,7 @@ class ClientPlaces:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
-            InvalidRequestError: If no episode is open, or it is no such action.
+            InvalidRequestError: If no episode is open, or the action is malformed.
             OrsServerError: If the call failed through no fault of the agent's, or its judgement failed: a
                 trainer would take a missing reward for 0.
         """
@@ -210,7 +215,7 @@ class ClientPlaces:
             )
         tool, arguments = action.get("tool_name"), action.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected tool_name, a string, and arguments, an object")
+            raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
         return await self.call(client, tool, cast("JSONObject", arguments))
 
     async def call(self, client: ClientPlace, tool: str, arguments: JSONObject) -> JSONObject:
@@ -230,7 +235,7 @@ class ClientPlaces:
             kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
             return self._observe(client, tool, None, (kind, result.error))
         if not isinstance(result, Completed):
-            raise OrsServerError("a tool call has no such result")
+            raise OrsServerError(f"unexpected result of a tool call: {type(result).__name__}")
         step = result.recorded
         client.steps, client.last_reward, client.done = client.steps + 1, step.reward, step.finished
         if step.is_unjudged:

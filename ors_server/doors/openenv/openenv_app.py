@@ -49,7 +49,7 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
     InvalidRequestError: _INVALID_PARAMS,
     CapacityError: _SERVER,
 }
-"""Codes of errors; others are internal ones."""
+"""Codes of errors; any other error is an internal one."""
 
 METHODS: Mapping[str, str] = {
     "health": "GET",
@@ -78,17 +78,17 @@ class OpenEnvRequest:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the client calls its episodes, in its headers."""
+        """Labels that the client gives its episodes, in its headers."""
         return labels_for(self.caller, self.headers)
 
     async def parse(self) -> JSONObject:
-        """Return the body, an object; empty without one."""
+        """Return the body as an object, which is empty if there is no body."""
         try:
             value = await parse_json(self.body or b"{}", MAX_VALUES)
         except ValueError as error:
             raise InvalidRequestError(f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise InvalidRequestError("expected an object as the body")
+            raise InvalidRequestError(f"expected a JSON object as the body, got {type(value).__name__}")
         return cast("JSONObject", value)
 
 
@@ -176,16 +176,16 @@ class OpenEnvApp:
         """Reset or step over HTTP."""
         action: object = data.get("action")
         if name == "step" and not isinstance(action, dict):
-            raise InvalidRequestError("expected an action, an object")
+            raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
         client = self._place_of(request, data)
         if name == "reset":
             return await self._places.reset(client or self._new_place(request), data)
         if client is None:
-            raise InvalidRequestError("name the session_id that the observation of /reset has")
+            raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
         return await self._places.step(client, cast("JSONObject", action))
 
     def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
-        """Return the place that a request names in its body, query or header; `None` without one."""
+        """Return the place whose id a request has in its body, query or header; `None` without an id."""
         client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
@@ -201,11 +201,11 @@ class OpenEnvApp:
     async def _answer_rpc(
         self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
     ) -> JSONObject:
-        """Answer a JSON-RPC message, at the place of a WebSocket or at the one that it names."""
+        """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
         params: object = message.get("params", {})
         if not isinstance(method, str):
-            return _rpc_error(request_id, _INVALID_REQUEST, "expected a method, a string")
+            return _rpc_error(request_id, _INVALID_REQUEST, "expected method to be a string")
         if not isinstance(params, dict):
             return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
         try:
@@ -224,24 +224,27 @@ class OpenEnvApp:
             return {"session_id": (client or self._new_place(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        named = client or self._place_of(request, params)
+        target = client or self._place_of(request, params)
         if method == "openenv/session/close":
-            if named is None:
+            if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
-            if named is client:
+            if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._places.close(named)
+            await self._places.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._places.tools(named or ClientPlace(request.definition, None, {}))
+            tools = await self._places.tools(target or ClientPlace(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
-        if named is None or not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected session_id and name, strings, and arguments, an object")
-        seen = (await self._places.call(named, tool, cast("JSONObject", arguments)))["observation"]
-        if seen["error"] is not None:  # a failure of the call, as of a tool that does not exist
-            raise InvalidRequestError(seen["error"]["message"])
-        result: JSONObject = seen["result"]
+        if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise InvalidRequestError(
+                "expected session_id and name to be strings, and arguments to be an object"
+            )
+        answer = await self._places.call(target, tool, cast("JSONObject", arguments))
+        observation = answer["observation"]
+        if observation["error"] is not None:  # the call failed: the tool does not exist, for example
+            raise InvalidRequestError(observation["error"]["message"])
+        result: JSONObject = observation["result"]
         return result
 
     # WebSocket
@@ -257,13 +260,13 @@ class OpenEnvApp:
         client = client or self._new_place(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
-        before, client.socket = client.socket, socket
-        if before is not None:  # of a client whose network broke without a word, and which is back
-            self._sessions.services.spawn(before.close, GOING_AWAY)
+        previous_socket, client.socket = client.socket, socket
+        if previous_socket is not None:  # the client's network broke, and it connected a second time
+            self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
             await self._converse(request, client, socket, owns_place=owns_place)
         except ClosedSocketError:
-            pass  # the episode stays, until it idles out, for a client that connects again
+            pass  # the client may connect again: the episode stays until its idle time is over
         finally:
             client.used_at = self._places.now
             if client.socket is socket:
@@ -285,13 +288,13 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_place:  # else the client closes its session over JSON-RPC
+                if owns_place:  # otherwise the client closes its session over JSON-RPC
                     await self._places.close(client)
                 return
             if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
-                await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
+                await socket.send(_socket_error("VALIDATION_ERROR", "expected data to be an object"))
             else:
                 try:
                     answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
