@@ -1,6 +1,6 @@
 """Calls of 256 sessions: one request for each, beside one request for all.
 
-wrk loads the server with single calls from another core, as in `ors_calls`. Batches are sent one after another,
+wrk loads the server with single calls from another core, as in `ors_calls`. Batches follow one another,
 so that their rate has the time of the client and of the network in it.
 """
 

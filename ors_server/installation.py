@@ -193,7 +193,7 @@ def _find_distributions() -> Iterator[Intruder]:
 
 
 def _client_beside(version: str) -> Intruder:
-    """Return the client's distribution beside this one: its files are the same ones, if its version is."""
+    """Return the client's distribution if it is installed: at the same version, both have the same files."""
     try:
         own = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:  # a checkout that is not installed

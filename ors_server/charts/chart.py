@@ -76,7 +76,7 @@ def value_axis(
     """Return an axis of numbers; without ends it begins at 0 or below."""
     axis: Options = {"type": "value", "name": name, "nameLocation": "middle", "nameGap": 26}
     if low is not None:
-        axis["min"] = round(low, 12)  # 0.4 is a label, and 0.40000000000000013 is none
+        axis["min"] = round(low, 12)  # a label is 0.4, not 0.40000000000000013
     if high is not None:
         axis["max"] = round(high, 12)
     if is_whole:

@@ -101,37 +101,37 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
     from ors_server.environments.declared.rows.choose_source import is_data, is_data_folder
 
     keys = declared_keys(options)
-    found: list[str | type] = []
+    resolved: list[str | type] = []
     for reference in references:
         file = declaration_of(reference)
-        made: Any = None
+        definition: Any = None
         if file is not None:
             _refuse_other_keys(keys, reference)
-            made = declare_file(file, keys)
+            definition = declare_file(file, keys)
         elif is_data(reference) or (keys and is_data_folder(reference)):
             try:
-                made = declare_data(reference, keys)
+                definition = declare_data(reference, keys)
             except DeclarationError as error:  # the options are the declaration
                 raise MisuseError(str(error)) from error
-        found.append(reference if made is None else made)
-        if made is not None:
-            _report_skipped(made)
-    if keys and all(isinstance(each, str) for each in found):
+        resolved.append(reference if definition is None else definition)
+        if definition is not None:
+            _report_skipped(definition)
+    if keys and all(isinstance(item, str) for item in resolved):
         names = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
-        came = ", ".join(references) or "none"
-        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, got {came}")
-    return found
+        shown = ", ".join(references) or "none"
+        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, got {shown}")
+    return resolved
 
 
 def _refuse_other_keys(keys: dict[str, Any], reference: str) -> None:
-    others = sorted(set(keys) - {"skip_bad", "name"})
-    if others:
-        names = ", ".join(f"--{key}" for key in others)
+    unusable = sorted(set(keys) - {"skip_bad", "name"})
+    if unusable:
+        names = ", ".join(f"--{key}" for key in unusable)
         raise MisuseError(f"{names}: {reference} declares that itself; change its environment.toml")
 
 
-def _report_skipped(made: Any) -> None:
-    for index in made.row_indices():
+def _report_skipped(definition: Any) -> None:
+    for index in definition.row_indices():
         summary = index.summary
         if summary.skipped:
             complain(

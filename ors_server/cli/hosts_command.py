@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"[^\s/,]+:[0-9]+")
 DEFAULT_URL = "http://127.0.0.1:8080"
-LOOK_SECONDS = 0.5
-"""Seconds between two looks at a host that is giving its sessions up."""
+POLL_SECONDS = 0.5
+"""Seconds between two requests for the state of a host that is giving up its sessions."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def hosts(options: HostsOptions) -> None:
 
 
 def drain(options: DrainOptions) -> None:
-    """Let a host suspend its sessions and give them to the other hosts; it ends then.
+    """Make a host suspend its sessions, give them to the other hosts, and end.
 
     Its sessions continue on the other hosts when a request names them. The API key of an admin is read from
     the environment variable ORS_API_KEY.
@@ -63,7 +63,7 @@ def drain(options: DrainOptions) -> None:
 
 
 def restart(options: HostsOptions) -> None:
-    """Start each host of a server again, one after another; their sessions continue.
+    """Restart the hosts of a server one after another; their sessions continue.
 
     The API key of an admin is read from the environment variable ORS_API_KEY.
     """
@@ -73,9 +73,7 @@ def restart(options: HostsOptions) -> None:
     if options.json:
         say_json(answer)
     else:
-        say(
-            "the hosts are started again, one after another; the server's log says when all of them have been"
-        )
+        say("the hosts are restarting one after another; the server's log has 'hosts_restarted' at the end")
 
 
 def _show(listed: dict[str, Any], *, as_json: bool) -> None:
@@ -83,7 +81,9 @@ def _show(listed: dict[str, Any], *, as_json: bool) -> None:
         say_json(listed)
         return
     for host in listed["hosts"]:
-        state = "drained" if host["is_draining"] and not host["slots"] else "draining" * host["is_draining"]
+        state = ""
+        if host["is_draining"]:
+            state = "draining" if host["slots"] else "drained"
         say(f"{host['name']}  {host['slots']:>4} slots  {host['address']}  {state}".rstrip())
     if not listed["hosts"]:
         say("this server is a single process")
@@ -108,18 +108,18 @@ async def _drain(options: DrainOptions) -> dict[str, Any]:
         listed: dict[str, Any] = await ask(server, "POST", f"/hosts/{quote(options.host, safe='')}/drain")
         with anyio.move_on_after(options.wait_seconds):
             while not _is_drained(listed, options.host):
-                await anyio.sleep(LOOK_SECONDS)
-                listed = await _look(server) or listed
+                await anyio.sleep(POLL_SECONDS)
+                listed = await _list_hosts(server) or listed
     if not _is_drained(listed, options.host):
         raise CommandError(
-            f"host {options.host} has not given its sessions up within {options.wait_seconds:g} s; it does "
-            "so once its running calls have ended"
+            f"host {options.host} has not given up its sessions within {options.wait_seconds:g} s; it will "
+            "when its running calls have ended"
         )
     return listed
 
 
-async def _look(server: "AsyncClient") -> dict[str, Any] | None:
-    """Return the hosts; `None` if the host that was asked is the one that ends."""
+async def _list_hosts(server: "AsyncClient") -> dict[str, Any] | None:
+    """Return the hosts; `None` if the request reached the host that is ending."""
     from ors_server.cli.server_requests import ask
 
     try:
@@ -135,7 +135,7 @@ def _is_drained(listed: dict[str, Any], name: str) -> bool:
 
 @dataclass(frozen=True)
 class FrontCommandOptions:
-    """Options of `front`; what limits connections is a setting, as for `serve`."""
+    """Options of `front`; limits on connections are settings, as for `serve`."""
 
     addresses: Annotated[
         list[str],
@@ -151,10 +151,10 @@ class FrontCommandOptions:
 
 
 def front(options: FrontCommandOptions) -> None:
-    """Send each session's requests to its host, for a server on several machines.
+    """Route each session's requests to its host, for a server on several machines.
 
-    HAProxy carries the requests and is started again if it ends; nothing else is kept here, so there may be
-    several fronts. SIGHUP reads the certificate again.
+    HAProxy carries the requests and is restarted if it ends. The front keeps no other state, so there may be
+    several fronts. SIGHUP makes it read the certificate again.
     """
     from ors_server.cli.listening import bind
     from ors_server.cli.serving_workers import front_options, front_program, write_certificate
@@ -167,13 +167,13 @@ def front(options: FrontCommandOptions) -> None:
     for address in options.addresses:
         if _ADDRESS.fullmatch(address) is None:
             raise MisuseError(f"expected the address of a host as HOST:PORT, got {address!r}")
-    given = {
+    flags = {
         "host": options.host,
         "port": options.port,
         "tls_cert": options.tls_cert,
         "tls_key": options.tls_key,
     }
-    settings = load_settings(None, **{name: value for name, value in given.items() if value is not None})
+    settings = load_settings(None, **{name: value for name, value in flags.items() if value is not None})
     logs.configure(form=settings.log_format, level=settings.log_level)
     haproxy = find_program()
     listener = bind(settings.host, settings.port)

@@ -94,5 +94,5 @@ def _open_file(
         return StreamedEpisodes(sys.stdin.buffer, episode_filter, names)
     file = EpisodeFile(options.source or "")
     if not file.path.is_file():
-        raise typer.BadParameter(f"--from names a file of episodes, and there is none at {options.source}.")
+        raise typer.BadParameter(f"--from names a file of episodes that does not exist: {options.source}.")
     return FiledEpisodes(file, episode_filter, names)

@@ -1,4 +1,4 @@
-"""`ors-server tasks`: what is known of the tasks of environments, from their texts and from the record."""
+"""`ors-server tasks`: how hard tasks are, from the record, and which are nearly equal, from their texts."""
 
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
 
 BANDS = ("never", "rare", "learnable", "mostly", "always", "ungraded")
-PLAYED = 100_000
-"""Most played tasks of a split that are read from the record."""
+MAX_PLAYED = 100_000
+"""Played tasks of a split that are read from the record at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class TasksOptions(DataOptions, StoreChoice):
         list[str] | None,
         typer.Option(
             metavar="NAME=FILE",
-            help="A set of tasks, as any data file, in which no task should be; repeatable.",
+            help="A data file that should contain none of the tasks; repeatable.",
         ),
     ] = None
     threshold: Annotated[
@@ -51,7 +51,7 @@ class TasksOptions(DataOptions, StoreChoice):
 
 @dataclass
 class SplitReport:
-    """What is known of the tasks of a split."""
+    """Figures about the tasks of a split."""
 
     split: str
     tasks: int
@@ -69,8 +69,8 @@ def tasks(options: TasksOptions) -> None:
 
     The solve rate of a task is the share of its graded episodes on record with a return of at least 1. A
     policy learns from tasks with a rate of 0.2 to 0.8 (learnable). Two tasks are nearly equal if their
-    prompts share at least that part of their runs of five words. A task is in another set (--against) if a
-    run of 13 words is.
+    prompts share at least the part --threshold of their runs of five words. A task is in another set
+    (--against) if 13 of its words in a row are.
     """
     import anyio
 
@@ -127,7 +127,7 @@ async def _report_split(
     chosen = EpisodeFilter(
         environment=(definition.name,), split=(split,), labels={} if run is None else {"run": run}
     )
-    played = await record.by_task(chosen, limit=PLAYED)
+    played = await record.by_task(chosen, limit=MAX_PLAYED)
     rates = [task.success for task in played if task.success is not None]
     counts = Counter(solve_band(task.success) for task in played)
     return SplitReport(
@@ -153,4 +153,4 @@ def _print(environment: dict[str, Any]) -> None:
     for text in environment["findings"]:
         say(text)
     if not environment["findings"]:
-        say(f"{environment['compared']} tasks were compared: none is equal or nearly equal to another one")
+        say(f"{environment['compared']} tasks were compared: no two are equal or nearly equal")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from typing_extensions import Unpack
 
@@ -13,7 +13,13 @@ from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.session_summary import Summary
-from ors_server.client.typed_answers import TaskCountFields, TaskFields, TaskRangeFields, read_answer
+from ors_server.client.typed_answers import (
+    LISTED,
+    TaskCountFields,
+    TaskFields,
+    TaskRangeFields,
+    read_answer,
+)
 from ors_server.model.errors import ForbiddenError
 from ors_server.model.wire import JSONObject, Split, ToolListing
 
@@ -58,7 +64,7 @@ class AsyncClient:
     async def splits(self, environment: str | None = None) -> list[Split]:
         """Return an environment's splits, in its order."""
         answer = await self.server.about(environment, "splits")
-        return [read_known(Split, split) for split in read_answer(list[Any], answer, "the answer of /splits")]
+        return [read_known(Split, split) for split in read_answer(LISTED, answer, "the answer of /splits")]
 
     async def num_tasks(self, split: str, environment: str | None = None) -> int:
         """Return the number of tasks of a split."""

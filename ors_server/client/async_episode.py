@@ -16,7 +16,7 @@ from ors_server.client.connection import Connection
 from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.server import MODEL_TURNS, Server, SessionPlace
 from ors_server.client.session_summary import Summary
-from ors_server.client.typed_answers import read_answer
+from ors_server.client.typed_answers import LISTED, read_answer
 from ors_server.model.errors import (
     Blame,
     ClientError,
@@ -205,7 +205,7 @@ class AsyncOrsEpisode(AsyncEpisode):
             if self._is_ours:
                 raise
             return [Message(role="user", blocks=[*await self.blocks()])]
-        return [read_known(Message, message) for message in read_answer(list[Any], answer, "the prompt")]
+        return [read_known(Message, message) for message in read_answer(LISTED, answer, "the prompt")]
 
     @override
     async def tools(self) -> ToolListing:

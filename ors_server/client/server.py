@@ -25,9 +25,11 @@ from ors_server.client.episode_request import (
 )
 from ors_server.client.event_reader import EventReader
 from ors_server.client.typed_answers import (
+    NAMES,
     AccessFields,
     CreatedFields,
     ForkFields,
+    GivenObject,
     StepsFields,
     read_answer,
 )
@@ -80,8 +82,7 @@ class Server:
     async def environments(self) -> list[str]:
         """Return the names of the environments, the default one first."""
         names = await self.connection.ask(HttpRequest("GET", "/list_environments"))
-        source = "the answer of GET /list_environments"
-        return [read_answer(str, name, source) for name in read_answer(list[Any], names, source)]
+        return read_answer(NAMES, names, "the answer of GET /list_environments")
 
     async def name_of(self, environment: str | None) -> str:
         """Return an environment's name; for `None`, that of the default environment."""
@@ -172,7 +173,7 @@ class Server:
 
     async def _read(self, path: str) -> JSONObject:
         answer = await self.connection.ask(HttpRequest("GET", path))
-        return read_answer(JSONObject, answer, f"the answer of GET {path}")
+        return read_answer(GivenObject, answer, f"the answer of GET {path}")
 
     async def ping(self, session_id: str) -> None:
         """Keep a session alive."""
@@ -217,7 +218,7 @@ class Server:
         if await self.is_ours():
             request = HttpRequest("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
             answer = await self.connection.ask(request)
-            return read_answer(JSONObject, answer, f"the answer of DELETE {request.path}")
+            return read_answer(GivenObject, answer, f"the answer of DELETE {request.path}")
         headers = {"X-Session-ID": session_id}
         for path in ("/delete", "/delete_session"):
             await self.connection.ask(HttpRequest("POST", path, None, headers, time_limit=LONG_ANSWER))

@@ -1,6 +1,6 @@
-"""What a person does with an episode from its page: notes, replays, judgements, copies, exports.
+"""Actions on the page of an episode: add a note, replay, regrade, fork and export.
 
-Each is the control API's own operation, with the same roles, and a line of the log.
+Each calls the control API's operation, checks the same roles, and writes a line to the log.
 """
 
 import json
@@ -25,7 +25,7 @@ from ors_server.store.lookup import find_episode
 
 @dataclass(eq=False)
 class ActionPages:
-    """Answers requests to do something with an episode."""
+    """Handles the forms of an episode's actions."""
 
     _store: RecordReader
     _control: ControlHandlers

@@ -17,22 +17,22 @@ from ors_server.model.errors import CapacityError, ForbiddenError, OrsServerErro
 MAX_SECONDS = 8 * 3600.0
 """Seconds after which a browser has to sign in again in every case."""
 IDLE_SECONDS = 3600.0
-"""Seconds without a request after which it has to."""
+"""Seconds without a request after which a browser has to sign in again."""
 MAX_BROWSERS = 1_000
-"""Sessions that are kept; beyond it the one that was used longest ago is signed out."""
+"""Sessions that are kept; one more signs out the session that was used longest ago."""
 FAILURES, FAILURE_SECONDS = 5, 60.0
 """Wrong keys that one address may send within so many seconds."""
 MAX_ADDRESSES = 10_000
-"""Addresses whose wrong keys are counted; beyond it the oldest is forgotten."""
+"""Addresses whose wrong keys are counted; one more makes the server forget the oldest."""
 
 
 @dataclass(slots=True)
 class BrowserSession:
-    """A browser that is signed in, or may look without."""
+    """A browser that is signed in, or any browser on a server without keys."""
 
     caller: Caller
     csrf: str
-    """What every form of it sends back."""
+    """The token that each of its forms has to send back."""
     key: ApiKey | None = None
     """`None` on a server without keys."""
     ends_at: float = 0.0
@@ -65,7 +65,7 @@ class BrowserSessions:
         Raises:
             CapacityError: If the address has sent too many wrong keys.
             UnauthenticatedError: If the key is unknown.
-            ForbiddenError: If it is an agent's.
+            ForbiddenError: If it is an agent's key or token.
         """
         now = self.clock.monotonic()
         failures = self._failures.get(address, deque())
@@ -73,7 +73,7 @@ class BrowserSessions:
             failures.popleft()
         if len(failures) >= FAILURES:
             raise CapacityError(
-                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait",
+                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait as long",
                 retry_after=int(FAILURE_SECONDS),
             )
         refusal: OrsServerError | None = None
@@ -81,10 +81,10 @@ class BrowserSessions:
             caller = self.keyring.identify(key)
         except UnauthenticatedError as error:
             caller, refusal = OPEN_CALLER, error
-        # Tokens of agents and the server's own key are no configured keys: they open nothing either.
+        # Agents' tokens and the server's own key are not configured keys, so they do not open the console.
         if refusal is None and (caller.key is None or caller.role < Role.TRAINER):
             refusal = ForbiddenError(
-                "an agent's credential opens no console; use a trainer's or an admin's key"
+                "an agent's credential does not open the console; use the key of a trainer or an admin"
             )
         if refusal is not None:
             failures.append(now)
@@ -118,7 +118,7 @@ class BrowserSessions:
         return session
 
     def is_valid(self, session: BrowserSession) -> bool:
-        """Return whether a session has not ended, and its key is still accepted; asking is no use of it."""
+        """Return whether a session has not ended and its key is still accepted; it is not extended."""
         if self.keyring.is_open:
             return True
         now = self.clock.monotonic()

@@ -181,7 +181,7 @@ class EpisodePages:
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         sent: object = None
         last_sent = self._clock.monotonic()
-        shown: Mapping[str, views.RunningCallView] | None = None
+        cards: Mapping[str, views.RunningCallView] | None = None
         doubtful: set[str] = set()
         async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as updates:
             async for update in updates:
@@ -197,13 +197,15 @@ class EpisodePages:
                 playing = self._running_calls(update.record)
                 # A call that has just ended stays until its step is there, which this poll may have missed.
                 written = doubtful | {step.call_id for step in update.steps}
-                ended = {name: call for name, call in (shown or {}).items() if name not in playing}
-                lingering = {name: call for name, call in ended.items() if name not in written}
-                doubtful = set(lingering)
-                cards = {**lingering, **playing}
-                if not update.is_last and (shown is None or cards.keys() != shown.keys()):
-                    pieces.append(event("running", compact_json({"html": self._running_html(cards)})))
-                shown = cards
+                earlier: Mapping[str, views.RunningCallView] = cards or {}
+                gone = earlier.keys() - playing.keys() - written
+                doubtful = gone
+                latest = {name: earlier[name] for name in earlier if name in gone} | dict(playing)
+                if not update.is_last and (cards is None or latest.keys() != cards.keys()):
+                    parts: Any = self._parts()
+                    html = str(parts.running(tuple(latest.values())))
+                    pieces.append(event("running", compact_json({"html": html})))
+                cards = latest
                 if update.is_last:
                     pieces.append(event("end", "{}"))
                 now = self._clock.monotonic()
@@ -235,10 +237,6 @@ class EpisodePages:
             call.id: views.view_running_call(call.id, call.tool, call.arguments, seconds)
             for call, seconds in calls
         }
-
-    def _running_html(self, calls: Mapping[str, views.RunningCallView]) -> str:
-        parts: Any = self._parts()
-        return str(parts.running(tuple(calls.values())))
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()

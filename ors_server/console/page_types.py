@@ -1,4 +1,4 @@
-"""What a page is asked with, and what it may answer."""
+"""Types of the requests that pages get, and of their answers."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MAX_FIELDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request of a browser that may look."""
+    """A request from a browser that may open the console."""
 
     session: BrowserSession
     path: Mapping[str, str]
@@ -53,7 +53,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Another page instead."""
+    """A redirect to another page."""
 
     location: str
 

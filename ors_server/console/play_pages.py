@@ -22,7 +22,7 @@ from ors_server.store.lookup import find_episode
 log = get_logger("ors_server.console")
 
 MAX_DIGITS = 16
-"""Digits of an index below which it is a number that every reader of JSON keeps."""
+"""Digits from which an index is refused: readers of JSON keep shorter numbers exactly."""
 PLAYER = {"player": "human"}
 """Label of every episode that is played here."""
 MAX_UNDO = 3
@@ -45,7 +45,7 @@ class PlayPages:
         form = request.form
         index = form.get("index", "0").strip() or "0"
         if not (index.isascii() and index.isdigit() and len(index) < MAX_DIGITS):
-            raise InvalidRequestError("expected the index of a task, from 0")
+            raise InvalidRequestError(f"expected the index of a task, from 0, got {index!r:.80}")
         split = form.get("split") or None
         if split is None:
             raise InvalidRequestError("expected the split of the task, got none")
@@ -81,9 +81,9 @@ class PlayPages:
     async def undo(self, request: PageRequest) -> Answer:
         """Restore the snapshot from before the last call; the record keeps the call, and says so."""
         session_id = await self._session_of(request)
-        kept = self._undo.get(session_id, [])
-        if kept:
-            snapshot = kept.pop()
+        snapshots = self._undo.get(session_id, [])
+        if snapshots:
+            snapshot = snapshots.pop()
             note_action(request, "undo", session_id)
             await self._control.restore_snapshot(session_id, snapshot)
             await self._control.discard_snapshot(session_id, snapshot)
@@ -91,16 +91,16 @@ class PlayPages:
 
     async def _keep(self, session_id: str) -> None:
         """Take a snapshot to come back to, where the environment allows it."""
-        kept = self._undo.setdefault(session_id, [])
+        snapshots = self._undo.setdefault(session_id, [])
         try:
-            kept.append((await self._control.take_snapshot(session_id)).snapshot_id)
-            if len(kept) > MAX_UNDO:
-                await self._control.discard_snapshot(session_id, kept.pop(0))
+            snapshots.append((await self._control.take_snapshot(session_id)).snapshot_id)
+            if len(snapshots) > MAX_UNDO:
+                await self._control.discard_snapshot(session_id, snapshots.pop(0))
         except OrsServerError as error:
             log.debug("console_no_snapshot", session_id=session_id, error=str(error))
-        # What has ended leaves nothing to undo; the dictionary does not grow with the sessions of a day.
-        for other in [name for name in self._undo if self._manager.episode_of(name) is None]:
-            del self._undo[other]
+        # An ended session has nothing to undo; without this the dictionary would grow with every session.
+        for ended in [name for name in self._undo if self._manager.episode_of(name) is None]:
+            del self._undo[ended]
 
     async def _session_of(self, request: PageRequest) -> str:
         record = await find_episode(self._store, request.path["episode"])
@@ -121,7 +121,7 @@ class PlayPages:
         steps = await self._store.steps(record.origin.episode_id, start, count)
 
         def build() -> Mapping[str, Any]:
-            made = [
+            tool_forms = [
                 forms.make_form(
                     tool.name,
                     tool.description or "",
@@ -135,7 +135,7 @@ class PlayPages:
             return {
                 "episode": views.view_episode(record, (), self._clock.now()),
                 "steps": views.view_steps(steps),
-                "forms": made,
+                "forms": tool_forms,
                 "can_play": is_live and record.summary.stop_reason is None,
                 "can_undo": bool(self._undo.get(session_id)),
                 "curl": None

@@ -93,8 +93,8 @@ class ServerPages:
             page = await self._control.list_tasks(view.name, split, query)
         except OrsServerError as error:
             problem = str(error)
-        shown = [] if page is None else page.tasks
-        digests = [task_digest(task.task_spec) for task in shown]
+        tasks_here = [] if page is None else page.tasks
+        digests = [task_digest(task.task_spec) for task in tasks_here]
         played: Mapping[str, PlayedTask] = {}
         if digests:
             of_page = EpisodeFilter(environment=view.name, task_hash=tuple(digests))
@@ -103,7 +103,7 @@ class ServerPages:
         def build() -> Mapping[str, Any]:
             tasks = [
                 (task.index, views.gist_of(task.task_spec), played.get(digest))
-                for task, digest in zip(shown, digests, strict=True)
+                for task, digest in zip(tasks_here, digests, strict=True)
             ]
             return {
                 "env": view,
@@ -120,7 +120,7 @@ class ServerPages:
         return Page("environment", build)
 
     async def settings(self, request: PageRequest) -> Answer:
-        """Show the settings in force; of secrets and keys, no value."""
+        """Show the settings in force, without the values of secrets and keys."""
         caller = request.session.caller
         if caller.role < Role.ADMIN:
             is_open = self._keyring.is_open
@@ -149,7 +149,7 @@ class ServerPages:
     async def shut_down(self, request: PageRequest) -> Answer:
         """Stop the server, for an admin."""
         if request.session.caller.role < Role.ADMIN:
-            raise ForbiddenError("this needs the role admin")
+            raise ForbiddenError("stopping the server needs the key of an admin")
         note_action(request, "shut_down")
         await self._control.shut_down()
         return Page("stopping", dict)

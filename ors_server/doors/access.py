@@ -173,7 +173,7 @@ class Keyring:
         """Return the caller with an API key, an agent token, or no credential.
 
         Raises:
-            UnauthenticatedError: If keys are configured and this is none of them or has expired, or the token
+            UnauthenticatedError: If keys are configured and this key is unknown or has expired, or the token
                 is forged.
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):

@@ -204,11 +204,11 @@ def choose_tasks(text: str | None, size: int, limit: int | None = None) -> tuple
         indices |= dict.fromkeys(_indices_of(part.strip(), size))
     chosen = tuple(indices)[: limit if limit is None else max(0, limit)]
     if not chosen:
-        asked = [
+        selection = [
             *([] if text is None else [f"--tasks {text}"]),
             *([] if limit is None else [f"--limit {limit}"]),
         ]
-        why = f"{' and '.join(asked)} select none" if asked and size else "the split is empty"
+        why = f"{' and '.join(selection)} select none" if selection and size else "the split is empty"
         raise RunError(f"no task is left: {why} of the {size} tasks; they are numbered from 0")
     return chosen
 

@@ -2,11 +2,11 @@
 
 Source: `harbor/models/trajectories` of Harbor 0.26. Every object forbids unknown keys and has `extra` for
 them: what ATIF has no place for is in `extra.ors`, so that `atif_reading` gets the same record back. Images
-are files beside the document.
+are files next to the document.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ors_server.export.conversation import (
     ConversationTurn,
@@ -41,8 +41,8 @@ def atif_document(
     """Return an episode as one document; raises `LeftOutError` if it has neither a prompt nor a call."""
     origin, summary = record.origin, record.summary
     written = [*_prompt_steps(record, keep)]
-    for turn, made in group_calls(steps):
-        written += _turn_steps(turn, made, keep)
+    for turn, played in group_calls(steps):
+        written += _turn_steps(turn, played, keep)
     if not written:
         raise LeftOutError(NO_CALLS)
     for number, step in enumerate(written, 1):
@@ -104,29 +104,31 @@ def _add_calls(
     step["observation"] = {"results": results}
 
 
-def _turn_steps(turn: ModelTurn, made: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
-    """Yield the messages that led to no call, and the one that made these calls."""
-    *before, answer = turn.messages or (None,)
-    for message in before:
-        if message is not None:
-            yield _message_step(message)
+def _turn_steps(turn: ModelTurn, played: Sequence[Step], keep: KeepImage) -> Iterator[JSONObject]:
+    """Yield the messages that led to no call, and the one that played these calls."""
+    answer = turn.messages[-1] if turn.messages else None
+    for message in turn.messages[:-1]:
+        yield _message_step(message)
     step: JSONObject = {"source": "agent", "message": ""} if answer is None else _message_step(answer)
-    step["timestamp"] = made[0].started_at.isoformat()
-    asked: set[str] = set()
+    step["timestamp"] = played[0].started_at.isoformat()
+    call_ids: set[str] = set()
     calls: list[JSONObject] = []
     results: list[JSONObject] = []
-    for call in made:
+    for call in played:
         own_id = (recorded_turn(call.metadata) or ModelTurn()).tool_call_id
-        call_id = call.call_id if own_id is None or own_id in asked else own_id
-        asked.add(call_id)
+        call_id = call.call_id if own_id is None or own_id in call_ids else own_id
+        call_ids.add(call_id)
         calls.append({"tool_call_id": call_id, "function_name": call.tool, "arguments": call.arguments})
         blocks = result_of(call)
-        kept: JSONObject = STEP.as_json(call)
+        fields: JSONObject = STEP.as_json(call)
         for name in ("tool", "arguments", "blocks"):
-            del kept[name]
-        if not _is_one_text(call.blocks):
-            kept["blocks"] = with_paths(call.blocks, keep)
-        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: kept}})
+            del fields[name]
+        match call.blocks:
+            case (TextBlock(detail=None),):
+                pass  # the content of the result is the whole of it
+            case _:
+                fields["blocks"] = with_paths(call.blocks, keep)
+        results.append({"source_call_id": call_id, "content": _content(blocks, keep), "extra": {OWN: fields}})
     step["tool_calls"], step["observation"] = calls, {"results": results}
     yield step
 
@@ -150,10 +152,10 @@ def _message_step(message: ModelMessage) -> JSONObject:
 
 
 def _metrics(extra: Mapping[str, Any]) -> JSONObject:
-    usage = extra.get("usage")
-    counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
-    details = counts.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    usage: Any = extra.get("usage")
+    counts = cast("JSONObject", usage) if isinstance(usage, dict) else {}
+    details: Any = counts.get("prompt_tokens_details")
+    cached: Any = cast("JSONObject", details).get("cached_tokens") if isinstance(details, dict) else None
     metrics: JSONObject = {
         name: value
         for name, value in (
@@ -164,9 +166,9 @@ def _metrics(extra: Mapping[str, Any]) -> JSONObject:
         if isinstance(value, int)
     }
     for name in _TOKEN_FIELDS:
-        values = extra.get(name)
+        values: Any = extra.get(name)
         kinds = (int, float) if name == "logprobs" else (int,)
-        if isinstance(values, list) and all(isinstance(value, kinds) for value in values):
+        if isinstance(values, list) and all(isinstance(item, kinds) for item in cast("list[object]", values)):
             metrics[name] = values
     return metrics
 
@@ -179,10 +181,6 @@ def _totals(written: Sequence[JSONObject]) -> JSONObject:
         if counts:
             totals[f"total_{name}"] = sum(counts)
     return totals
-
-
-def _is_one_text(blocks: Sequence[TextBlock | ImageBlock]) -> bool:
-    return len(blocks) == 1 and isinstance(blocks[0], TextBlock) and blocks[0].detail is None
 
 
 def _content(blocks: Sequence[TextBlock | ImageBlock], keep: KeepImage) -> str | list[JSONObject]:

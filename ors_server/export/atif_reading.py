@@ -10,14 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, Self, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import from_json
 
 from ors_server._version import __version__
 from ors_server.export.atif import OWN, VERSION
-from ors_server.export.atif_models import AtifStep, AtifTrajectory, ContentPart, ObservationResult
 from ors_server.export.episode_file import Episode
 from ors_server.export.media import with_data
 from ors_server.model.errors import RecordError
@@ -37,6 +36,128 @@ from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes of the largest document."""
 _READ = re.compile(r"ATIF-v1\.[0-8]")
+
+
+# The objects of the format (`harbor/models/trajectories` of Harbor 0.26); each forbids unknown keys, as the
+# format does. Each version only adds keys, so that one model reads all.
+
+
+class AtifModel(BaseModel):
+    """Base of every object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    extra: dict[str, Any] | None = None
+
+
+class MediaSource(BaseModel):
+    """Where the bytes of an image or a sound are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    media_type: str
+    path: str
+    duration_sec: float | None = None
+
+
+class ContentPart(BaseModel):
+    """A part of a message or a result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["text", "image", "audio"]
+    text: str | None = None
+    source: MediaSource | None = None
+
+
+class AtifCall(AtifModel):
+    """A call that an agent made."""
+
+    tool_call_id: str
+    function_name: str
+    arguments: dict[str, Any]
+
+
+class ObservationResult(AtifModel):
+    """The result of a call."""
+
+    source_call_id: str | None = None
+    content: str | list[ContentPart] | None = None
+    subagent_trajectory_ref: list[dict[str, Any]] | dict[str, Any] | None = None
+
+
+class Observation(BaseModel):
+    """What an agent saw after its calls."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    results: list[ObservationResult]
+
+
+class AtifMetrics(AtifModel):
+    """Tokens and costs of one step."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+class AtifStep(AtifModel):
+    """A message of the system, the user or the agent, with the agent's calls."""
+
+    step_id: int = Field(ge=1)
+    timestamp: str | None = None
+    source: Literal["system", "user", "agent"]
+    model_name: str | None = None
+    reasoning_effort: str | float | None = None
+    message: str | list[ContentPart]
+    reasoning_content: str | None = None
+    tool_calls: list[AtifCall] | None = None
+    observation: Observation | None = None
+    metrics: AtifMetrics | None = None
+    is_copied_context: bool | None = None
+    llm_call_count: int | None = Field(default=None, ge=0)
+
+
+class AtifAgent(AtifModel):
+    """The agent that played."""
+
+    name: str
+    version: str
+    model_name: str | None = None
+    tool_definitions: list[dict[str, Any]] | None = None
+
+
+class AtifTrajectory(AtifModel):
+    """One document."""
+
+    schema_version: str
+    session_id: str | None = None
+    trajectory_id: str | None = None
+    agent: AtifAgent
+    steps: list[AtifStep] = Field(min_length=1)
+    notes: str | None = None
+    final_metrics: dict[str, JsonValue] | None = None
+    continued_trajectory_ref: str | None = None
+    subagent_trajectories: list[dict[str, Any]] | None = None
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        for number, step in enumerate(self.steps, 1):
+            if step.step_id != number:
+                raise ValueError(f"step {number} has the step_id {step.step_id}; they count from 1, in order")
+            known = {call.tool_call_id for call in step.tool_calls or ()}
+            for result in step.observation.results if step.observation else ():
+                if result.source_call_id is not None and result.source_call_id not in known:
+                    raise ValueError(
+                        f"step {number}: a result names the call {result.source_call_id!r}, "
+                        "which the step does not make"
+                    )
+        return self
 
 
 def find_documents(path: Path) -> Generator[Path]:
@@ -81,8 +202,8 @@ def _parse(value: object) -> AtifTrajectory:
         return AtifTrajectory.model_validate(stated)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        raise RecordError(f"{place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "the document"
+        raise RecordError(f"{location}: {first['msg']}") from error
 
 
 def _read(document: AtifTrajectory, folder: Path, environment: str | None) -> Episode:
@@ -100,16 +221,17 @@ def _read_own(document: AtifTrajectory, stated: JSONObject, folder: Path) -> Epi
     for step in document.steps:
         calls = {call.tool_call_id: call for call in step.tool_calls or ()}
         for result in step.observation.results if step.observation else ():
-            kept = (result.extra or {}).get(OWN)
-            if not isinstance(kept, dict) or result.source_call_id is None:
+            own: Any = (result.extra or {}).get(OWN)
+            extras = cast("JSONObject", own) if isinstance(own, dict) else None
+            if extras is None or result.source_call_id is None:
                 continue
             call = calls[result.source_call_id]
             blocks: list[Any] = [{"type": "text", "text": result.content}]
-            if "blocks" in kept:
-                blocks = with_data(kept["blocks"], folder)
+            if "blocks" in extras:
+                blocks = with_data(extras["blocks"], folder)
             steps.append(
                 STEP.of_json(
-                    {**kept, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
+                    {**extras, "tool": call.function_name, "arguments": call.arguments, "blocks": blocks}
                 )
             )
     for number, read in enumerate(steps, 1):
@@ -127,7 +249,8 @@ class _ForeignReader:
         self._environment = environment or document.agent.name
         self._steps: list[Step] = []
         self._unattached: list[JSONObject] = []
-        self._time = self._first_time()
+        times = (_time_of(step) for step in document.steps)
+        self._time = next((time for time in times if time is not None), datetime.fromtimestamp(0, UTC))
 
     def read(self) -> Episode:
         """Return the episode: user and system before the agent's first message are its prompt."""
@@ -179,12 +302,6 @@ class _ForeignReader:
             labels={"agent": document.agent.name, **({} if run is None else {"run": run})},
         )
 
-    def _first_time(self) -> datetime:
-        for step in self._document.steps:
-            if (time := _time_of(step)) is not None:
-                return time
-        return datetime.fromtimestamp(0, UTC)
-
     def _add(self, step: AtifStep) -> None:
         self._time = max(_time_of(step) or self._time, self._time)
         message: JSONObject = {
@@ -220,9 +337,9 @@ class _ForeignReader:
     ) -> Step:
         number = len(self._steps) + 1
         metadata: JSONObject = {MODEL_TURN: turn}
-        kept = [result.extra for result in answers if result.extra]
-        if kept:
-            metadata["atif"] = kept
+        extras = [result.extra for result in answers if result.extra]
+        if extras:
+            metadata["atif"] = extras
         return Step(
             number=number,
             call_id=f"{number}:{call_id}",
@@ -260,7 +377,7 @@ class _ForeignReader:
 
 
 def _model_fields(step: AtifStep) -> JSONObject:
-    """Return what is known of a model's message beside its text, as chat completions have it."""
+    """Return the fields of a model's message besides its text, in the form of chat completions."""
     fields: JSONObject = {}
     if step.tool_calls:
         fields["tool_calls"] = [

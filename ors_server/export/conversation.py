@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.model.model_turn import (
     ModelMessage,
@@ -47,7 +47,7 @@ class ConversationTurn:
     answers: ToolUse | None = None
     """The call whose result a tool's message is."""
     is_agents: bool = False
-    """Whether the episode's agent made it; an assistant's message in a conversation prompt is not."""
+    """Whether the episode's agent group it; an assistant's message in a conversation prompt is not."""
     reasoning: str = ""
     """What the agent thought before it, where its client attached that."""
     has_run: bool = True
@@ -78,14 +78,15 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
     """Return an episode as a conversation, with the messages of its prompt."""
     prompt = read_prompt(record.prompt or ())
     play: list[ConversationTurn] = []
-    for attached, made in group_calls(steps):
-        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in made)
-        has_run = all(step.status in _RAN for step in made)
+    for attached, group in group_calls(steps):
+        uses = tuple(ToolUse(f"step_{step.number}", step.tool, step.arguments) for step in group)
+        has_run = all(step.status in _RAN for step in group)
         message = ConversationTurn("assistant", calls=uses, is_agents=True, has_run=has_run)
         if attached.messages:
             *before, answer = attached.messages
-            if prompt and not play:
-                prompt = [*_system_turns(before, prompt), *prompt]
+            if prompt and not play and prompt[0].role != "system":
+                own_prompts = [message for message in before if message.role == "system"][:1]
+                prompt[:0] = [ConversationTurn("system", _blocks_of(message)) for message in own_prompts]
             _add_unused(before, play)
             message = replace(message, blocks=_blocks_of(answer), reasoning=reasoning_of(answer))
         if play and play[-1].role == "assistant":
@@ -93,39 +94,28 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
         play.append(message)
         play.extend(
             ConversationTurn("tool", blocks=result_of(step), answers=use)
-            for step, use in zip(made, uses, strict=True)
+            for step, use in zip(group, uses, strict=True)
         )
     return Conversation(tuple(prompt), tuple(play))
 
 
 def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[Step]]]:
-    """Yield the steps whose calls one message of the model made, with that message.
+    """Yield the steps whose calls one message of the model group, with that message.
 
     A step without a recorded message is alone, with an empty turn.
     """
-    turn, made, pending = ModelTurn(), list[Step](), set[str]()
+    turn, group, pending = ModelTurn(), list[Step](), set[str]()
     for step in steps:
         attached = recorded_turn(step.metadata) or ModelTurn()
         if not attached.messages and attached.tool_call_id in pending:
             pending.discard(attached.tool_call_id)
-            made.append(step)
+            group.append(step)
             continue
-        if made:
-            yield turn, made
-        turn, made, pending = attached, [step], _other_calls(attached)
-    if made:
-        yield turn, made
-
-
-def _system_turns(
-    messages: Iterable[ModelMessage], prompt: Sequence[ConversationTurn]
-) -> list[ConversationTurn]:
-    """Return the system prompt of the agent's own, unless the task begins with one."""
-    if prompt[0].role == "system":
-        return []
-    return [
-        ConversationTurn("system", _blocks_of(message)) for message in messages if message.role == "system"
-    ][:1]
+        if group:
+            yield turn, group
+        turn, group, pending = attached, [step], _other_calls(attached)
+    if group:
+        yield turn, group
 
 
 def _add_unused(messages: Iterable[ModelMessage], play: list[ConversationTurn]) -> None:
@@ -154,12 +144,14 @@ def _blocks_of(message: ModelMessage) -> Blocks:
 
 
 def _other_calls(turn: ModelTurn) -> set[str]:
-    """Return the ids of the calls of a turn's last message that later steps may have made."""
+    """Return the ids of the calls of a turn's last message that later steps may have group."""
     if not turn.messages:
         return set()
-    calls = turn.messages[-1].__pydantic_extra__.get("tool_calls")
-    ids = {call.get("id") for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()
-    return {str(call_id) for call_id in ids if call_id is not None} - {turn.tool_call_id}
+    calls: Any = turn.messages[-1].__pydantic_extra__.get("tool_calls")
+    rows = cast("list[object]", calls) if isinstance(calls, list) else []
+    # A client may send anything as an id; only texts can be those of later calls.
+    ids: list[Any] = [cast("JSONObject", row).get("id") for row in rows if isinstance(row, dict)]
+    return {call_id for call_id in ids if isinstance(call_id, str)} - {turn.tool_call_id or ""}
 
 
 def result_of(step: Step) -> Blocks:

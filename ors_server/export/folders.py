@@ -23,16 +23,16 @@ FolderWriter = Callable[[AsyncIterable[Episode], Path, ConversationOptions, Expo
 async def write_atif(
     episodes: AsyncIterable[Episode], folder: Path, options: ConversationOptions, counts: ExportCounts
 ) -> None:
-    """Write each episode as `EPISODE/trajectory.json`, with its images beside it."""
+    """Write each episode as `EPISODE/trajectory.json`, with its images in the same folder."""
     async for record, steps in episodes:
         counts.episodes += 1
-        place = folder / record.origin.episode_id
+        episode_folder = folder / record.origin.episode_id
         try:
-            document = atif_document(record, steps, options.offered, ImageFolder(place).keep)
+            document = atif_document(record, steps, options.offered, ImageFolder(episode_folder).keep)
         except LeftOutError as reason:
             counts.left_out[str(reason)] += 1
             continue
-        with _new_file(place / DOCUMENT) as sink:
+        with _new_file(episode_folder / DOCUMENT) as sink:
             sink.write(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode())
         counts.rows += 1
         counts.steps += len(steps)

@@ -56,11 +56,11 @@ class InspectLog:
         if not self.samples:
             self._created, self._version = origin.created_at.isoformat(), origin.environment_version
             self._model = _model_of(steps)
-        place = origin.task_hash if origin.index is None else f"{origin.split}/{origin.index}"
-        epoch = self._epochs[place] = self._epochs.get(place, 0) + 1
+        sample_id = origin.task_hash if origin.index is None else f"{origin.split}/{origin.index}"
+        epoch = self._epochs[sample_id] = self._epochs.get(sample_id, 0) + 1
         if self.samples:
             self._waiting.write(b",\n")
-        self._waiting.write(_dump(inspect_sample(record, steps, options, sample_id=place, epoch=epoch)))
+        self._waiting.write(_dump(inspect_sample(record, steps, options, sample_id=sample_id, epoch=epoch)))
         self.samples += 1
         value = judged_return(record.summary)
         if value is not None:

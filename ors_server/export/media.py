@@ -1,4 +1,4 @@
-"""Images of episodes as files beside a document that may not hold their bytes."""
+"""Images of episodes as separate files, for formats of documents that cannot contain their bytes."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from ors_server.model.recording import BLOCKS
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
 
 FOLDER = "images"
-"""Folder of the images, beside the document."""
+"""Folder of the images, next to the document."""
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
 """Bytes of the largest image that is read."""
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
@@ -56,15 +56,15 @@ def with_paths(blocks: Sequence[TextBlock | ImageBlock], keep: KeepImage) -> lis
 
 def with_data(rows: Sequence[Any], folder: Path) -> list[Any]:
     """Return rows of `with_paths` with the images' data; `RecordError` if a file cannot be read."""
-    return [_with_data(row, folder) for row in rows]
-
-
-def _with_data(row: Any, folder: Path) -> Any:
-    data: Any = cast("JSONObject", row).get("data") if isinstance(row, dict) else None
-    if not isinstance(data, dict):
-        return row
-    path: object = cast("JSONObject", data).get("path")
-    return {**row, "data": base64.b64encode(read_image(folder, path)).decode()}
+    restored: list[Any] = []
+    for row in rows:
+        data: Any = cast("JSONObject", row).get("data") if isinstance(row, dict) else None
+        if isinstance(data, dict):
+            content = read_image(folder, cast("JSONObject", data).get("path"))
+            restored.append({**row, "data": base64.b64encode(content).decode()})
+        else:
+            restored.append(row)
+    return restored
 
 
 def read_image(folder: Path, path: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes figures of episodes over time to TensorBoard, Weights & Biases or MLflow, each an extra of its own.
+"""Writes figures of episodes over time to TensorBoard, Weights & Biases or MLflow, each a separate extra.
 
 A series of points is a run there; each span of time is one step of it, with the time of its beginning. W&B
 and MLflow read where they write from their own variables (`WANDB_MODE=offline`, `MLFLOW_TRACKING_URI`).
@@ -25,7 +25,7 @@ class TrackerError(ClientError):
 
 def scalars_of(point: SeriesPoint) -> dict[str, float]:
     """Return the figures of a span by name; those that nothing was graded for are left out."""
-    found = {
+    values = {
         "episodes": point.episodes,
         "return/mean": point.returns.mean,
         "success": point.success,
@@ -34,8 +34,8 @@ def scalars_of(point: SeriesPoint) -> dict[str, float]:
         "steps/mean": point.mean_steps,
     }
     if point.quantiles is not None:
-        found |= dict(zip(("return/p10", "return/p50", "return/p90"), point.quantiles, strict=True))
-    return {name: float(value) for name, value in found.items() if value is not None}
+        values |= dict(zip(("return/p10", "return/p50", "return/p90"), point.quantiles, strict=True))
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def write_points(points: Iterable[SeriesPoint], target: str) -> int:
@@ -47,22 +47,18 @@ def write_points(points: Iterable[SeriesPoint], target: str) -> int:
     Raises:
         TrackerError: If the target is unknown, or its package is not installed.
     """
-    kind, _, place = target.partition(":")
+    kind, _, location = target.partition(":")
     writer = _WRITERS.get(kind)
-    if writer is None or not place:
+    if writer is None or not location:
         raise TrackerError(f"expected tensorboard:FOLDER, wandb:PROJECT or mlflow:EXPERIMENT, got {target!r}")
     series: dict[str, list[SeriesPoint]] = defaultdict(list)
     for point in points:
-        series[_name_of(point.group)].append(point)
+        words = "-".join(f"{key.removeprefix(LABEL)}={value}" for key, value in point.group.items())
+        # A name that can be a folder, too.
+        series[re.sub(r"[^\w.=+-]+", "_", words).strip(".")[:120] or "all"].append(point)
     for name, group in series.items():
-        writer(place, name, group)
+        writer(location, name, group)
     return len(series)
-
-
-def _name_of(group: Mapping[str, str]) -> str:
-    """Name a run by its series, so that it can be a folder, too."""
-    words = "-".join(f"{key.removeprefix(LABEL)}={value}" for key, value in group.items())
-    return re.sub(r"[^\w.=+-]+", "_", words).strip(".")[:120] or "all"
 
 
 def _load(module: str, extra: str) -> Any:

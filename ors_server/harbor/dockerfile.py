@@ -32,7 +32,7 @@ _ASSIGNMENT = re.compile(r"""\s*(\w+)=("(?:\\.|[^"\\])*"|'[^']*'|(?:\\.|[^\s\\])
 
 @dataclass
 class BuildPlan:
-    """What a Dockerfile makes of its base image."""
+    """The changes that a Dockerfile makes to its base image."""
 
     base: str = "scratch"
     """The image after FROM."""
@@ -53,10 +53,10 @@ def read_dockerfile(path: Path, task: Path) -> BuildPlan:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:
         raise TaskFolderError(f"{path}: {error}") from error
-    return _Reader(path, task).read(text)
+    return _DockerfileReader(path, task).read(text)
 
 
-class _Reader:
+class _DockerfileReader:
     def __init__(self, path: Path, task: Path) -> None:
         self._path, self._task, self._context = path, task, path.parent
         self._plan = BuildPlan()
@@ -183,16 +183,16 @@ class _Reader:
     def read_user(self, value: str) -> None:
         """Refuse every user but root."""
         if self._expand(value) not in ROOT_USERS:
-            raise self._error(f"USER {value}: one user only, root, has an id here; other users need an image")
+            raise self._error(f"USER {value}: expected root, which is the only user here")
 
     def read_copy(self, value: str) -> None:
-        """Lay files of the context."""
+        """Copy files of the context."""
         flags, rest = self._flags(value)
         unknown = sorted(set(flags) - {"chown", "chmod", "link"})
         if unknown:
             raise self._error(f"--{unknown[0]} needs a builder")
         if flags.get("chown", "root") not in ROOT_USERS:
-            raise self._error(f"--chown={flags['chown']}: one user only, root, has an id here")
+            raise self._error(f"--chown={flags['chown']}: expected root, which is the only user here")
         mode = flags.get("chmod")
         if mode is not None and not re.fullmatch(r"0?[0-7]{3}", mode):
             raise self._error(f"expected --chmod of three octal digits without setuid, got {mode}")
@@ -217,7 +217,7 @@ class _Reader:
         left_out = _docker_ignore(self._context)
         matches = [self._context] if pattern == "." else _match(self._context, pattern)
         if not matches:
-            raise self._error(f"there is no {source} in {self._context}")
+            raise self._error(f"there is no {source} in {self._context}, the folder of the Dockerfile")
         for match in matches:
             if match.is_dir():
                 self._plan.files.append(LaidFile(target, None, 0o755))

@@ -1,4 +1,4 @@
-"""Files that are laid into a sandbox's root: read from a task's folder, packed as one archive."""
+"""Files that are copied into a sandbox's root: read from a task's folder, packed as one archive."""
 
 import io
 import stat
@@ -52,11 +52,11 @@ def list_tree(folder: Path, task: Path, is_left_out: Callable[[str, bool], bool]
         if not is_folder and not stat.S_ISREG(mode):
             raise TaskFolderError(f"{path}: expected a file or a folder")
         if resolved in above:
-            raise TaskFolderError(f"{path}: its links lead around in a circle")
+            raise TaskFolderError(f"{path}: its links form a cycle")
         if relative != ".":
             listed.append(path)
         if len(listed) > MAX_FILES:
-            raise TaskFolderError(f"{folder}: more than {MAX_FILES} files")
+            raise TaskFolderError(f"{folder}: expected at most {MAX_FILES} files")
         for child in sorted(path.iterdir()) if is_folder else ():
             visit(child, above | {resolved})
 
@@ -75,7 +75,7 @@ def lay_tree(folder: Path, task: Path, target: str) -> Iterator[LaidFile]:
 
 
 def laid(path: Path, target: str) -> LaidFile:
-    """Return a file or folder as it is laid at a path of the root."""
+    """Return a file or folder with the path and mode that its copy in the root gets."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         return LaidFile(target, None, 0o755)
@@ -83,7 +83,7 @@ def laid(path: Path, target: str) -> LaidFile:
 
 
 def read_harbor_ignore(folder: Path, task: Path) -> Callable[[str, bool], bool]:
-    """Return what the rules in a folder, and in folders below it, leave out."""
+    """Return a function that tells which paths the rules in a folder and below it leave out."""
     rules: dict[str, IgnoreRules] = {}
     ignore_files = sorted(folder.rglob(HARBOR_IGNORE)) if folder.is_dir() else []
     for file in ignore_files:
@@ -118,7 +118,7 @@ def pack(files: list[LaidFile]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for file in files:
             if file.target == "/":
-                continue  # it is there
+                continue  # it exists already
             entry = tarfile.TarInfo(file.target.lstrip("/"))
             entry.mode = file.mode
             if file.source is None:

@@ -12,7 +12,7 @@ from ors_server.harbor.task_folder import MAX_COMMAND_SECONDS, TaskFolder
 from ors_server.model.policy import EpisodePolicy
 
 EDITION = "1"
-"""Changes whenever the same folders give other tasks, or pay otherwise, than before."""
+"""To change whenever the same folders begin to give other tasks or other rewards."""
 SPLIT = "test"
 """The split of a folder of tasks: a benchmark's are there to test an agent."""
 MAX_NAMED = 5
@@ -20,7 +20,7 @@ _VERSION_DIGITS = 16
 
 
 def find_tasks(reference: str) -> type[HarborTasks] | None:
-    """Return the class of the tasks in a folder; `None` if it has none in Harbor's format.
+    """Return the class of the tasks in a folder; `None` if no task in it has Harbor's format.
 
     Raises:
         TaskFolderError: If a task breaks a rule of the format, or needs what this server does not have.

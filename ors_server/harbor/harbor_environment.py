@@ -32,7 +32,7 @@ from ors_server.harbor.task_folder import (
     TaskStep,
     resolve_variables,
 )
-from ors_server.harbor.verifying import Verdict, verify
+from ors_server.harbor.verifying import VerifierVerdict, verify
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import graded_output
@@ -46,7 +46,7 @@ _ORACLE_LOG = "/logs/agent/oracle.txt"
 
 
 class TaskShell(BashTools):
-    """The shell of a task, which answers until the task's time is over."""
+    """The shell of a task, which refuses commands once the task's time is over."""
 
     @tool
     @only_these_arguments(
@@ -82,8 +82,8 @@ class TaskShell(BashTools):
                 raise ToolError(
                     "the time of this task is over; call submit, which grades the files as they are"
                 )
-            usual = self.sandbox.limits.time_limit if time_limit is None else time_limit
-            time_limit = min(usual, left)
+            requested = self.sandbox.limits.time_limit if time_limit is None else time_limit
+            time_limit = min(requested, left)
         return await super().bash(context, command, time_limit, restart)
 
 
@@ -109,7 +109,7 @@ class HarborTasks(IndexedTasks):
     """Rules of `lint_findings` that are reported only on request, by name."""
     _folders: ClassVar[Mapping[str, Sequence[TaskFolder]]] = {}
     hidden_files: ClassVar[Sequence[Path]] = ()
-    """The folders themselves, with solutions and tests."""
+    """The folders of the tasks, which contain solutions and tests."""
     watched_files: ClassVar[Sequence[Path]] = ()
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
@@ -129,7 +129,7 @@ class HarborTasks(IndexedTasks):
         for folder in cls._folders.get(str(task_spec.get("split")), ()):
             if folder.name == task_spec.get("task"):
                 return folder
-        raise TaskFolderError(f"there is no task {task_spec.get('task')!r} in the folders that are served")
+        raise TaskFolderError(f"no task {task_spec.get('task')!r} in the served folders")
 
     @override
     @classmethod
@@ -186,7 +186,7 @@ class HarborTasks(IndexedTasks):
     async def setup(self) -> None:
         environment = self._folder.config.environment
         for step in self._folder.steps:
-            # A missing value fails here, and not when the work is done.
+            # So that a missing secret fails the setup, and not the grading after the agent's work.
             self._folder.verifier_variables(step, self.secrets)
         with anyio.fail_after(environment.build_timeout_sec):
             await lay(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
@@ -229,7 +229,7 @@ class HarborTasks(IndexedTasks):
             blocks=[TextBlock(text=text + self._describe(following))], metadata={"harbor": record}
         )
 
-    def _conclude(self, verdict: Verdict, missed: str | None) -> ToolOutput:
+    def _conclude(self, verdict: VerifierVerdict, missed: str | None) -> ToolOutput:
         total = combine_steps(self._figures, self._folder.strategy)
         record: JSONObject = {**verdict.record, "figures": verdict.figures}
         if missed is not None:
@@ -282,14 +282,14 @@ def _output(result: RewardResult, text: str, record: JSONObject) -> ToolOutput:
 
 
 def _oracle_commands(folder: TaskFolder, step: TaskStep) -> list[str] | None:
-    """Return the commands that lay a step's solution and run it as Harbor's oracle does."""
+    """Return the commands that copy a step's solution and run it as Harbor's oracle does."""
     if step.solution is None:
         return None
     try:
         where = folder.document.place("solution", "env")
         variables = resolve_variables(folder.config.solution.env, {}, where)
     except TaskFolderError:
-        return None  # a secret that only a session has
+        return None  # it needs a secret, which only a session has
     files = [*lay_tree(step.solution, folder.path, "/solution")]
     text = base64.b64encode(_compress(files)).decode()
     pieces = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]

@@ -49,7 +49,7 @@ _Check = Callable[[TaskFolder], Iterator[str]]
 
 
 def lint(folder: TaskFolder) -> dict[str, list[str]]:
-    """Return the findings of a task by rule, each with its where; rules without findings have none."""
+    """Return the findings of a task by rule, with the place of each; the list of a rule may be empty."""
     return {rule: list(check(folder)) for rule, check in RULES.items()}
 
 
@@ -71,7 +71,7 @@ def shared_verifiers(folder: TaskFolder) -> Iterator[str]:
 
 
 def root_agents(folder: TaskFolder) -> Iterator[str]:
-    """Find agents that are root: here every one is."""
+    """Find agents that are root: here every agent is."""
     yield f"{folder.document.place('agent', 'user')}: the agent is root of its sandbox, which has one user"
 
 
@@ -109,7 +109,7 @@ def unpinned_images(folder: TaskFolder) -> Iterator[str]:
     for file, line, name, words in _docker_lines(folder):
         image = words[0] if words else ""
         if name == "FROM" and image != "scratch" and "$" not in image and not _PINNED_IMAGE.search(image):
-            yield f"{file}:{line}: {image} has no digest; another image may have its name tomorrow"
+            yield f"{file}:{line}: {image} has no digest, so the name may later mean another image"
 
 
 def test_leaks(folder: TaskFolder) -> Iterator[str]:
@@ -118,7 +118,7 @@ def test_leaks(folder: TaskFolder) -> Iterator[str]:
         if name in {"COPY", "ADD"} and file.parent.name == "environment":
             for source in words[:-1]:
                 if _TEST_FILE.search(source):
-                    yield f"{file}:{line}: {source} would show the agent what grades it"
+                    yield f"{file}:{line}: {source} would show the agent its tests or solution"
 
 
 def _docker_lines(folder: TaskFolder) -> Iterator[tuple[Path, int, str, list[str]]]:
@@ -142,7 +142,7 @@ def unpinned_packages(folder: TaskFolder) -> Iterator[str]:
             if not (_LOCAL.search(package) or _PINNED.search(package))
         ]
         if wrong and not is_constrained:
-            yield f"{file}:{line}: {', '.join(wrong)} without a version; tomorrow another is installed"
+            yield f"{file}:{line}: {', '.join(wrong)} without a version; a later build may install another"
 
 
 def runtime_installs(folder: TaskFolder) -> Iterator[str]:
@@ -151,14 +151,17 @@ def runtime_installs(folder: TaskFolder) -> Iterator[str]:
         if _is_separate(folder, file) and not _OFFLINE & set(command):
             names = {re.split(r"[<>=!~\[]", package)[0].lower() for package in _packages(command)}
             if names & {"pytest", "pytest-json-ctrf"}:
-                yield f"{file}:{line}: pytest belongs into the separate verifier's image"
+                yield f"{file}:{line}: install pytest in the separate verifier's image instead"
 
 
 def downloads(folder: TaskFolder) -> Iterator[str]:
     """Find separate verifiers that fetch something when they run."""
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         if _is_separate(folder, file) and _reaches_out(command):
-            yield f"{file}:{line}: {command[0]} fetches what belongs into the separate verifier's image"
+            yield (
+                f"{file}:{line}: {command[0]} downloads at run time; add its files to the separate "
+                "verifier's image instead"
+            )
 
 
 def set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
@@ -166,7 +169,7 @@ def set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         is_install = any(tuple(command[: len(words)]) == words for words in _INSTALLERS)
         if (is_install and not _OFFLINE & set(command)) or _reaches_out(command):
-            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network; the verifier is without"
+            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network; verifiers have no network"
 
 
 def unsaid_networks(folder: TaskFolder) -> Iterator[str]:
@@ -214,7 +217,7 @@ RULES: Mapping[str, _Check] = MappingProxyType(
         "unpinned-image": unpinned_images,
     }
 )
-"""Rule to what finds its breaches in one task."""
+"""By rule, the function that finds its breaches in one task."""
 ON_REQUEST = ("root-agent", "unpinned-image")
 """Rules that Harbor's own lint leaves out unless they are selected."""
 
@@ -286,7 +289,7 @@ def _packages(command: Sequence[str]) -> list[str]:
             for start in _INSTALLERS
             if start[0] not in {"apt-get", "apt", "apk", "npm"} and tuple(command[: len(start)]) == start
         ),
-        [],
+        list[str](),
     )
     packages: list[str] = []
     rest = iter(words)

@@ -1,10 +1,10 @@
-"""The rewards that a verifier wrote, read so that nothing but a clear number is one. Pure functions."""
+"""Reads the rewards that a verifier wrote, and accepts only unambiguous numbers. Pure functions."""
 
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 REWARD = "reward"
 """The key of the episode's reward; other keys are further figures."""
@@ -20,7 +20,7 @@ NEAR_MISSES = (
     "score.txt",
     "score.json",
 )
-"""Names that authors write in the place of `reward.json` and `reward.txt`; Harbor's own template has one."""
+"""Wrong names for `reward.json` and `reward.txt` that authors use; Harbor's own template has one of them."""
 _SETUP_FAILURES = re.compile(
     r"^(?:/tests/\S*\.sh|\S*bash|\S*/sh|sh): (?:line )?\d+: [^\n:]{1,200}: "
     r"(?:command not found|not found)$"
@@ -34,7 +34,7 @@ _SETUP_FAILURES = re.compile(
 
 
 class RewardFileError(ValueError):
-    """The verifier wrote no reward that could be paid; the message says what it wrote."""
+    """The verifier wrote no valid reward; the message quotes what it wrote."""
 
 
 def read_rewards(as_json: bytes | None, as_text: bytes | None, names: Sequence[str] = ()) -> dict[str, float]:
@@ -86,7 +86,7 @@ def _read_json(content: bytes) -> dict[str, float]:
         raise RewardFileError(f"reward.json is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
         raise RewardFileError(f"reward.json holds a {type(value).__name__}, not an object of numbers")
-    entries: Mapping[str, Any] = value
+    entries = cast("Mapping[str, object]", value)
     if len(entries) > MAX_KEYS:
         raise RewardFileError(f"reward.json has {len(entries)} keys, more than {MAX_KEYS}")
     return {key: _number(entry, key) for key, entry in entries.items()}
@@ -127,9 +127,9 @@ def find_setup_failure(output: str) -> str | None:
     return output[begin : end if end >= 0 else len(output)].strip()[:300]
 
 
-def reward_below(figures: Mapping[str, float], least: Mapping[str, float]) -> str | None:
-    """Return the first figure that is below its threshold, or missing; `None` if all are reached."""
-    for key, threshold in least.items():
+def reward_below(figures: Mapping[str, float], thresholds: Mapping[str, float]) -> str | None:
+    """Describe the first figure that is missing or below its threshold; `None` if there is no such figure."""
+    for key, threshold in thresholds.items():
         if figures.get(key, -math.inf) < threshold:
             got = f"{figures[key]:g}" if key in figures else "missing"
             return f"{key} is {got}, below {threshold:g}"

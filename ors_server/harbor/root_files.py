@@ -1,4 +1,4 @@
-"""Work on the files of a session's root, done by programs in their own isolation inside the sandbox."""
+"""Changes files of a session's root by programs that run in a separate isolation inside the sandbox."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ FULL = "No space left on device"
 _EXTRACT = (
     'tar --extract --no-same-owner --preserve-permissions --directory=/ --file="$0"/files.tar || exit 1\n'
 )
-# The agent may have put links in the place of these folders, or taken its own rights on them: `rm` and
-# `chmod` follow no link below their arguments, and the arguments themselves are looked at first.
+# The agent may have replaced these folders by links, or removed its own rights on them. `rm` and `chmod`
+# follow no link below their arguments, and `remove` checks that its argument is not a link itself.
 _REMOVE = """\
 remove() {
   if [ -d "$1" ] && [ ! -L "$1" ]; then chmod -R u+rwX -- "$1" 2>/dev/null; fi
@@ -51,24 +51,24 @@ class RootFilesError(Exception):
 
 
 async def lay(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
-    """Lay files into the root; later ones replace earlier ones."""
+    """Copy files into the root; a later file replaces an earlier one of the same path."""
     await _run_script(sandbox, "", files)
 
 
 async def lay_for_grading(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
-    """Make the grader's folders again, without anything that the agent left in them, and lay files."""
+    """Recreate the grader's folders, without anything that the agent left in them, and copy files."""
     await _run_script(sandbox, _REMOVE + _GRADER_FOLDERS, files)
 
 
 async def remove_grading(sandbox: Sandbox) -> None:
-    """Remove the tests and what the verifier wrote, before an agent continues."""
+    """Remove the tests and the verifier's files before the agent continues with the next step."""
     await _run_script(
         sandbox, f"{_REMOVE}remove /tests\nremove /logs/verifier\nmkdir -p /logs/verifier\n", ()
     )
 
 
 async def wipe(sandbox: Sandbox) -> None:
-    """Empty the root, as it was before anything was laid into it."""
+    """Empty the root: remove everything that was copied or written into it."""
     await _run_script(sandbox, _REMOVE + _WIPE, ())
 
 

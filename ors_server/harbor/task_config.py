@@ -72,11 +72,11 @@ User: TypeAlias = StrictStr | StrictInt
 NetworkMode: TypeAlias = Literal["no-network", "public", "allowlist"]
 
 
-class _Table(BaseModel):
+class _TomlTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class NetworkTable(_Table):
+class NetworkTable(_TomlTable):
     """What a phase may reach."""
 
     network_mode: NetworkMode | None = None
@@ -96,7 +96,7 @@ class AgentTable(NetworkTable):
     user: User | None = None
 
 
-class HealthcheckTable(_Table):
+class HealthcheckTable(_TomlTable):
     """`[environment.healthcheck]`: a command that must succeed before the agent begins."""
 
     command: StrictStr
@@ -107,14 +107,14 @@ class HealthcheckTable(_Table):
     retries: Annotated[int, Field(ge=1, strict=True)] = 3
 
 
-class TpuTable(_Table):
+class TpuTable(_TomlTable):
     """`[environment.tpu]`."""
 
     type: StrictStr
     topology: StrictStr
 
 
-class McpServerTable(_Table):
+class McpServerTable(_TomlTable):
     """`[[environment.mcp_servers]]`."""
 
     name: StrictStr
@@ -166,7 +166,7 @@ class EnvironmentTable(NetworkTable):
         return table
 
 
-class CollectTable(_Table):
+class CollectTable(_TomlTable):
     """`[[verifier.collect]]`: a command between the agent's work and the verifier."""
 
     command: StrictStr
@@ -197,13 +197,13 @@ class VerifierTable(NetworkTable):
         return self.environment_mode or (None if self.environment is None else "separate")
 
 
-class SolutionTable(_Table):
+class SolutionTable(_TomlTable):
     """`[solution]`."""
 
     env: Variables = {}
 
 
-class ArtifactTable(_Table):
+class ArtifactTable(_TomlTable):
     """An entry of `artifacts`: a path that is kept with the episode."""
 
     source: StrictStr
@@ -237,7 +237,7 @@ Artifacts: TypeAlias = list[
 ]
 
 
-class StepTable(_Table):
+class StepTable(_TomlTable):
     """One of `[[steps]]`."""
 
     name: StrictStr
@@ -256,14 +256,14 @@ class StepTable(_Table):
         return self
 
 
-class AuthorTable(_Table):
+class AuthorTable(_TomlTable):
     """One of `[[task.authors]]`."""
 
     name: StrictStr
     email: StrictStr | None = None
 
 
-class PackageTable(_Table):
+class PackageTable(_TomlTable):
     """`[task]`: how a registry names the task."""
 
     name: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*/[A-Za-z0-9_-][A-Za-z0-9._-]*$")]
@@ -273,7 +273,7 @@ class PackageTable(_Table):
     keywords: list[StrictStr] = []
 
 
-class TaskToml(_Table):
+class TaskToml(_TomlTable):
     """A whole `task.toml`."""
 
     schema_version: Literal["1.0", "1.1", "1.2", "1.3", "1.4"] = "1.4"
@@ -295,7 +295,7 @@ class TaskToml(_Table):
             table = dict(cast("dict[str, Any]", values))
             table.setdefault("schema_version", table.pop("version"))
             return table
-        return values
+        return cast("Any", values)
 
     @model_validator(mode="after")
     def _check_steps(self) -> typing.Self:
@@ -426,7 +426,7 @@ def find_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: Sequence[str | int]) -> int | None:
-    """Return the line of a key, or of the nearest table or key above it; `None` where there is none."""
+    """Return the line of a key, or of the nearest table or key above it; `None` if no line has one."""
     for length in range(len(path), 0, -1):
         if tuple(path[:length]) in lines:
             return lines[tuple(path[:length])]

@@ -1,4 +1,4 @@
-"""One task's folder, read whole and checked: what this server cannot give is refused with file and line."""
+"""Reads and checks the folder of one task; refuses what this server does not support, with file and line."""
 
 import difflib
 import hashlib
@@ -35,7 +35,7 @@ MAX_COMMAND_SECONDS = 600.0
 MAX_TEXT_BYTES = 1_000_000
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
-_NO_NETWORK = "this server gives a task no network; 'no-network' is the only mode that it can keep"
+_NO_NETWORK = "expected network_mode = 'no-network': tasks have no network on this server"
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class TaskStep:
     name: str
     instruction: str
     tests: tuple[Path, ...]
-    """Folders that are laid into `/tests`, in order."""
+    """Folders whose files are copied to `/tests`, in order."""
     script: str
     """The verifier's script, relative to `/tests`."""
     solution: Path | None
     """The folder of the oracle's script."""
     work_files: Path | None
-    """The folder that is laid into the work dir before the step."""
+    """The folder whose files are copied to the work dir before the step."""
     agent_seconds: float | None
     verifier_seconds: float
     verifier_variables: Mapping[str, str]
     collect: tuple[CollectTable, ...]
     verifier_plan: BuildPlan | None
-    """The root of a separate verifier; `None` for one in the agent's root."""
+    """The root of a separate verifier; `None` if the verifier shares the agent's root."""
     min_reward: Mapping[str, float]
     healthcheck: HealthcheckTable | None
     artifacts: tuple[ArtifactTable, ...]
@@ -66,7 +66,7 @@ class TaskStep:
 
 
 class TaskFolder:
-    """A task."""
+    """A task: its `task.toml`, steps, Dockerfile and limits, as they were when it was read."""
 
     def __init__(self, path: Path) -> None:
         """Read the folder.
@@ -104,15 +104,15 @@ class TaskFolder:
 
     @property
     def strategy(self) -> str:
-        """How the figures of the steps become those of the task."""
+        """How the figures of the steps are combined: `mean` or `final`."""
         return self.config.multi_step_reward_strategy or "mean"
 
     def variables(self, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the task's root, those of `[environment] env` last."""
-        own = resolve_variables(
+        task_variables = resolve_variables(
             self.config.environment.env, secrets, self.document.place("environment", "env")
         )
-        return {**self.plan.variables, **own}
+        return {**self.plan.variables, **task_variables}
 
     def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a step's verifier alone."""
@@ -125,7 +125,7 @@ class TaskFolder:
     def _error(self, text: str, *key: str | int) -> TaskFolderError:
         return TaskFolderError(f"{self.document.place(*key)}: {text}")
 
-    # What this server does not have
+    # Features that this server does not support
 
     def _refuse_unsupported(self) -> None:
         config = self.config
@@ -142,7 +142,9 @@ class TaskFolder:
         self._refuse_services(config.artifacts, ("artifacts",))
         options = config.metadata.get("ors", {})
         if not isinstance(options, dict):
-            raise self._error("expected a table of options of this server", "metadata", "ors")
+            raise self._error(
+                f"expected a table of this server's options, got {options!r:.80}", "metadata", "ors"
+            )
         for name in cast("dict[str, object]", options):
             if name not in OPTIONS:
                 near = difflib.get_close_matches(name, OPTIONS, n=1)
@@ -154,21 +156,21 @@ class TaskFolder:
         ):
             if (self.path / name).exists():
                 raise TaskFolderError(
-                    f"{self.path / name}: an episode here begins without an earlier context"
+                    f"{self.path / name}: not supported, because an episode begins without earlier messages"
                 )
 
     def _refuse_environment(self, table: EnvironmentTable, at: tuple[str | int, ...]) -> None:
         if table.os != "linux":
-            raise self._error("tasks here run on Linux", *at, "os")
+            raise self._error(f"expected os = 'linux', got {table.os!r}", *at, "os")
         if table.gpus:
-            raise self._error("this server gives a task no GPU", *at, "gpus")
+            raise self._error(f"expected 0, got {table.gpus}: tasks have no GPU on this server", *at, "gpus")
         if table.tpu is not None:
-            raise self._error("this server gives a task no TPU", *at, "tpu")
+            raise self._error("expected no TPU: tasks have none on this server", *at, "tpu")
         if table.mcp_servers:
-            raise self._error("this server starts no MCP servers for a task", *at, "mcp_servers")
+            raise self._error("MCP servers are not supported: remove them", *at, "mcp_servers")
         if table.docker_image is not None:
             raise self._error(
-                f"the image {table.docker_image!r} is not on this machine; describe the environment in "
+                f"the image {table.docker_image!r} is not used here; describe the environment in "
                 "environment/Dockerfile without RUN",
                 *(*at, "docker_image"),
             )
@@ -182,8 +184,8 @@ class TaskFolder:
     def _refuse_user(self, user: str | int | None, at: tuple[str | int, ...]) -> None:
         if user is not None and str(user) not in ROOT_USERS:
             raise self._error(
-                f"user {user!r}: one user only, root, has an id in a task's root here, and it has no rights "
-                "on the host",
+                f"expected user 'root', got {user!r}: it is the only user of a task's sandbox, and "
+                "has no rights on the host",
                 *at,
             )
 
@@ -194,20 +196,26 @@ class TaskFolder:
             self._refuse_environment(table.environment, (*at, "environment"))
         for number, hook in enumerate(table.collect):
             if hook.service != "main":
-                raise self._error("a task has one service here, main", *at, "collect", number, "service")
+                raise self._error(
+                    f"expected the service 'main', got {hook.service!r}: a task has one container here",
+                    *(*at, "collect", number, "service"),
+                )
             self._refuse_user(hook.user, (*at, "collect", number, "user"))
 
     def _refuse_services(self, artifacts: list[ArtifactTable], at: tuple[str | int, ...]) -> None:
         for number, artifact in enumerate(artifacts):
             if artifact.service not in {None, "main"}:
-                raise self._error("a task has one service here, main", *at, number, "service")
+                raise self._error(
+                    f"expected the service 'main', got {artifact.service!r}: a task has one container here",
+                    *(*at, number, "service"),
+                )
 
     # The parts
 
     def _read_plan(self, folder: Path, name: str) -> BuildPlan:
         if (folder / "docker-compose.yaml").exists():
             raise TaskFolderError(
-                f"{folder / 'docker-compose.yaml'}: a task has one container here, no others"
+                f"{folder / 'docker-compose.yaml'}: a task has one container here, by its Dockerfile"
             )
         if not (folder / "Dockerfile").is_file():
             raise TaskFolderError(
@@ -223,7 +231,7 @@ class TaskFolder:
         ):
             if path.split("/")[1] in MOUNT_POINTS:
                 raise TaskFolderError(
-                    f"{where}: {path} is in a folder of the system, which shows the host's files read-only"
+                    f"{where}: {path} is in a folder of the system, which is the host's and read-only"
                 )
 
     def _read_steps(self) -> Iterator[TaskStep]:
@@ -280,7 +288,7 @@ class TaskFolder:
         try:
             content = path.read_bytes()
             if len(content) > MAX_TEXT_BYTES:
-                raise TaskFolderError(f"{path}: longer than {MAX_TEXT_BYTES} bytes")
+                raise TaskFolderError(f"{path}: expected at most {MAX_TEXT_BYTES} bytes, got {len(content)}")
             lines = content.decode("utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise TaskFolderError(f"{path}: {error}") from error
@@ -315,7 +323,8 @@ class TaskFolder:
         )
         if len(numbers) != 2 or not numbers[0] < numbers[1]:  # noqa: PLR2004  (least and greatest)
             raise self._error(
-                "expected [least, greatest], two numbers in order", "metadata", "ors", "reward_range"
+                f"expected [least, greatest], two numbers in order, got {stated!r:.80}",
+                *("metadata", "ors", "reward_range"),
             )
         return float(numbers[0]), float(numbers[1])
 

@@ -1,7 +1,7 @@
-"""Grading of one step: the agent's processes are dead, the tests are laid again, and a fresh program runs.
+"""Grades one step: kills the agent's processes, copies the tests again, and runs the verifier.
 
 Nothing that the agent left decides how the verifier starts: it has the host's own programs, an empty home, no
-variable of the agent's shell, and folders for its tests and its result that were made a moment ago.
+variable of the agent's shell, and newly created folders for its tests and its result.
 """
 
 import base64
@@ -36,30 +36,30 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KEPT_OUTPUT = 32 * 1024
 """Last bytes of the verifier's output that are kept."""
 MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
-"""Bytes of one artefact and of all together that are kept as they are, and files that are listed."""
+"""Limits on artefacts: bytes of one that is kept whole, bytes of all such, and files that are listed."""
 _DEPTH = 12
 _RUN = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
 
 
 @dataclass
-class Verdict:
-    """What a verifier found."""
+class VerifierVerdict:
+    """The result of a verifier."""
 
     result: RewardResult
     figures: dict[str, float] = field(default_factory=dict[str, float])
-    """What it wrote, by key; empty without a reward."""
+    """The numbers that it wrote, by key; empty without a reward."""
     record: JSONObject = field(default_factory=dict[str, Any])
-    """What is kept with the episode: its output and the artefacts."""
+    """The verifier's output and the artefacts, which are recorded with the episode."""
 
 
 async def verify(
     sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str], *, is_last: bool
-) -> Verdict:
+) -> VerifierVerdict:
     """Grade a step. Failures of the verifier or of the task are results without a number.
 
     Args:
-        secrets: What fills the `${NAME}` of variables.
-        is_last: Whether the agent's files are needed no longer.
+        secrets: Values for the `${NAME}` of variables.
+        is_last: Whether the agent's files are no longer needed, so that no snapshot of them is taken.
 
     Raises:
         SandboxError: The machinery failed.
@@ -72,8 +72,8 @@ async def verify(
             if error.is_full:
                 reason = f"the agent's files leave the verifier no space: {error}"
                 least = folder.reward_range[0]
-                return Verdict(RewardResult(least, reason=reason), {REWARD: least}, record)
-            return _failure(f"the tests cannot be laid: {error}", record)
+                return VerifierVerdict(RewardResult(least, reason=reason), {REWARD: least}, record)
+            return _failure(f"the tests could not be copied into the sandbox: {error}", record)
         except (RewardFileError, SandboxFileError) as error:
             return _failure(str(error), record)
 
@@ -86,7 +86,7 @@ async def _verify(
     record: JSONObject,
     *,
     is_last: bool,
-) -> Verdict:
+) -> VerifierVerdict:
     variables = folder.verifier_variables(step, secrets)
     root = folder.variables(secrets)
     for hook in step.collect:
@@ -121,8 +121,8 @@ async def _verify_apart(
     variables: Mapping[str, str],
     artifacts: Mapping[str, bytes],
     record: JSONObject,
-) -> Verdict:
-    """Grade in a root of the verifier's own, which has the declared artefacts of the agent's and no more."""
+) -> VerifierVerdict:
+    """Grade in a separate root, which has only the declared artefacts of the agent's root."""
     plan = step.verifier_plan
     if plan is None:
         raise ValueError("a separate verifier has its own root")
@@ -151,11 +151,11 @@ async def _run_tests(
     environment: Mapping[str, str],
     work_dir: str,
     record: JSONObject,
-) -> Verdict:
+) -> VerifierVerdict:
     script = f"/tests/{step.script}"
     argv = ["/bin/bash", "-c", _RUN, "bash", work_dir, script, OUTPUT]
     path = environment.get("PATH", "")
-    # The system's folders first: an agent may have filled the task's own ones.
+    # The system's folders first: the agent may have put programs into the task's folders of PATH.
     shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}
     run = await sandbox.run_fresh(argv, environment=shown, time_limit=step.verifier_seconds, writable=True)
     output = await _read_optional(sandbox, OUTPUT, max_bytes=None)
@@ -163,7 +163,7 @@ async def _run_tests(
     record["verifier"] = {"exit_code": run.exit_code, "output": text[-KEPT_OUTPUT:], "seconds": run.spent_s}
     if run.timed_out:
         reason = f"the verifier did not end within {step.verifier_seconds:g} seconds"
-        return Verdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)
+        return VerifierVerdict(RewardResult.without(RewardStatus.LIMIT, reason), {}, record)
     if run.exit_code in {97, 98}:
         return _failure(f"{script} could not be started: {run.stderr.text.strip()[-300:]}", record)
     names: list[str] = []
@@ -178,8 +178,8 @@ async def _run_tests(
     reward = figures[REWARD]
     if not least <= reward <= greatest:
         return _failure(
-            f"the verifier wrote the reward {reward:g}, outside [{least:g}, {greatest:g}]; [metadata.ors] "
-            "reward_range may widen it",
+            f"the verifier wrote the reward {reward:g}, expected one in [{least:g}, {greatest:g}]; "
+            "reward_range in [metadata.ors] changes the range",
             record,
         )
     failed = find_setup_failure(text) if reward <= least else None
@@ -188,11 +188,11 @@ async def _run_tests(
             f"the verifier's own set-up failed, so its {reward:g} is no judgement: {failed}", record
         )
     extras = {key: value for key, value in figures.items() if key != REWARD}
-    return Verdict(RewardResult(reward, extras=extras), figures, record)
+    return VerifierVerdict(RewardResult(reward, extras=extras), figures, record)
 
 
-def _failure(reason: str, record: JSONObject) -> Verdict:
-    return Verdict(RewardResult.without(RewardStatus.ERROR, reason), {}, record)
+def _failure(reason: str, record: JSONObject) -> VerifierVerdict:
+    return VerifierVerdict(RewardResult.without(RewardStatus.ERROR, reason), {}, record)
 
 
 async def _read_optional(sandbox: Sandbox, path: str, max_bytes: int | None = MAX_BYTES) -> bytes | None:
@@ -206,7 +206,7 @@ async def _read_optional(sandbox: Sandbox, path: str, max_bytes: int | None = MA
 
 
 async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> list[JSONObject]:
-    """Return the files that are kept with the episode: small ones whole, of larger ones size and digest."""
+    """Return a row for each artefact: small files whole, of larger files only the size and digest."""
     rows: list[JSONObject] = []
     left = MAX_KEPT
     for artifact in _entries(step):

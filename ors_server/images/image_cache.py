@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -58,23 +58,25 @@ class ImageCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         """Use a folder, by default `$ORS_IMAGES`, or `ors-server/images` in the user's cache."""
-        named = os.environ.get(VARIABLE, "")
-        usual = Path(named) if named else user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "images"
-        self.folder = folder or usual
+        variable = os.environ.get(VARIABLE, "")
+        user_cache = user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "images"
+        self.folder = folder or (Path(variable) if variable else user_cache)
 
     def add(self, file: Path, name: str | None = None, limits: UnpackLimits | None = None) -> CachedImage:
-        """Unpack an image from a file or folder; one that is there already only gets the further name.
+        """Unpack an image from a file or folder; an image that is already in the cache only gets the names.
 
         Args:
-            name: The name under which tasks find it; by default those that the file states.
+            name: The name under which tasks find it; by default the names that the file states.
 
         Raises:
-            ImageRefusedError: It is not an image that may be unpacked; nothing of it stays.
+            ImageRefusedError: It is not an image that may be unpacked; the cache is as it was.
             ImageError: The cache's disk is full, or the cache cannot be written.
         """
         limits = limits or UnpackLimits()
         if not file.exists():
-            raise ImageError(f"{file}: there is no such file or folder")
+            raise ImageError(
+                f"{file}: no such file or folder: expected an OCI layout or an archive of docker save"
+            )
         try:
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             with self._locked(), open_image(file) as source:
@@ -82,7 +84,8 @@ class ImageCache:
                 names = (name,) if name is not None else description.names
                 for image in self.images():
                     if image.image_id == description.image_id:
-                        return self._rename(image, names)
+                        self._take_names(image.image_id, names)
+                        return self.find(image.image_id)
                 staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
                 try:
                     unpacker = self._unpack(source, description, staging, limits)
@@ -109,24 +112,33 @@ class ImageCache:
         )
 
     def find(self, name: str) -> CachedImage:
-        """Return the image of a name or of six or more first digits of an id; `ImageError` without one."""
-        exact = [image for image in self.images() if name in image.names or _with_tag(name) in image.names]
+        """Return the image with a name, or with an id that begins with these six or more digits.
+
+        Raises:
+            ImageError: No image matches, or several do.
+        """
+        has_tag = ":" in name.rpartition("/")[2] or "@" in name
+        names = {name} if has_tag else {name, f"{name}:latest"}
+        exact = [image for image in self.images() if names & set(image.names)]
         digits = name.removeprefix("sha256:")
         by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
         images = exact or by_id
         if len(images) != 1:
-            names = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise ImageError(f"there is no image {name!r} in {self.folder}; the names are {names}")
+            if images:
+                ids = ", ".join(image.short_id for image in images)
+                raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
+            listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
+            raise ImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:
-        """Remove an image; `ImageError` if there is none of the name."""
+        """Remove an image and return it; raises as `find` does."""
         image = self.find(name)
         with self._locked():
-            # Renamed first: a process that looks meanwhile sees all of it or nothing.
-            gone = self.folder / f".gone-{image.image_id}-{os.getpid()}"
-            image.path.parent.rename(gone)
-            remove_tree(gone)
+            # Renamed first, so that other processes see the whole image or no image, never a part.
+            trash = self.folder / f".gone-{image.image_id}-{os.getpid()}"
+            image.path.parent.rename(trash)
+            remove_tree(trash)
         return image
 
     def verify(self, image: CachedImage) -> bool:
@@ -142,7 +154,9 @@ class ImageCache:
         try:
             unpacker = LayerUnpacker(descriptor, limits)
             if len(description.layers) > limits.layers:
-                raise ImageRefusedError(f"{len(description.layers)} layers, more than {limits.layers}")
+                raise ImageRefusedError(
+                    f"expected at most {limits.layers} layers, got {len(description.layers)}"
+                )
             for layer in description.layers:
                 with tempfile.TemporaryFile(dir=staging) as archive:
                     plain = cast("BinaryIO", archive)
@@ -153,24 +167,20 @@ class ImageCache:
         finally:
             os.close(descriptor)
 
-    def _rename(self, image: CachedImage, names: tuple[str, ...]) -> CachedImage:
-        self._take_names(image.image_id, names)
-        return self.find(image.image_id)
-
     def _take_names(self, image_id: str, names: tuple[str, ...]) -> None:
         """Give names to an image and take them from any other: a tag moves to its newest image."""
         for image in self.images():
-            own = set(image.names)
-            changed = own | set(names) if image.image_id == image_id else own - set(names)
-            if changed != own:
+            before = set(image.names)
+            after = before | set(names) if image.image_id == image_id else before - set(names)
+            if after != before:
                 path = image.path.parent / RECORD
-                record = {**json.loads(path.read_text()), "names": sorted(changed)}
-                fresh = path.with_name(f".{RECORD}-{os.getpid()}")
-                fresh.write_text(json.dumps(record, indent=1))
-                fresh.rename(path)
+                record = {**json.loads(path.read_text()), "names": sorted(after)}
+                draft = path.with_name(f".{RECORD}-{os.getpid()}")
+                draft.write_text(json.dumps(record, indent=1))
+                draft.rename(path)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         with (self.folder / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -201,9 +211,11 @@ def tree_digest(root: Path) -> str:
 def _record(
     description: ImageDescription, names: tuple[str, ...], unpacker: LayerUnpacker, tree: str
 ) -> dict[str, Any]:
-    config = description.config.get("config") or {}
-    table = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
-    variables = [item for item in table.get("Env") or [] if isinstance(item, str) and "=" in item]
+    config: object = description.config.get("config")
+    table = cast("dict[str, object]", config) if isinstance(config, dict) else {}
+    listed = table.get("Env")
+    rows = cast("list[object]", listed) if isinstance(listed, list) else []
+    variables = [item for item in rows if isinstance(item, str) and "=" in item]
     image = CachedImage(
         image_id=description.image_id,
         names=names,
@@ -220,11 +232,8 @@ def _record(
 
 def _read(folder: Path) -> CachedImage | None:
     try:
-        record = json.loads((folder / RECORD).read_text())
-        return CachedImage(**{**record, "names": tuple(record["names"])}, path=folder / ROOT)
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+        record["names"] = tuple(record["names"])
+        return CachedImage(**record, path=folder / ROOT)
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # not an image of ours
-
-
-def _with_tag(name: str) -> str:
-    return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
+        return None  # a folder that this cache did not write

@@ -8,4 +8,4 @@ class ImageError(AuthorError):
 
 
 class ImageRefusedError(ImageError):
-    """A file is not an image that may be unpacked; nothing of it stays."""
+    """A file is not an image that may be unpacked; the cache is as it was."""

@@ -1,7 +1,7 @@
 """Reads an image's description from a file: an OCI layout (folder or tar), or what `docker save` writes.
 
 Everything is checked before it is used: the digest and the size of each blob, the digest of each layer's
-content (diff id), the platform, and that no name leads anywhere else.
+content (diff id), the platform, and that no name leads out of the file or folder.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from ors_server.images.image_errors import ImageRefusedError
 from ors_server.images.layer_files import UnpackLimits
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""This machine's architecture, in the words of images."""
+"""Names of architectures: the kernel's to those of images."""
 MAX_DOCUMENT, MAX_INDEX_DEPTH, MAX_MANIFESTS, MAX_MEMBERS = 4 << 20, 4, 64, 20_000
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _NAME_KEY = "org.opencontainers.image.ref.name"
@@ -55,7 +55,7 @@ class LayerBlob:
 
 @dataclass(frozen=True)
 class ImageDescription:
-    """What a file says of one image."""
+    """One image, as its file describes it."""
 
     image_id: str
     """SHA-256 of its configuration, hexadecimal."""
@@ -73,22 +73,22 @@ class ImageFile(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Return whether there is something of a name."""
+        """Return whether the file has an entry of this name."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open."""
+        """Close the file or folder."""
 
     def read_document(self, name: str, digest: str | None = None, size: int | None = None) -> bytes:
         """Return a small blob; raises `ImageRefusedError` if it is too large or not what was announced."""
         with self.open_blob(name) as file:
             content = file.read(MAX_DOCUMENT + 1)
         if len(content) > MAX_DOCUMENT:
-            raise ImageRefusedError(f"{name}: a document of more than {MAX_DOCUMENT} bytes")
+            raise ImageRefusedError(f"{name}: expected a document of at most {MAX_DOCUMENT} bytes")
         if size is not None and len(content) != size:
             raise ImageRefusedError(f"{name}: expected {size} bytes, got {len(content)}")
-        if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-            raise ImageRefusedError(f"{name}: its content has another digest")
+        if digest is not None and (actual := hashlib.sha256(content).hexdigest()) != digest:
+            raise ImageRefusedError(f"{name}: expected the digest {digest}, got {actual}")
         return content
 
 
@@ -116,7 +116,7 @@ class FolderImage(ImageFile):
             os.close(folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise ImageRefusedError(f"{name}: expected a file")
+            raise ImageRefusedError(f"{name}: expected a plain file, got a folder, pipe or device")
         return open(descriptor, "rb")
 
     @override
@@ -133,7 +133,7 @@ class FolderImage(ImageFile):
 
 
 class TarImage(ImageFile):
-    """An archive of either kind; its members are read where they are."""
+    """An archive of either kind; members are read in place, without unpacking the archive."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -141,7 +141,7 @@ class TarImage(ImageFile):
             self._members: dict[str, tarfile.TarInfo] = {}
             for member in self._tar:
                 if len(self._members) > MAX_MEMBERS:
-                    raise ImageRefusedError(f"{path}: more than {MAX_MEMBERS} members")
+                    raise ImageRefusedError(f"{path}: expected at most {MAX_MEMBERS} members")
                 name = os.path.normpath(member.name)
                 if name in self._members and not member.isdir():
                     raise ImageRefusedError(f"{path}: {name} is in the archive twice")
@@ -159,7 +159,7 @@ class TarImage(ImageFile):
             member = self._members.get(os.path.normpath(os.path.join(os.path.dirname(name), member.linkname)))
         file = self._tar.extractfile(member) if member is not None and member.isreg() else None
         if file is None or (member is not None and member.sparse is not None):
-            raise ImageRefusedError(f"{name}: there is no such plain file in the archive")
+            raise ImageRefusedError(f"{name}: expected a plain file of this name in the archive")
         return cast("BinaryIO", file)
 
     @override
@@ -172,7 +172,7 @@ class TarImage(ImageFile):
 
 
 @contextmanager
-def open_image(path: Path) -> Iterator[ImageFile]:
+def open_image(path: Path) -> Generator[ImageFile]:
     """Open an image's file or folder."""
     file = FolderImage(path) if path.is_dir() else TarImage(path)
     try:
@@ -185,7 +185,7 @@ def describe_image(file: ImageFile) -> ImageDescription:
     """Return the image for this machine.
 
     Raises:
-        ImageRefusedError: There is none, there are several, or a document is wrong.
+        ImageRefusedError: The file has no image for this machine, or several, or a document is wrong.
     """
     if file.has("oci-layout") and file.has("index.json"):
         return _describe_oci(file)
@@ -202,9 +202,10 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
         )
     index = _parse(file.read_document("index.json"), "index.json", dict)
     manifests = list(_manifests(file, index, 0))
-    fitting = [item for item in manifests if _is_ours(item.get("platform"))]
+    fitting = [item for item in manifests if _matches_machine(item.get("platform"))]
     if len(fitting) != 1:
-        seen = ", ".join(sorted({_platform_text(item.get("platform")) for item in manifests})) or "none"
+        platforms = [cast("object", item.get("platform")) for item in manifests]
+        seen = ", ".join(sorted({json.dumps(stated, default=str)[:100] for stated in platforms})) or "none"
         raise ImageRefusedError(
             f"expected one image for linux/{_architecture()}, got {len(fitting)} ({seen})"
         )
@@ -228,7 +229,7 @@ def _manifests(file: ImageFile, index: Mapping[str, Any], depth: int) -> Iterato
     rows = _field(index, "manifests", list, "index")
     if depth >= MAX_INDEX_DEPTH or len(rows) > MAX_MANIFESTS:
         raise ImageRefusedError(
-            f"an index of more than {MAX_INDEX_DEPTH} levels or {MAX_MANIFESTS} manifests"
+            f"expected an index of at most {MAX_INDEX_DEPTH} levels with {MAX_MANIFESTS} manifests each"
         )
     for item in rows:
         descriptor = _typed(item, dict, "index")
@@ -249,7 +250,7 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
     image_id = hashlib.sha256(content).hexdigest()
     stated = re.search(r"([0-9a-f]{64})(?:\.json)?$", config_name)
     if stated is not None and stated[1] != image_id:
-        raise ImageRefusedError(f"{config_name}: its content has another digest")
+        raise ImageRefusedError(f"{config_name}: expected the digest {stated[1]}, got {image_id}")
     config = _parse(content, config_name, dict)
     names = [
         _safe_name(_typed(item, str, "manifest.json")) for item in _field(manifest, "Layers", list, "Layers")
@@ -257,20 +258,23 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
     layers = [
         LayerBlob(name, diff_id) for name, diff_id in zip(names, _diff_ids(config, len(names)), strict=True)
     ]
-    tags = manifest.get("RepoTags") or []
+    tags = cast("list[object]", manifest.get("RepoTags") or [])
     return ImageDescription(image_id, _names(tuple(tags)), config, tuple(layers))
 
 
 def _diff_ids(config: Mapping[str, Any], expected: int) -> list[str]:
     if config.get("os", "linux") != "linux" or config.get("architecture") != _architecture():
         raise ImageRefusedError(
-            f"an image for {config.get('os')}/{config.get('architecture')}; this machine is "
-            f"linux/{_architecture()}"
+            f"expected an image for linux/{_architecture()}, got one for "
+            f"{config.get('os')}/{config.get('architecture')}"
         )
     rootfs = _field(config, "rootfs", dict, "configuration")
     diff_ids = [_hex(_typed(item, str, "diff_ids")) for item in _field(rootfs, "diff_ids", list, "rootfs")]
     if len(diff_ids) != expected or expected > UnpackLimits().layers:
-        raise ImageRefusedError(f"{expected} layers, and diff ids of {len(diff_ids)}")
+        raise ImageRefusedError(
+            f"expected a diff id for each of at most {UnpackLimits().layers} layers, got {expected} layers "
+            f"and {len(diff_ids)} diff ids"
+        )
     return diff_ids
 
 
@@ -279,18 +283,11 @@ def _architecture() -> str:
     return ARCHITECTURES.get(machine, machine)
 
 
-def _is_ours(stated: object) -> bool:
+def _matches_machine(stated: object) -> bool:
     if not isinstance(stated, dict):
-        return True  # the configuration says it
+        return True  # `_diff_ids` checks the platform that the configuration names
     row = cast("dict[str, object]", stated)
     return row.get("os") == "linux" and row.get("architecture") == _architecture()
-
-
-def _platform_text(stated: object) -> str:
-    if not isinstance(stated, dict):
-        return "of no stated platform"
-    row = cast("dict[str, object]", stated)
-    return f"{row.get('os')}/{row.get('architecture')}"
 
 
 def _parse(content: bytes, name: str, kind: type[Any]) -> Any:
@@ -315,7 +312,9 @@ def _blob_of(descriptor: Mapping[str, Any]) -> tuple[str, str, int]:
     size = _field(descriptor, "size", int, "descriptor")
     media = str(descriptor.get("mediaType", ""))
     if size < 0 or "encrypted" in media or "foreign" in media:
-        raise ImageRefusedError(f"a blob of {size} bytes and the kind {media!r}")
+        raise ImageRefusedError(
+            f"blob {digest}: expected neither an encrypted nor a foreign one, got {size} bytes of {media!r}"
+        )
     return f"blobs/sha256/{digest}", digest, size
 
 
@@ -346,7 +345,7 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
     """Write a layer's archive without its compression, and return its length; digests are checked.
 
     Raises:
-        ImageRefusedError: A digest or a size differs, the compression is damaged, or it is too long.
+        ImageRefusedError: A digest or a size differs, the compression is damaged, or the layer is too long.
     """
     with file.open_blob(layer.blob) as blob:
         start = blob.read(4)
@@ -357,16 +356,22 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
         for piece in _decompressed(hashed, start):
             length += len(piece)
             if length > limits.unpacked_bytes:
-                raise ImageRefusedError(f"{layer.blob}: more than {limits.unpacked_bytes} bytes unpacked")
+                raise ImageRefusedError(
+                    f"{layer.blob}: expected at most {limits.unpacked_bytes} bytes after decompression"
+                )
             content.update(piece)
             target.write(piece)
         hashed.finish()
     if layer.size is not None and hashed.length != layer.size:
         raise ImageRefusedError(f"{layer.blob}: expected {layer.size} bytes, got {hashed.length}")
     if layer.digest is not None and hashed.digest.hexdigest() != layer.digest:
-        raise ImageRefusedError(f"{layer.blob}: its content has another digest")
+        raise ImageRefusedError(
+            f"{layer.blob}: expected the digest {layer.digest}, got {hashed.digest.hexdigest()}"
+        )
     if content.hexdigest() != layer.diff_id:
-        raise ImageRefusedError(f"{layer.blob}: the unpacked content has another digest than its diff id")
+        raise ImageRefusedError(
+            f"{layer.blob}: expected the diff id {layer.diff_id}, got {content.hexdigest()}"
+        )
     return length
 
 
@@ -382,12 +387,12 @@ class _HashedReads:
         piece = self._file.read(size)
         self.length += len(piece)
         if self.length > self._max_bytes:
-            raise ImageRefusedError(f"a blob of more than {self._max_bytes} bytes")
+            raise ImageRefusedError(f"expected a blob of at most {self._max_bytes} bytes")
         self.digest.update(piece)
         return piece
 
     def finish(self) -> None:
-        """Read the rest, which the compression did not need."""
+        """Read what follows the compressed stream, because the digest covers it too."""
         while self.read(_PIECE):
             pass
 
@@ -403,7 +408,7 @@ def _decompressed(file: _HashedReads, start: bytes) -> Iterator[bytes]:
 
 
 def _gunzipped(file: _HashedReads) -> Iterator[bytes]:
-    """Decompress piece by piece, never more than one piece at a time, through all members of the file."""
+    """Decompress all members of a gzip file, at most one piece at a time: small input can become huge."""
     machine = zlib.decompressobj(wbits=31)
     waiting = b""
     try:
@@ -415,16 +420,19 @@ def _gunzipped(file: _HashedReads) -> Iterator[bytes]:
                 machine = zlib.decompressobj(wbits=31)
                 if not waiting and not (waiting := file.read(_PIECE)):
                     return
-        raise ImageRefusedError("a gzip stream that ends too early")
+        raise ImageRefusedError("the gzip stream ends too early")
     except zlib.error as error:
-        raise ImageRefusedError(f"a damaged gzip stream: {error}") from error
+        raise ImageRefusedError(f"the gzip stream is damaged: {error}") from error
 
 
 def _unzstd(file: _HashedReads) -> Iterator[bytes]:
     """Decompress by zstd(1), whose window is bounded: a stream may ask for 2 GiB of memory."""
     program = shutil.which("zstd")
     if program is None:
-        raise ImageRefusedError("a layer compressed by zstd; on Debian: apt-get install -y zstd")
+        raise ImageRefusedError(
+            "the layer is compressed with zstd, and the program zstd is not installed; on Debian: "
+            "apt-get install -y zstd"
+        )
     argv = [program, "--decompress", "--stdout", "--quiet", "--memory=128MB", "--no-progress"]
     with subprocess.Popen(  # noqa: S603 # a list of our own making
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, bufsize=0
@@ -441,7 +449,7 @@ def _unzstd(file: _HashedReads) -> Iterator[bytes]:
 
 
 def _pumped(file: _HashedReads, into: IO[bytes], out: IO[bytes]) -> Iterator[bytes]:
-    """Write a file into a program and yield what it prints, whichever is possible."""
+    """Write a file into a program and yield its output, as each pipe allows, so that neither waits."""
     waiting = memoryview(file.read(_PIECE))
     printed = False
     while True:
@@ -450,14 +458,14 @@ def _pumped(file: _HashedReads, into: IO[bytes], out: IO[bytes]) -> Iterator[byt
             try:
                 waiting = waiting[os.write(into.fileno(), waiting[:65_536]) :]
             except BrokenPipeError:
-                raise ImageRefusedError("a damaged zstd stream") from None
+                raise ImageRefusedError("the zstd stream is damaged") from None
             if not waiting and not (waiting := memoryview(file.read(_PIECE))):
                 into.close()
         if readable:
             piece = os.read(out.fileno(), _PIECE)
             if not piece:
                 if not into.closed or not printed:
-                    raise ImageRefusedError("a damaged zstd stream")
+                    raise ImageRefusedError("the zstd stream is damaged")
                 return
             printed = True
             yield piece

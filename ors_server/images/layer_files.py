@@ -1,10 +1,10 @@
-"""Unpacks the layers of an image into a folder, of which every file may have been made to get out of it.
+"""Unpacks the layers of an image, which may have been made to write outside of the image's folder.
 
 Invariants:
 
 - A path is walked by `openat2` with `RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS`: links are followed as in the
-  image, and lead nowhere else. What is made is made by name in the folder that was
-  opened so, and never follows a link.
+  image, and never out of it. New entries are created by name in the folder that was opened this way, and
+  creating them follows no link.
 - Whiteouts change what lower layers left, and nothing of their own layer: they are applied first.
 - Everything belongs to the server's user, without setuid bits and extended attributes: nothing of an image
   gives rights on the host, and no attribute steers an overlay.
@@ -16,7 +16,7 @@ import os
 import posixpath
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
@@ -34,7 +34,7 @@ _PAX_PATHS = ("path", "linkpath")
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """What one image may have at most, all layers together."""
+    """Limits on one image, all layers together."""
 
     unpacked_bytes: int = 16 * 1024**3
     """Data, holes not counted; also the bytes of one layer's archive."""
@@ -88,7 +88,7 @@ class LayerUnpacker:
             raise ImageRefusedError(f"{where}: the archive is damaged: {error}") from error
         except ImageRefusedError as error:
             raise ImageRefusedError(f"{where}: {error}") from error
-        except (ValueError, OverflowError, RecursionError) as error:  # numbers and texts that no archive has
+        except (ValueError, OverflowError, RecursionError) as error:  # values that no valid header has
             raise ImageRefusedError(f"{where}: a header is damaged: {error}") from error
 
     def _members(self, archive: BinaryIO) -> Iterator[tarfile.TarInfo]:
@@ -99,7 +99,7 @@ class LayerUnpacker:
                 tar.members.clear()  # the list would grow with every entry, and is not needed
                 self.entries += 1
                 if self.entries > self.limits.entries:
-                    raise ImageRefusedError(f"more than {self.limits.entries} entries")
+                    raise ImageRefusedError(f"expected at most {self.limits.entries} entries")
                 for key, value in member.pax_headers.items():
                     if key.startswith("SCHILY.xattr.") and ".overlay." in key:
                         raise ImageRefusedError(
@@ -111,7 +111,7 @@ class LayerUnpacker:
             # The standard library ends at a damaged header as it does at the end of the archive.
             bounded.seek(opened.offset)
             if bounded.read(tarfile.BLOCKSIZE).strip(b"\0"):
-                raise ImageRefusedError("a damaged header after the last entry")
+                raise ImageRefusedError("the header after the last entry is damaged")
 
     def _check_path(self, name: str) -> str:
         """Return a member's path relative to the root, in normal form."""
@@ -121,17 +121,22 @@ class LayerUnpacker:
             raise ImageRefusedError(f"{name!r} is not a path") from None
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if "\0" in name or len(encoded) > self.limits.path_bytes:
-            raise ImageRefusedError(f"a path of {len(encoded)} bytes, or with a NUL")
+            raise ImageRefusedError(
+                f"expected a path of at most {self.limits.path_bytes} bytes without a NUL, got "
+                f"{len(encoded)} bytes"
+            )
         if name.startswith("/"):
             raise ImageRefusedError(f"{name!r} is absolute")
         if ".." in parts:
-            raise ImageRefusedError(f"{name!r} leads out by '..'")
+            raise ImageRefusedError(f"{name!r} leads out of the image by '..'")
         if len(parts) > self.limits.depth:
-            raise ImageRefusedError(f"a path of {len(parts)} folders, more than {self.limits.depth}")
+            raise ImageRefusedError(
+                f"expected at most {self.limits.depth} folders in a path, got {len(parts)}"
+            )
         for part in parts:
             if len(part.encode("utf-8", "surrogateescape")) > self.limits.name_bytes:
                 raise ImageRefusedError(
-                    f"a name of more than {self.limits.name_bytes} bytes: {part[:40]!r}..."
+                    f"expected a name of at most {self.limits.name_bytes} bytes, got {part[:40]!r}..."
                 )
         return "/".join(parts)
 
@@ -139,7 +144,7 @@ class LayerUnpacker:
         above, name = posixpath.split(path)
         target = name.removeprefix(WHITEOUT)
         if name != OPAQUE and (target in {"", ".", ".."} or target.startswith(WHITEOUT)):
-            raise ImageRefusedError(f"{path!r} is no whiteout of a file")
+            raise ImageRefusedError(f"expected a whiteout with the name of a file, got {path!r}")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(above) as folder:
             for child in os.listdir(folder) if name == OPAQUE else [target]:
                 remove_entry(folder, child)
@@ -170,7 +175,7 @@ class LayerUnpacker:
         self._created.add(path)
 
     def _clear(self, folder: int, name: str, *, is_folder: bool) -> None:
-        """Remove what a lower layer, or an earlier folder, has at a name; a folder joins a folder."""
+        """Remove the entry that a lower layer left at a name, but merge a folder into a folder."""
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -180,7 +185,7 @@ class LayerUnpacker:
 
     def _check_target(self, target: str) -> None:
         if not target or "\0" in target or len(target.encode("utf-8", "surrogateescape")) >= 4096:  # noqa: PLR2004  (PATH_MAX)
-            raise ImageRefusedError(f"a link to {target[:40]!r}")
+            raise ImageRefusedError(f"expected a link target of 1 to 4,095 bytes, got {target[:40]!r}")
 
     def _link(self, target: str, folder: int, name: str) -> None:
         path = self._check_path(target.lstrip("/"))
@@ -195,14 +200,15 @@ class LayerUnpacker:
 
     def _write(self, member: tarfile.TarInfo, archive: BinaryIO, folder: int, name: str) -> None:
         # The standard library's type of `sparse` is wrong.
-        holed = cast("list[tuple[int, int]] | None", member.sparse)
-        pieces = [(0, member.size)] if holed is None else holed
+        sparse_pieces = cast("list[tuple[int, int]] | None", member.sparse)
+        pieces = [(0, member.size)] if sparse_pieces is None else sparse_pieces
         data = sum(length for _, length in pieces)
         self.data_bytes += data
         self.apparent_bytes += member.size
         if self.data_bytes > self.limits.unpacked_bytes or self.apparent_bytes > self.limits.apparent_bytes:
             raise ImageRefusedError(
-                f"more than {self.limits.unpacked_bytes} bytes of data, or files too long"
+                f"expected at most {self.limits.unpacked_bytes} bytes of data and "
+                f"{self.limits.apparent_bytes} bytes with holes"
             )
         if any(begin < 0 or length < 0 or begin + length > member.size for begin, length in pieces):
             raise ImageRefusedError(f"{member.name!r} has data outside of its length")
@@ -223,7 +229,7 @@ class LayerUnpacker:
             os.utime(descriptor, (0, max(0, min(int(member.mtime), 2**33))))
 
     @contextlib.contextmanager
-    def _opened(self, path: str, *, makes: bool = False) -> Iterator[int]:
+    def _opened(self, path: str, *, makes: bool = False) -> Generator[int]:
         try:
             folder = openat2(self.root, os.fsencode(path or "."), _FOLDER, resolve=_WALK)
         except FileNotFoundError:
@@ -266,14 +272,14 @@ class LayerUnpacker:
 
 
 class _BoundedReads:
-    """A file that refuses to read a header of any size at once, as an archive may ask for."""
+    """A file that limits one read: an archive can state a header of any size, and tarfile reads it whole."""
 
     def __init__(self, file: BinaryIO, max_bytes: int) -> None:
         self._file, self._max_bytes = file, max_bytes
 
     def read(self, size: int = -1) -> bytes:
         if size < 0 or size > self._max_bytes:
-            raise ImageRefusedError(f"a header of {size} bytes, more than {self._max_bytes}")
+            raise ImageRefusedError(f"expected a header of at most {self._max_bytes} bytes, got {size}")
         return self._file.read(size)
 
     def seek(self, position: int, whence: int = os.SEEK_SET) -> int:

@@ -151,7 +151,7 @@ class HostSlot:
     def draw_session_id(self) -> str:
         """Draw an unguessable id of a session that belongs to this host.
 
-        A host draws until an id falls into a slot of its own, so that no table has to say where a session is.
+        A host draws until an id falls into one of its slots, so that no table has to say where a session is.
         The expected number of draws is the number of hosts.
 
         Raises:

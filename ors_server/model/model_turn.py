@@ -1,6 +1,6 @@
 """What a model wrote before a tool call: messages that its client attaches to the call, for the record.
 
-No reward, limit or answer depends on them: the client wrote them, and nobody can check them.
+No reward, limit or answer depends on them: the client wrote them, and the server cannot check them.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class ModelMessage(BaseModel):
     """A message of a chat, as chat completions have it; further fields are kept as they are."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[str, JsonValue]
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]  # pydantic's way
 
     role: Literal["assistant", "user", "system", "tool"]
     """`assistant` for what the model wrote; the other roles for what it read between two calls."""
@@ -50,8 +50,8 @@ def check_model_turn(turn: ModelTurn | Mapping[str, Any], max_bytes: int | None 
         parsed = turn if isinstance(turn, ModelTurn) else ModelTurn.model_validate(turn)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidRequestError(f"{MODEL_TURN} cannot be read: {place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"]))
+        raise InvalidRequestError(f"{MODEL_TURN} cannot be read: {location}: {first['msg']}") from error
     if parsed.messages and parsed.messages[-1].role != "assistant":
         raise InvalidRequestError(
             f"expected the assistant's message as the last one of {MODEL_TURN}, "
@@ -70,7 +70,7 @@ def check_model_turn(turn: ModelTurn | Mapping[str, Any], max_bytes: int | None 
 
 
 def recorded_turn(metadata: Mapping[str, Any] | None) -> ModelTurn | None:
-    """Return what is on record in a step's metadata; `None` where there is none."""
+    """Return what is on record in a step's metadata; `None` if nothing is."""
     stated = (metadata or {}).get(MODEL_TURN)
     if not isinstance(stated, Mapping):
         return None
@@ -89,7 +89,7 @@ def text_of_message(message: ModelMessage) -> str:
 
 
 def reasoning_of(message: ModelMessage) -> str:
-    """Return the reasoning that a message has beside its text; empty without one."""
+    """Return the reasoning of a message, without its text; empty if it has no reasoning."""
     extra = message.__pydantic_extra__
     texts = (extra.get(name) for name in ("reasoning_content", "reasoning"))
     return next((text for text in texts if isinstance(text, str) and text), "")

@@ -34,7 +34,7 @@ _MAX_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Gives a setting a flag of `ors-server serve`; a setting without one has none, as secrets have."""
+    """Gives a setting a flag of `ors-server serve`; a setting without one, such as a secret, has no flag."""
 
     section: str
     """Heading under which the help lists it."""

@@ -31,6 +31,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_USER_BASE_URL",
         "ORS_USER_MODEL",
         "ORS_USE_STRUCTURED_LOGS",
+        "ORS_VERIFIERS_0_3_PYTHON",
         "ORS_VERIFIERS_PYTHON",
         "ORS_WORKER_VARIABLES",
     }

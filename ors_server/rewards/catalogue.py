@@ -96,7 +96,7 @@ def find_reward(name: str) -> Reward:
     if (home := home_of(name)) is not None:
         return as_reward(getattr(import_module(home), name))
     names = list(reward_names())
-    near = [known for known in names if known == f"{name}_reward"]
+    near = [reward for reward in names if reward == f"{name}_reward"]
     near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownRewardError(

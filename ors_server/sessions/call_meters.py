@@ -158,7 +158,7 @@ class EnvironmentMeters:
             self.returns.add(summary.episode_return)
 
     def _counter_of(self, step: Step) -> CallCounter:
-        """Return the counter of a step, made if there is none yet, under labels that are bounded."""
+        """Return the counter of a step, which is created on first use, under labels that are bounded."""
         tool = step.tool
         if step.error_code == "not_found":
             tool = UNKNOWN_TOOL

@@ -649,8 +649,8 @@ class EpisodeRecorder:
 def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
     call, number = pending.call, pending.step.number
     return StoreError(
-        f"{error}; {shown_name(call.tool)} has run and its step {number} waits to be written: ask again under "
-        f"the call id {call.id!r}, which runs nothing",
+        f"{error}; {shown_name(call.tool)} has run and its step {number} waits to be written: ask again "
+        f"under the call id {call.id!r}, which runs nothing",
         pending_call=call.id,
     )
 

@@ -315,9 +315,10 @@ def _unknown_names(
     # A tool ignores arguments of other names. Where one is missing, the agent has to learn which was ignored.
     if not any(problem["type"] == "missing" and len(problem["loc"]) == 1 for problem in problems):
         return []
-    takes = (tool.spec.input_schema or {}).get("properties")
-    if not isinstance(takes, dict):
+    properties: object = (tool.spec.input_schema or {}).get("properties")
+    if not isinstance(properties, dict):
         return []
+    takes = list(cast("JSONObject", properties))
     ignored = [name[:MAX_SHOWN_NAME] for name in arguments if name not in takes][:MAX_NAMED_TOOLS]
     if not ignored:
         return []

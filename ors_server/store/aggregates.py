@@ -21,7 +21,7 @@ SUCCESS_AT = 1.0
 LARGEST_RETURN = 1e150
 """A return beyond it counts as this much in sums, so that no sum of squares leaves the range of a double."""
 SMALLEST_RETURN = 1e-150
-"""Distance from 0 up to which a return counts as 0 in sums: the square of a smaller one is none."""
+"""Distance from 0 up to which a return counts as 0 in sums: the square of a smaller one is 0."""
 Z_95 = 1.959963984540054
 """Standard errors on each side of a mean that make an interval of 95 %."""
 RUN_LABEL, AGENT_LABEL = "run", "agent"

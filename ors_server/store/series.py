@@ -47,7 +47,7 @@ class SeriesPoint:
     start: datetime
     """Beginning of the span, UTC: a multiple of its length since 1970."""
     group: Mapping[str, str]
-    """The series: each requested name with its value, empty where an episode has none."""
+    """The series: each requested name with its value, empty where an episode lacks it."""
     episodes: int
     returns: MeanReturn
     quantiles: tuple[float, float, float] | None
@@ -193,8 +193,8 @@ def histogram_of(
         return ReturnHistogram(episodes, (least, greatest), (episodes,))
     width = (greatest - least) / bins
     heights = [0] * bins
-    for place, count in counts.items():
-        heights[min(place, bins - 1)] += count
+    for bin_, count in counts.items():
+        heights[min(bin_, bins - 1)] += count
     edges = (*(least + width * number for number in range(bins)), greatest)
     return ReturnHistogram(episodes, edges, tuple(heights))
 

@@ -1,7 +1,7 @@
 """Changes a running HAProxy over its admin socket: which host has which slot, and the certificate.
 
-The front's table is made of what each host says of itself, never of what one host says of another: so a slot
-moves in the front only once the host that takes it knows that it has it.
+The front believes a host only about that host's own slots. So a slot moves in the front only after the host
+that takes the slot knows that it has it.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ SECONDS = 5.0
 COMMANDS = 64
 """Commands in one line to HAProxy, whose buffer takes about three times as many."""
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the slots of the hosts."""
+"""Seconds between two requests to the hosts for their slots."""
 
 log = get_logger("ors_server.supervisor")
 
 
 class FrontControlError(Exception):
-    """HAProxy did not do what it was asked to; the message is its own."""
+    """HAProxy did not carry out a command; the message is HAProxy's."""
 
 
 @dataclass(slots=True)
 class FrontControl:
-    """Speaks with the HAProxy of a folder, which may be started again meanwhile."""
+    """Sends commands to the HAProxy of a folder, which may be restarted at any time."""
 
     folder: Path
     addresses: list[str]
@@ -77,10 +77,10 @@ class FrontControl:
             raise FrontControlError(f"HAProxy does not answer at its admin socket: {error}") from error
 
     async def set_traffic(self, number: int, *, is_open: bool) -> None:
-        """Send a host requests again, or none: they are answered with 503 then.
+        """Open or close a host to requests; a closed host's requests are answered with 503.
 
         Raises:
-            FrontControlError: If HAProxy does not do it.
+            FrontControlError: If HAProxy refuses the command.
         """
         name, state = host_name(number), "ready" if is_open else "maint"
         for backend in (name, "any"):
@@ -92,7 +92,7 @@ class FrontControl:
         """Send a host's requests to another address from now on.
 
         Raises:
-            FrontControlError: If HAProxy does not do it.
+            FrontControlError: If HAProxy refuses the command.
         """
         self.addresses[number] = address
         client = self._clients.pop(number, None)
@@ -112,7 +112,7 @@ class FrontControl:
             FrontControlError: If HAProxy refuses it; the old one stays then.
         """
         lines = (await anyio.Path(path).read_text()).splitlines()
-        text = "\n".join(line for line in lines if line.strip())  # a blank line would end it
+        text = "\n".join(line for line in lines if line.strip())  # a blank line would end the command
         answer = await self.send(f"set ssl cert {path} <<\n{text}\n")
         committed = await self.send(f"commit ssl cert {path}")
         if "Success" not in committed:
@@ -121,7 +121,7 @@ class FrontControl:
             raise FrontControlError(f"{answer} {committed}".strip())
 
     async def follow(self) -> None:
-        """Look at the slots of the hosts again and again, and change the front's table, until cancelled."""
+        """Update the front's table from the hosts every `LOOK_SECONDS`, until cancelled."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
             try:
@@ -165,9 +165,9 @@ class FrontControl:
         log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
 
     async def _slots_of(self, number: int) -> Sequence[int]:
-        """Return the slots that a host has by its own account; none if it does not answer."""
+        """Return the slots that a host says it has; empty if it does not answer."""
         client = self._clients.get(number)
-        if client is None:  # kept, because making one costs as much as a hundred requests
+        if client is None:  # clients are reused, because creating one costs as much as a hundred requests
             address = self.addresses[number]
             is_unix = address.startswith(UNIX)
             transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX)) if is_unix else None

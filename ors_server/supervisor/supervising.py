@@ -67,7 +67,7 @@ class HostsFailedError(OrsServerError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a process is started with, each time."""
+    """The command, variables and descriptors with which a process is started, each time."""
 
     name: str
     command: Sequence[str]
@@ -126,7 +126,7 @@ async def _answering_for(running: Running) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _refusing(running: Running) -> AsyncGenerator[None]:
-    """Answer each request to a host that does not run with one to repeat it."""
+    """Answer each request to a host that is down with 503, so that its client repeats it."""
     if running.program.listener is None:
         yield
         return
@@ -137,7 +137,7 @@ async def _refusing(running: Running) -> AsyncGenerator[None]:
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Ask a client to repeat its request, of any kind."""
     with suppress(ConnectionError):
-        await reader.read(1)  # an answer before the request would be one to nothing
+        await reader.read(1)  # HTTP clients discard an answer that arrives before their request
         writer.write(STARTING.encode())
         await writer.drain()
     writer.close()
@@ -189,13 +189,13 @@ class Supervisor:
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         loop.add_signal_handler(RESTART_SIGNAL, lambda: self.start(self._restart_hosts()))
-        first, others = self.hosts[:1], self.hosts[1:]
+        first, later_hosts = self.hosts[:1], self.hosts[1:]
         async with asyncio.TaskGroup() as tasks:
-            # The first one alone: a mistake in the settings is printed once, and a new record is made once.
+            # The first host alone, so that a wrong setting is reported once and one host creates the record.
             keeping = [tasks.create_task(self._keep_up(host)) for host in first]
             if all([await self._is_ready(host) for host in first]):
-                keeping += [tasks.create_task(self._keep_up(host)) for host in others]
-                if all([await self._is_ready(host) for host in others]):
+                keeping += [tasks.create_task(self._keep_up(host)) for host in later_hosts]
+                if all([await self._is_ready(host) for host in later_hosts]):
                     front = tasks.create_task(self._keep_up(self.front))
                     if await self._is_ready(self.front):
                         on_ready(first[0].announcement if first else {})
@@ -257,7 +257,7 @@ class Supervisor:
         return running.ready.is_set() and not self._stopping.is_set()
 
     async def _keep_up(self, running: Running) -> None:
-        """Start a process, and again whenever it ends, until the server stops."""
+        """Start a process, and restart it whenever it ends, until the server stops."""
         name = running.program.name
         while not self._stopping.is_set():
             now = time.monotonic()

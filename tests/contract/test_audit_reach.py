@@ -20,7 +20,7 @@ SLACK = 20.0
 """Seconds beyond a budget in which the environment starts, and is ended."""
 
 
-_judged = {}
+_judged: dict[object, object] = {}
 
 
 async def verdict_of(environment, hack_class):

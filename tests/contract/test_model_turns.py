@@ -121,18 +121,20 @@ async def test_each_door_keeps_what_the_model_wrote_and_its_answer_does_not_repe
     assert kept_over_mcp[KEY] == kept[0][KEY]
     for answer in (first, over_mcp):
         assert answer.metadata["carry"] == 0
-        assert KEY not in answer.metadata
+        assert KEY not in (answer.metadata or {})
     assert refused.refusal == again.refusal == "input_validation"
 
 
 async def test_a_fork_begins_with_what_the_model_wrote_before_it(location):
-    async with serving(store=location) as client:
-        async with client.episode("sums", split="train", index=0) as episode:
-            await episode.call("add", {"a": 2, "b": 3}, model_turn=FIRST)
-            path = f"/_ors/sessions/{episode.session_id}/fork"
-            fork = await client.server.connection.ask(HttpRequest("POST", path, {}))
-            session = fork["sessions"][0]["session_id"]
-            steps = await client.server.all_steps(session)
+    async with (
+        serving(store=location) as client,
+        client.episode("sums", split="train", index=0) as episode,
+    ):
+        await episode.call("add", {"a": 2, "b": 3}, model_turn=FIRST)
+        path = f"/_ors/sessions/{episode.session_id}/fork"
+        fork = await client.server.connection.ask(HttpRequest("POST", path, {}))
+        session = fork["sessions"][0]["session_id"]
+        steps = await client.server.all_steps(session)
     assert steps[0]["metadata"][KEY]["messages"] == [THOUGHT]
 
 

@@ -12,6 +12,8 @@ import pytest
 from ors_server.cli.doctor_checks import EXTRAS
 from ors_server.environments.sources import load_source, source_names
 from ors_server.installation import DISTRIBUTION, install_hint, openreward_hint, package_hint, reinstall_hint
+from ors_server.model.settings import Settings
+from ors_server.model.settings_sources import check_variables
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -37,6 +39,9 @@ def extras_named() -> dict[str, str]:
         for argument in call.args:
             if isinstance(argument, ast.Constant):
                 named[argument.value] = place
+    for place, call in calls_of("_load"):
+        if place.startswith("ors_server/export/trackers.py"):  # which hands its second argument on
+            named[ast.literal_eval(call.args[1])] = place
     for name in source_names():
         source = load_source(name)
         if not source.install:
@@ -56,6 +61,7 @@ def test_hints_name_their_extras_by_words_or_by_a_table():
     assert {place.partition(":")[0] for place in computed} <= {
         "ors_server/cli/doctor_checks.py",
         "ors_server/environments/sources.py",
+        "ors_server/export/trackers.py",
     }
 
 
@@ -82,6 +88,13 @@ def test_a_source_s_command_installs_all_that_it_requires(name):
         assert command == install_hint(source.extra_name)
         required = {re.split(r"[<>=!~\[]", line)[0] for line in OWN_EXTRAS[source.extra_name]}
         assert {requirement.partition("==")[0] for requirement in source.requires} <= required
+
+
+@pytest.mark.parametrize("name", source_names())
+def test_a_variable_that_a_command_sets_is_known_to_every_command(name):
+    variables = re.findall(r"export (\w+)=", load_source(name).install_command)
+    assert len(variables) == load_source(name).install_command.count("export")
+    check_variables(variables, Settings.model_fields)
 
 
 def test_packages_that_hints_name_are_requirements():

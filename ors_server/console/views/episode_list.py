@@ -184,7 +184,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "has_label": lambda text: (text,),
     "unjudged": {"true": True, "false": False}.__getitem__,
 }
-"""How the value of a condition is read; it raises ValueError, or KeyError, for what is none."""
+"""How the value of a condition is read; it raises ValueError, or KeyError, for an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def amount(value: float | None) -> str:
 
 
 def reward(value: float | None) -> str:
-    """Write a reward with its sign; a zero has none."""
+    """Write a reward with its sign; zero is written without a sign."""
     text = amount(value)
     return f"+{text}" if value is not None and value > 0 and text != "0.00" else text
 

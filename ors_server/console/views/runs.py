@@ -109,18 +109,18 @@ class RunChart:
         """About twelve rows of the same numbers: x, and each line's value there."""
         xs = sorted({point.x for line in self.lines for point in line.points})
         stride = max(1, len(xs) // 12)
-        kept = [x for index, x in enumerate(xs) if (len(xs) - 1 - index) % stride == 0]
+        shown = [x for index, x in enumerate(xs) if (len(xs) - 1 - index) % stride == 0]
         values = [{point.x: point.y for point in line.points} for line in self.lines]
-        return tuple((x, tuple(column.get(x) for column in values)) for x in kept)
+        return tuple((x, tuple(column.get(x) for column in values)) for x in shown)
 
     @property
     def options(self) -> Options:
         """The chart for ECharts: each line with its band."""
         series: list[Options] = []
-        for place, drawn in enumerate(self.lines):
-            ink = f"s{place + 1}"
-            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(place))
-            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, place))
+        for number, drawn in enumerate(self.lines):
+            ink = f"s{number + 1}"
+            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(number))
+            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, number))
         return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
 
 
@@ -341,15 +341,17 @@ def _differences(
         }
         for group in groups
     ]
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for own, row in zip(means[1:], picked[1:], strict=True):
         gaps = [means[0][task] - own[task] for task in means[0] if task in own]
         if gaps:
             mean = math.fsum(gaps) / len(gaps)
             half = Z * standard_error(gaps, mean)
             better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
-            found.append(Difference(row.agent, mean, mean - half, mean + half, better, worse, len(gaps)))
-    return found
+            differences.append(
+                Difference(row.agent, mean, mean - half, mean + half, better, worse, len(gaps))
+            )
+    return differences
 
 
 MAX_POINTS, MIN_COUNT = 100, 4

@@ -29,7 +29,7 @@ from ors_server.sessions.session_call import Call, Completed
 MAX_ITEMS = 256
 """Most items of one request."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""Bytes of content in one answer, about; the results of further calls are to be asked for one by one."""
+"""Approximate limit on the content of one answer: results beyond it must be requested one by one."""
 
 Result = TypeVar("Result")
 
@@ -136,7 +136,8 @@ class BatchHandlers:
                 continue
             item, running = call
             result = await running.wait()
-            size += _size_of(result) if isinstance(result, Completed) else 0
+            blocks = result.recorded.blocks if isinstance(result, Completed) else ()
+            size += sum(len(block.text if isinstance(block, TextBlock) else block.data) for block in blocks)
             items.append(self._show(request, item, running, is_too_large=size > MAX_ANSWER_BYTES))
         return CalledBatch(items=items)
 
@@ -164,8 +165,8 @@ class BatchHandlers:
         try:
             if is_too_large:
                 raise PayloadTooLargeError(
-                    f"the call ran, and the results of this request have more than {MAX_ANSWER_BYTES} bytes: "
-                    f"ask for this one alone, under the call id {call.id!r}"
+                    f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
+                    f"repeat this call alone with its call id {call.id!r} to get its result"
                 )
             visibility = self._manager.find(item.session_id).visibility
             return CalledItem(result=show_call(call, request.caller, visibility))
@@ -176,13 +177,13 @@ class BatchHandlers:
 async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
-    async def settle(item: Awaitable[Result]) -> Result | FailedItem:
+    async def resolve(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
             return _failed(error)
 
-    return list(await asyncio.gather(*map(settle, items)))
+    return list(await asyncio.gather(*map(resolve, items)))
 
 
 def _failed(error: OrsServerError) -> FailedItem:
@@ -191,9 +192,3 @@ def _failed(error: OrsServerError) -> FailedItem:
         detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)
     )
     return FailedItem(status=look_up(error).control_status, problem=problem)
-
-
-def _size_of(result: Completed) -> int:
-    return sum(
-        len(block.text if isinstance(block, TextBlock) else block.data) for block in result.recorded.blocks
-    )

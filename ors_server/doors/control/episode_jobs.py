@@ -1,4 +1,4 @@
-"""What the control API does with a recorded episode: plays it again, judges it again, exports it.
+"""Operations of the control API on a recorded episode: replay, regrade and export.
 
 The record of the episode stays as it is: a replay is a new episode, and a judgement is only shown.
 """
@@ -55,7 +55,7 @@ class RegradeBody(RequestBody):
     reward: Annotated[str, Field(min_length=1, max_length=200)]
     """A name that `ors-server rewards` lists."""
     options: JSONObject = Field(default_factory=dict)
-    """Fields that win over the episode's own."""
+    """Fields for the reward, which override those of the episode."""
 
 
 class RegradedEpisode(ResponseModel):
@@ -64,13 +64,13 @@ class RegradedEpisode(ResponseModel):
     episode_id: str
     reward: str
     paid: float | None
-    """What its tools paid, without penalties; `None` if nothing was judged."""
+    """Sum of the rewards that its tools paid, without penalties; `None` if nothing was judged."""
     result: JSONObject
     """Status, reward, components and reasons, as `ors-server regrade --json` prints them."""
 
 
 class ExportQuery(RequestQuery):
-    """A format of lines."""
+    """The format of the exported rows."""
 
     format: Literal["openai", "sharegpt", "trl", "plain"] = "openai"
 
@@ -82,12 +82,12 @@ class ExportedEpisode(ResponseModel):
     rows: list[JSONObject]
     """The lines of the file."""
     left_out: str | None
-    """Why there is none."""
+    """Why the format cannot hold the episode; `None` if it can."""
 
 
 @dataclass(eq=False, repr=False)
 class EpisodeJobs:
-    """Answers requests to do something with a recorded episode."""
+    """Handles requests to replay, regrade or export a recorded episode."""
 
     _manager: SessionManager
     _replays: int = 0
@@ -101,9 +101,11 @@ class EpisodeJobs:
                 "the session had secrets, which no record has; `ors-server replay --secret` takes them"
             )
         if self._replays >= REPLAYS_AT_ONCE:
-            raise NotSupportedError(f"{REPLAYS_AT_ONCE} replays run already; wait until one has ended")
+            raise NotSupportedError(
+                f"{REPLAYS_AT_ONCE} replays are running already; try again when one has ended"
+            )
         definition = self._manager.environment(origin.environment)
-        overrides, left = overrides_of(recorded_policy(origin.policy), definition.policy)
+        overrides, changed_rules = overrides_of(recorded_policy(origin.policy), definition.policy)
         calls = list(repeatable_steps(steps))
         status = await self._manager.create(
             SessionRequest(
@@ -124,7 +126,7 @@ class EpisodeJobs:
             session_id=status.origin.session_id,
             episode_id=status.origin.episode_id,
             calls=len(calls),
-            changed_rules=list(left),
+            changed_rules=list(changed_rules),
         )
 
     async def _play(self, session_id: str, calls: Sequence[Step]) -> None:
@@ -134,7 +136,7 @@ class EpisodeJobs:
             await session.prompt()
             for step in calls:
                 await (await session.call(step.tool, step.arguments)).wait()
-        except OrsServerError as error:  # the record of the replay has what was played
+        except OrsServerError as error:  # the record of the replay has the calls up to here
             log.info("replay_ended_early", session_id=session_id, code=error.code, error=str(error))
         finally:
             self._replays -= 1
@@ -142,7 +144,7 @@ class EpisodeJobs:
 
     async def regrade_episode(self, episode: EpisodeName, body: RegradeBody) -> RegradedEpisode:
         """Judge a recorded episode by a reward of the library, in a worker process; nothing is recorded."""
-        # Loaded when somebody asks: a server starts without them.
+        # Imported on the first request, because the imports would slow down every start of a server.
         from ors_server.rewards.batch.batch_scorer import BatchScorer  # noqa: PLC0415
         from ors_server.rewards.catalogue import home_of  # noqa: PLC0415
         from ors_server.rewards.recorded_fields import write_recorded  # noqa: PLC0415
@@ -172,7 +174,7 @@ class EpisodeJobs:
 
     async def export_episode(self, episode: EpisodeName, query: ExportQuery) -> ExportedEpisode:
         """Return a recorded episode as a line of a trainer's or another tool's file."""
-        from ors_server.export.episodes import ExportCounts  # noqa: PLC0415  (as above)
+        from ors_server.export.episodes import ExportCounts  # noqa: PLC0415  (slow to import, as above)
         from ors_server.export.formats import export_rows, make_format  # noqa: PLC0415
 
         record, steps = await self._read(episode)
@@ -188,7 +190,7 @@ class EpisodeJobs:
 
     def reward_names(self) -> list[str]:
         """Return the rewards of the library, which `regrade_episode` takes."""
-        from ors_server.rewards.catalogue import reward_names  # noqa: PLC0415  (as above)
+        from ors_server.rewards.catalogue import reward_names  # noqa: PLC0415  (slow to import, as above)
 
         return sorted(reward_names(), key=str.lower)
 

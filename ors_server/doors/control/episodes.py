@@ -37,6 +37,7 @@ from ors_server.doors.control.models import (
     AlarmList,
     AlarmView,
     Cursor,
+    CutBlock,
     DifficultyQuery,
     EnvironmentName,
     PageQuery,
@@ -44,6 +45,7 @@ from ors_server.doors.control.models import (
     SplitDifficulty,
     SplitName,
     TaskDifficulty,
+    WholeBlock,
 )
 from ors_server.doors.control.operations import (
     ControlRequest,
@@ -216,7 +218,8 @@ class PartialEntry(RootModel[dict[str, Any]]):
 class EpisodePage(ResponseModel):
     """Episodes on record."""
 
-    episodes: list[EpisodeEntry] | list[PartialEntry]
+    # An entry with every field is a mapping, too.
+    episodes: Annotated[list[EpisodeEntry] | list[PartialEntry], Field(union_mode="left_to_right")]
     next_cursor: str | None
     """Leads to the next page; `None` on the last one."""
     previous_cursor: str | None = None
@@ -235,23 +238,6 @@ class PlayedTaskList(ResponseModel):
     """Tasks that were played."""
 
     tasks: list[PlayedTask]
-
-
-class WholeBlock(ResponseModel):
-    """One block of a step."""
-
-    block: Block
-
-
-class CutBlock(ResponseModel):
-    """A block of which a preview has only the beginning."""
-
-    number: int
-    """The step's."""
-    index: int
-    """The block's position in the step, from 0."""
-    size: int
-    """Characters of the whole text, or of an image's base64, which a preview leaves out."""
 
 
 class NoteBody(RequestBody):
@@ -409,7 +395,17 @@ else:  # the parameters are the conditions of the store's filter
     )
 
 
-EntryField: TypeAlias = Literal[tuple(EpisodeEntry.model_fields)]  # type: ignore[valid-type]
+def _check_field(name: str) -> str:
+    if name not in EpisodeEntry.model_fields:
+        raise ValueError(f"expected one of {', '.join(EpisodeEntry.model_fields)}")
+    return name
+
+
+EntryField: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_field),
+    WithJsonSchema({"type": "string", "enum": [*EpisodeEntry.model_fields]}),
+]
 
 
 class EpisodesQuery(EpisodeSelection):
@@ -434,8 +430,10 @@ class EpisodesQuery(EpisodeSelection):
     @field_validator("fields", mode="before")
     @classmethod
     def _split_fields(cls, value: object) -> object:
-        texts = [value] if isinstance(value, str) else value
-        return [name for text in texts for name in str(text).split(",")] if isinstance(texts, list) else texts
+        # Query parameters that may be repeated are lists of texts.
+        if not isinstance(value, list):
+            return value
+        return ",".join(map(str, value)).split(",")  # pyright: ignore[reportUnknownArgumentType]
 
     @model_validator(mode="after")
     def _check_direction(self) -> Self:

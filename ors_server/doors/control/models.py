@@ -545,3 +545,20 @@ class AlarmList(ResponseModel):
     episodes: int
     """Ended episodes that were looked at."""
     alarms: list[AlarmView]
+
+
+class WholeBlock(ResponseModel):
+    """One block of a step."""
+
+    block: Block
+
+
+class CutBlock(ResponseModel):
+    """A block of which a preview has only the beginning."""
+
+    number: int
+    """The step's."""
+    index: int
+    """The block's position in the step, from 0."""
+    size: int
+    """Characters of the whole text, or of an image's base64, which a preview leaves out."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
@@ -153,27 +153,27 @@ class Operation:
     @property
     def all_failures(self) -> list[int]:
         """Statuses of every failure, in order."""
-        found = {*self.failures}
+        statuses = {*self.failures}
         if self.role is not None:
-            found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+            statuses |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
         if self.body is not None:
-            found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+            statuses |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
         if self.body is not None or self.query is not None or self.parameters:
-            found.add(HTTPStatus.UNPROCESSABLE_ENTITY)
-        return sorted(map(int, found))
+            statuses.add(HTTPStatus.UNPROCESSABLE_ENTITY)
+        return sorted(map(int, statuses))
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """Return the values of the names in braces, or `None` if the path is another one's."""
         expected = _parts(self.path)
         if len(expected) != len(segments) or not all(segments):
             return None
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for part, segment in zip(expected, segments, strict=True):
             if part.startswith("{"):
-                found[part[1:-1]] = segment
+                values[part[1:-1]] = segment
             elif part != segment:
                 return None
-        return found
+        return values
 
     def check_path(self, values: Mapping[str, str]) -> dict[str, Any]:
         """Check the values of the names in braces; `WrongRequestError` if one has another type."""
@@ -204,7 +204,7 @@ class Operation:
         return self.handler(**arguments)
 
 
-_JSON_TYPES = {
+_JSON_TYPES: Mapping[type[object], str] = {
     str: "a string",
     bool: "true or false",
     int: "a number",
@@ -224,7 +224,10 @@ def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
     pairs = parse_qsl(text, keep_blank_values=True)
     lists = {name: [value for key, value in pairs if key == name] for name in model.repeatable}
     single = [(key, value) for key, value in pairs if key not in lists]
-    values: dict[str, Any] = {**dict(single), **{name: found for name, found in lists.items() if found}}
+    values: dict[str, Any] = {
+        **dict(single),
+        **{name: repeated for name, repeated in lists.items() if repeated},
+    }
     if len(dict(single)) < len(single):
         raise WrongRequestError(
             [Mistake(place=["query"], message="a parameter is given twice", code="twice")]
@@ -232,7 +235,7 @@ def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("query", error, known=model.model_fields)) from error
+        raise WrongRequestError(mistakes_of("query", error, fields=model.model_fields)) from error
 
 
 def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
@@ -245,40 +248,40 @@ def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise WrongRequestError(mistakes_of("body", error, known=model.model_fields)) from error
+        raise WrongRequestError(mistakes_of("body", error, fields=model.model_fields)) from error
 
 
-def mistakes_of(part: str, error: ValidationError, *names: str, known: Iterable[str] = ()) -> list[Mistake]:
+def mistakes_of(part: str, error: ValidationError, *names: str, fields: Iterable[str] = ()) -> list[Mistake]:
     """Return what is wrong, without the values, which may be secret: of those, only the types.
 
     Args:
         part: `path`, `query`, `header` or `body`.
         *names: Path from the part to the value that was checked.
-        known: The names that the part may have, to suggest the nearest.
+        fields: The names that the part may have, to suggest the nearest.
     """
     return [
         Mistake(
             place=[part, *names, *problem["loc"]],
-            message=_message(problem, sorted(known)),
+            message=_message(problem, sorted(fields)),
             code=problem["type"],
         )
         for problem in error.errors(include_url=False, include_context=False)
     ]
 
 
-def _message(problem: ErrorDetails, known: Sequence[str]) -> str:
+def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
     words = problem["msg"].removeprefix("Value error, ")
-    code, place = problem["type"], problem["loc"]
+    code, location = problem["type"], problem["loc"]
     if code == "missing":
         return "it is missing"
     if code == "extra_forbidden":
-        if len(place) != 1 or not known:
+        if len(location) != 1 or not fields:
             return "there is no such field; leave it out"
-        near = get_close_matches(str(place[0]), known, n=1)
+        near = get_close_matches(str(location[0]), fields, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"there is no such field; {hint}There are {', '.join(known)}"
+        return f"there is no such field; {hint}There are {', '.join(fields)}"
     if code.endswith("_type"):
-        return f"{words}, not {_JSON_TYPES.get(type(problem['input']), 'another type')}"
+        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
     return words
 
 

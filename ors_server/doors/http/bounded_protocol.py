@@ -412,7 +412,7 @@ class BoundedProtocol(BaseProtocol):
         """Parse a request that asked for another protocol again, as if it had not (RFC 9110, section 7.8).
 
         The parser takes everything after such a request's headers for the other protocol. The handler of a
-        request for a WebSocket may still accept it, if nothing came after the headers.
+        request for a WebSocket may still accept it, if no bytes followed the headers.
         """
         if not rest:
             self._offer = read_offer(

@@ -263,7 +263,7 @@ class HttpMeters:
         """Count a request that has ended, if it was answered.
 
         Args:
-            began: When it came, by `time.perf_counter`.
+            began: Time at which it was received, by `time.perf_counter`.
         """
         self.open_requests -= 1
         if not answer.response_started:

@@ -105,16 +105,11 @@ class FrameReader:
         end = start + 4 + length
         if len(buffer) < end:
             return None
-        content = _unmask(bytes(buffer[start : start + 4]), bytes(buffer[start + 4 : end]))
+        mask, content = bytes(buffer[start : start + 4]), buffer[start + 4 : end]
         del buffer[:end]
-        return is_last, opcode, content
-
-
-def _unmask(mask: bytes, content: bytes) -> bytes:
-    # One operation on long integers: a loop over bytes would hold the event loop for a long message.
-    size = len(content)
-    repeated = (mask * (size // 4 + 1))[:size]
-    return (int.from_bytes(content) ^ int.from_bytes(repeated)).to_bytes(size)
+        # One operation on long integers: a loop over bytes would hold the event loop for a long message.
+        repeated = (mask * (length // 4 + 1))[:length]
+        return is_last, opcode, (int.from_bytes(content) ^ int.from_bytes(repeated)).to_bytes(length)
 
 
 def write_frame(opcode: int, content: bytes) -> bytes:
@@ -157,7 +152,7 @@ class WebSocket(asyncio.Protocol):
         self._reader = FrameReader(max_bytes)
         self._max_bytes = max_bytes
         self._waiting: list[str] = []
-        """Messages that nobody has received yet."""
+        """Messages that the handler has not received yet."""
         self._changed = asyncio.Event()
         self._closed: int | None = None
         self._sent_close = False
@@ -276,7 +271,7 @@ class WebSocket(asyncio.Protocol):
 
 
 class WebSocketOffer:
-    """A request's wish for a WebSocket, which its handler may accept."""
+    """A request to open a WebSocket, which its handler may accept."""
 
     def __init__(self, key: bytes, connection: HttpConnection) -> None:
         self._key = key

@@ -134,7 +134,7 @@ class McpCalls:
         asked = self._access.wants_rewards(client.context)
         session = await self._sessions.obtain(session_id)
         fields = ResultFields.of(session.visibility, asked=asked)
-        turn = _model_turn(client.context)
+        turn = cast("Mapping[str, Any] | None", (client.context.meta or {}).get(MODEL_TURN))
         meta = (client.context.params or {}).get("_meta")
         if not isinstance(meta, dict) or cast("Result", meta).get("progressToken") is None:
             call = await session.call(tool, arguments, call_id=call_id, client=client, model_turn=turn)
@@ -173,13 +173,6 @@ def _call_id(context: Context) -> str | None:
         text = f"expected a string of 1 to {MAX_CALL_ID} characters as {CALL_ID_KEY}"
         raise MCPError(types.INVALID_PARAMS, text)
     return call_id
-
-
-def _model_turn(context: Context) -> dict[str, Any] | None:
-    turn = (context.meta or {}).get(MODEL_TURN)
-    if turn is not None and not isinstance(turn, dict):
-        raise MCPError(types.INVALID_PARAMS, f"expected an object as {MODEL_TURN}, got {type(turn).__name__}")
-    return cast("dict[str, Any] | None", turn)
 
 
 async def _wait_or_withdraw(call: Call, call_id: str | None) -> None:

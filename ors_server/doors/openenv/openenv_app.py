@@ -6,10 +6,9 @@ it is a trainer: it chooses tasks and reads rewards.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from ors_server._version import __version__
@@ -17,8 +16,13 @@ from ors_server.doors.access import Caller, Keyring, Role
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
-from ors_server.doors.openenv.openenv_schemas import ACTION, OBSERVATION, STATE
-from ors_server.doors.openenv.seats import Seat, Seats
+from ors_server.doors.openenv.client_places import (
+    ACTION,
+    OBSERVATION,
+    STATE,
+    ClientPlace,
+    ClientPlaces,
+)
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
 from ors_server.model.json_bounds import MAX_VALUES, parse_json
@@ -45,9 +49,19 @@ _RPC_CODES: Mapping[type[OrsServerError], int] = {
     InvalidRequestError: _INVALID_PARAMS,
     CapacityError: _SERVER,
 }
-"""Codes of errors; others are internal ones."""
+"""Codes of errors; any other error is an internal one."""
 
-Answer: TypeAlias = Callable[["OpenEnvRequest"], Awaitable[JSONObject]]
+METHODS: Mapping[str, str] = {
+    "health": "GET",
+    "metadata": "GET",
+    "schema": "GET",
+    "state": "GET",
+    "openapi.json": "GET",
+    "reset": "POST",
+    "step": "POST",
+    "mcp": "POST",
+}
+"""Method of each path over HTTP."""
 
 
 class OpenEnvRequest:
@@ -64,17 +78,17 @@ class OpenEnvRequest:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the client calls its episodes, in its headers."""
+        """Labels that the client gives its episodes, in its headers."""
         return labels_for(self.caller, self.headers)
 
     async def parse(self) -> JSONObject:
-        """Return the body, an object; empty without one."""
+        """Return the body as an object, which is empty if there is no body."""
         try:
             value = await parse_json(self.body or b"{}", MAX_VALUES)
         except ValueError as error:
             raise InvalidRequestError(f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise InvalidRequestError("expected an object as the body")
+            raise InvalidRequestError(f"expected a JSON object as the body, got {type(value).__name__}")
         return cast("JSONObject", value)
 
 
@@ -87,18 +101,8 @@ class OpenEnvApp:
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
-        self._seats = Seats(sessions, idle_seconds)
+        self._places = ClientPlaces(sessions, idle_seconds)
         self._sockets: set[WebSocket] = set()
-        self._table: dict[tuple[str, str], Answer] = {
-            ("GET", "health"): self._health,
-            ("GET", "metadata"): self._metadata,
-            ("GET", "schema"): self._schema,
-            ("GET", "state"): self._state,
-            ("GET", "openapi.json"): self._openapi,
-            ("POST", "reset"): self._reset,
-            ("POST", "step"): self._step,
-            ("POST", "mcp"): self._mcp,
-        }
 
     def stop(self) -> None:
         """Close every WebSocket, so that the server need not wait for them."""
@@ -119,15 +123,16 @@ class OpenEnvApp:
             if name == "ws":
                 await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
                 return
-            answer = self._table.get((scope["method"], name))
-            if answer is None:
-                known = [method for method, path in self._table if path == name]
-                status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+            method = METHODS.get(name)
+            if method != scope["method"]:
+                status = HTTPStatus.NOT_FOUND if method is None else HTTPStatus.METHOD_NOT_ALLOWED
                 await http.send_json(send, {"detail": status.phrase}, status)
                 return
             coding = http.read_headers(scope).get("content-encoding")
             body = await http.read_body(receive, self._max_body_bytes, coding)
-            await http.send_json(send, await answer(OpenEnvRequest(definition, caller, scope, body)))
+            await http.send_json(
+                send, await self._answer(name, OpenEnvRequest(definition, caller, scope, body))
+            )
         except http.ClientGoneError:
             return
         except OrsServerError as error:
@@ -135,79 +140,76 @@ class OpenEnvApp:
 
     # HTTP
 
-    async def _health(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"status": "healthy"}
-
-    async def _metadata(self, request: OpenEnvRequest) -> JSONObject:
+    async def _answer(self, name: str, request: OpenEnvRequest) -> JSONObject:
         definition = request.definition
-        description = definition.description or f"{definition.name}, served by ors-server"
-        return {"name": definition.name, "description": description, "version": definition.version}
+        answer: JSONObject = {"status": "healthy"}
+        match name:
+            case "health":
+                pass
+            case "metadata":
+                description = definition.description or f"{definition.name}, served by ors-server"
+                answer = {
+                    "name": definition.name,
+                    "description": description,
+                    "version": definition.version,
+                }
+            case "schema":
+                answer = {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+            case "state":
+                client = self._place_of(request, {})
+                answer = {"episode_id": None, "step_count": 0} if client is None else client.state()
+            case "mcp":
+                try:
+                    answer = await self._answer_rpc(request, await request.parse(), None)
+                except InvalidRequestError as error:
+                    answer = _rpc_error(None, _PARSE_ERROR, str(error))
+            case "openapi.json":
+                answers = {"responses": {"200": {"description": "OK"}}}
+                paths = {f"/{path}": {method.lower(): answers} for path, method in METHODS.items()}
+                info = {"title": definition.name, "version": __version__}
+                answer = {"openapi": "3.1.0", "info": info, "paths": paths}
+            case _:
+                answer = await self._play(request, name, await request.parse())
+        return answer
 
-    async def _schema(self, request: OpenEnvRequest) -> JSONObject:
-        del request
-        return {"action": ACTION, "observation": OBSERVATION, "state": STATE}
+    async def _play(self, request: OpenEnvRequest, name: str, data: JSONObject) -> JSONObject:
+        """Reset or step over HTTP."""
+        action: object = data.get("action")
+        if name == "step" and not isinstance(action, dict):
+            raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
+        client = self._place_of(request, data)
+        if name == "reset":
+            return await self._places.reset(client or self._new_place(request), data)
+        if client is None:
+            raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
+        return await self._places.step(client, cast("JSONObject", action))
 
-    async def _openapi(self, request: OpenEnvRequest) -> JSONObject:
-        answers = {"responses": {"200": {"description": "OK"}}}
-        paths: dict[str, JSONObject] = {}
-        for method, name in self._table:
-            if name != "openapi.json":
-                paths.setdefault(f"/{name}", {})[method.lower()] = answers
-        info = {"title": request.definition.name, "version": __version__}
-        return {"openapi": "3.1.0", "info": info, "paths": paths}
-
-    def _seat_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> Seat | None:
-        """Return the place that a request names in its body, query or header; `None` without one."""
-        seat_id = (
+    def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
+        """Return the place whose id a request has in its body, query or header; `None` without an id."""
+        client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
-        if not isinstance(seat_id, str) or not seat_id:
+        if not isinstance(client_id, str) or not client_id:
             return None
-        return self._seats.find(seat_id, request.definition, request.caller.credential_id)
+        return self._places.find(client_id, request.definition, request.caller.credential_id)
 
-    def _new_seat(self, request: OpenEnvRequest) -> Seat:
-        return self._seats.open(request.definition, request.caller.credential_id, request.labels)
-
-    async def _state(self, request: OpenEnvRequest) -> JSONObject:
-        seat = self._seat_of(request, {})
-        return {"episode_id": None, "step_count": 0} if seat is None else seat.state()
-
-    async def _reset(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        return await self._seats.reset(self._seat_of(request, data) or self._new_seat(request), data)
-
-    async def _step(self, request: OpenEnvRequest) -> JSONObject:
-        data = await request.parse()
-        action: object = data.get("action")
-        if not isinstance(action, dict):
-            raise InvalidRequestError("expected an action, an object")
-        seat = self._seat_of(request, data)
-        if seat is None:
-            raise InvalidRequestError("name the session_id that the observation of /reset has")
-        return await self._seats.step(seat, cast("JSONObject", action))
+    def _new_place(self, request: OpenEnvRequest) -> ClientPlace:
+        return self._places.open(request.definition, request.caller.credential_id, request.labels)
 
     # JSON-RPC
 
-    async def _mcp(self, request: OpenEnvRequest) -> JSONObject:
-        try:
-            message = await request.parse()
-        except InvalidRequestError as error:
-            return _rpc_error(None, _PARSE_ERROR, str(error))
-        return await self._answer_rpc(request, message, None)
-
     async def _answer_rpc(
-        self, request: OpenEnvRequest, message: JSONObject, seat: Seat | None
+        self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
     ) -> JSONObject:
-        """Answer a JSON-RPC message, at the place of a WebSocket or at the one that it names."""
+        """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
         params: object = message.get("params", {})
         if not isinstance(method, str):
-            return _rpc_error(request_id, _INVALID_REQUEST, "expected a method, a string")
+            return _rpc_error(request_id, _INVALID_REQUEST, "expected method to be a string")
         if not isinstance(params, dict):
             return _rpc_error(request_id, _INVALID_PARAMS, "Params must be an object")
         try:
-            result = await self._call_rpc(request, method, cast("JSONObject", params), seat)
+            result = await self._call_rpc(request, method, cast("JSONObject", params), client)
         except OrsServerError as error:
             codes = (code for kind, code in _RPC_CODES.items() if isinstance(error, kind))
             return _rpc_error(request_id, next(codes, _INTERNAL), str(error))
@@ -216,30 +218,33 @@ class OpenEnvApp:
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def _call_rpc(
-        self, request: OpenEnvRequest, method: str, params: JSONObject, seat: Seat | None
+        self, request: OpenEnvRequest, method: str, params: JSONObject, client: ClientPlace | None
     ) -> JSONObject | None:
         if method == "openenv/session/create":
-            return {"session_id": (seat or self._new_seat(request)).id}
+            return {"session_id": (client or self._new_place(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        named = seat or self._seat_of(request, params)
+        target = client or self._place_of(request, params)
         if method == "openenv/session/close":
-            if named is None:
+            if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
-            if named is seat:
+            if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._seats.close(named)
+            await self._places.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._seats.tools(named or Seat(request.definition, None, {}))
+            tools = await self._places.tools(target or ClientPlace(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
-        if named is None or not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected session_id and name, strings, and arguments, an object")
-        seen = (await self._seats.call(named, tool, cast("JSONObject", arguments)))["observation"]
-        if seen["error"] is not None:  # a failure of the call, as of a tool that does not exist
-            raise InvalidRequestError(seen["error"]["message"])
-        result: JSONObject = seen["result"]
+        if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise InvalidRequestError(
+                "expected session_id and name to be strings, and arguments to be an object"
+            )
+        answer = await self._places.call(target, tool, cast("JSONObject", arguments))
+        observation = answer["observation"]
+        if observation["error"] is not None:  # the call failed: the tool does not exist, for example
+            raise InvalidRequestError(observation["error"]["message"])
+        result: JSONObject = observation["result"]
         return result
 
     # WebSocket
@@ -250,35 +255,29 @@ class OpenEnvApp:
             upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
             await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
             return
-        seat = self._seat_of(request, {})
-        owns_seat = seat is None
-        seat = seat or self._new_seat(request)
+        client = self._place_of(request, {})
+        owns_place = client is None
+        client = client or self._new_place(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
-        before, seat.socket = seat.socket, socket
-        if before is not None:  # of a client whose network broke without a word, and which is back
-            self._sessions.services.spawn(before.close, GOING_AWAY)
+        previous_socket, client.socket = client.socket, socket
+        if previous_socket is not None:  # the client's network broke, and it connected a second time
+            self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
-            await self._converse(request, seat, socket, owns_seat=owns_seat)
+            await self._converse(request, client, socket, owns_place=owns_place)
         except ClosedSocketError:
-            pass  # the episode stays, until it idles out, for a client that connects again
+            pass  # the client may connect again: the episode stays until its idle time is over
         finally:
-            seat.used_at = self._seats.now
-            if seat.socket is socket:
-                seat.socket = None
+            client.used_at = self._places.now
+            if client.socket is socket:
+                client.socket = None
             self._sockets.discard(socket)
             await asyncio.shield(socket.close())
             offer.finish()
 
     async def _converse(
-        self, request: OpenEnvRequest, seat: Seat, socket: WebSocket, *, owns_seat: bool
+        self, request: OpenEnvRequest, client: ClientPlace, socket: WebSocket, *, owns_place: bool
     ) -> None:
-        handlers: dict[str, Callable[[JSONObject], Awaitable[JSONObject]]] = {
-            "reset": partial(self._socket_reset, seat),
-            "step": partial(self._socket_step, seat),
-            "state": partial(self._socket_state, seat),
-            "mcp": partial(self._socket_mcp, request, seat),
-        }
         while True:
             text = await socket.receive()
             try:
@@ -289,20 +288,19 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_seat:  # else the client closes its session over JSON-RPC
-                    await self._seats.close(seat)
+                if owns_place:  # otherwise the client closes its session over JSON-RPC
+                    await self._places.close(client)
                 return
-            handler = handlers.get(kind) if isinstance(kind, str) else None
-            if handler is None:
+            if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
             elif not isinstance(data, dict):
-                await socket.send(_socket_error("VALIDATION_ERROR", "expected data, an object"))
+                await socket.send(_socket_error("VALIDATION_ERROR", "expected data to be an object"))
             else:
                 try:
-                    answer = await handler(cast("JSONObject", data))
+                    answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
                 except CapacityError as error:
                     await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
-                    await self._seats.close(seat)
+                    await self._places.close(client)
                     return
                 except InvalidRequestError as error:
                     await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
@@ -311,18 +309,18 @@ class OpenEnvApp:
                 else:
                     await socket.send(compact_json(answer))
 
-    async def _socket_reset(self, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._seats.reset(seat, data)}
-
-    async def _socket_step(self, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "observation", "data": await self._seats.step(seat, data)}
-
-    async def _socket_state(self, seat: Seat, data: JSONObject) -> JSONObject:
-        del data
-        return {"type": "state", "data": seat.state()}
-
-    async def _socket_mcp(self, request: OpenEnvRequest, seat: Seat, data: JSONObject) -> JSONObject:
-        return {"type": "mcp", "data": await self._answer_rpc(request, data, seat)}
+    async def _answer_message(
+        self, request: OpenEnvRequest, client: ClientPlace, kind: str, data: JSONObject
+    ) -> JSONObject:
+        match kind:
+            case "reset":
+                return {"type": "observation", "data": await self._places.reset(client, data)}
+            case "step":
+                return {"type": "observation", "data": await self._places.step(client, data)}
+            case "state":
+                return {"type": "state", "data": client.state()}
+            case _:
+                return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:

@@ -57,9 +57,9 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
     rows: list[tuple[str, ...]] = []
     for (_, _, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
         rows.append((words, f"{successes:,}", f"{rest:,}"))
-        told = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
-        series["successes"].append(ChartMark(successes, told))
-        series["others"].append(ChartMark(rest, told))
+        summary = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
+        series["successes"].append(ChartMark(successes, summary))
+        series["others"].append(ChartMark(rest, summary))
     drawn = [
         bars(series["successes"], "good", "successes", "attempts"),
         bars(series["others"], "other", "others", "attempts"),
@@ -276,11 +276,11 @@ def at_k(figures: Sequence[AtK]) -> Chart | None:
         ("pass^k", "s1", lambda figure: (figure.pass_hat_k.value, figure.pass_hat_k.interval)),
     )
     series: list[Options] = []
-    for place, (label, ink, read) in enumerate(curves):
+    for position, (label, ink, read) in enumerate(curves):
         read_all = [(float(figure.k), *read(figure)) for figure in figures]
         if all(within is not None for _, _, within in read_all):
             series += band([(k, w.low, w.high) for k, _, w in read_all if w is not None], ink, label)
-        series.append(line([(k, value) for k, value, _ in read_all], ink, label, place))
+        series.append(line([(k, value) for k, value, _ in read_all], ink, label, position))
     return Chart(
         "at-k",
         "What more attempts gain",

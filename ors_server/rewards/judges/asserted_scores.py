@@ -96,8 +96,9 @@ _VOIDED: Final = re.compile(
     rf"|reduce|increase|change|redo|recompute)\s(?:it|that|(?:this|the|my)(?:\s{_SCORE_NOUN})?)\s{{0,2}}[.!]"
     r"|\b(?:this|that|it)\s(?:(?:needs|has|ought)\sto\sbe\s(?:lowered|raised|revised|reduced|reconsidered)"
     r"|should\sbe\s(?:much\s|a\sbit\s|a\slittle\s)?(?:lower|higher))\b"
-    r"|\bspoke\stoo\ssoon\b|\bdon['’]t\scount\s(?:it|this|that)\b|\bnot\smy\sfinal\s(?:word|score|verdict|answer)\b"
-    r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
+    r"|\bspoke\stoo\ssoon\b|\bdon\Wt\scount\s(?:it|this|that)\b|\bnot\smy\sfinal\s(?:word|score|verdict|answer)\b"
+    r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b"
+    r"|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
     r"|\bno\slonger\ssure\b"
     r"|[;,.]\s(?:in\sfact\s|make\sit\s)?(?:much\s|far\s|slightly\s)?(?:higher|lower)\s{0,3}(?:[.!]|\Z)",
     re.IGNORECASE,
@@ -126,7 +127,8 @@ _LEAD: Final = re.compile(
     r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
 )
 _REMARK: Final = re.compile(
-    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:(?:please\s+)?(?:note|observe|mind)\s+(?:that\s+)?)?(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
+    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:(?:please\s+)?(?:note|observe|mind)\s+(?:that\s+)?)?"
+    r"(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
     r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
 )
 _TOO: Final = re.compile(r"(?i)\btoo\b")

@@ -240,7 +240,7 @@ class _Reply:
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
-        # "0.8 would be generous: 0.7", "An ideal answer gets 1, so 0.7."
+        # A number behind a colon or "so" is the conclusion: "0.8 would be generous: 0.7".
         conclusion = _CONCLUSION.search(self.text, max(0, number.start - _NEAR), number.start)
         is_concluding = (
             conclusion is not None and not rest and (NO_SCORE in self.text or conclusion[0].strip().isalpha())

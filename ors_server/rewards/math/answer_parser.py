@@ -6,6 +6,7 @@ its brackets, and the comparison decides whether it is a point or an interval; t
 unit; the words before an equals sign are its name.
 """
 
+from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math.expression_parser import ExpressionParser
@@ -35,7 +36,14 @@ from ors_server.rewards.math.tree import (
     negate,
     symbols,
 )
-from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, conversion, is_noun_phrase, name_unit
+from ors_server.rewards.math.units import (
+    CURRENCIES,
+    CURRENCY_CODES,
+    SCALES,
+    conversion,
+    is_noun_phrase,
+    name_unit,
+)
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
 _WHOLE: Final = frozenset({"is an integer", "is any integer", "integer", "is integer", "any integer"})
@@ -274,6 +282,9 @@ def _by_semicolon(items: list[Node], separators: list[str]) -> list[Node]:
 
 
 def _with_unit(value: Node, words: str) -> Node:
+    first, _, rest = words.partition(" ")
+    if (scale := SCALES.get(first.casefold())) is not None and (scaled := _scaled(value, scale)) is not None:
+        return _with_unit(scaled, rest) if rest else scaled
     if isinstance(value, Quantity):
         if value.unit == "%":
             return value
@@ -290,6 +301,15 @@ def _with_unit(value: Node, words: str) -> Node:
     if unit.startswith("~") and not is_noun_phrase(words):
         raise SyntaxUnknownError("words behind a value that are no unit")
     return Quantity(value, unit)
+
+
+def _scaled(value: Node, scale: int | Fraction) -> Node | None:
+    """Return a written number times a scale, such as `25 thousand`; `None` for anything but a number."""
+    if isinstance(value, Quantity):
+        inner = None if value.unit.startswith("~") else _scaled(value.value, scale)
+        return None if inner is None else Quantity(inner, value.unit)
+    # The product has the precision of what was written: 1.5 million is 1,500,000.
+    return Number(value.value * scale) if isinstance(value, Number) else None
 
 
 def _lift_unit(value: Node) -> Node:

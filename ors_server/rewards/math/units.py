@@ -6,6 +6,7 @@ dropped.
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -49,6 +50,25 @@ _STATING: Final = frozenset(
     }
 )
 """Classes of words that make a statement about a value and are not part of a unit."""
+SCALES: Final[Mapping[str, int | Fraction]] = {
+    "halves": Fraction(1, 2),
+    "thirds": Fraction(1, 3),
+    "fifths": Fraction(1, 5),
+    "sixths": Fraction(1, 6),
+    "sevenths": Fraction(1, 7),
+    "eighths": Fraction(1, 8),
+    "ninths": Fraction(1, 9),
+    "tenths": Fraction(1, 10),
+    "hundredths": Fraction(1, 100),
+    "thousandths": Fraction(1, 1000),
+    "dozen": 12,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+"""Words behind digits that multiply them. Quarters are coins, too, and seconds are times."""
 _CONJUNCTIONS: Final = words_of(
     "and or but than true false echo if else as by divided times from to at on with into thousand million "
     "billion trillion hundred dozen plus minus"

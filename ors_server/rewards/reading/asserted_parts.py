@@ -20,9 +20,8 @@ from ors_server.rewards.reading.sentences import Span
 _TAKEN_BACK: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED, Polarity.ASKED, Polarity.QUOTED})
 _MAX_REMARK: Final = 4_000
 """Characters behind the last part that are read."""
-_NAME: Final = re.compile(
-    r"(?<![\w'’.<\\{-])[A-Z\u00c0-\u00de][a-z\u00df-\u00ff]{2,40}(?: [A-Z\u00c0-\u00de][a-z\u00df-\u00ff]{2,40}){0,3}(?!['’\w])"
-)
+_WORD: Final = r"[A-Z\u00c0-\u00de][a-z\u00df-\u00ff]{2,40}"
+_NAME: Final = re.compile(rf"(?<![\w'\u2019.<\\{{-]){_WORD}(?: {_WORD}){{0,3}}(?!['\u2019\w])")
 _MAX_NAMES: Final = 200
 _FOLLOWING: Final = re.compile(r" ([a-z]+)")
 _MODALS: Final = words_of("would will has had might may could also always still never")

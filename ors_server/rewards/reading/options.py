@@ -57,7 +57,6 @@ _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _ORDER_PREPOSITIONS: Final = frozenset({"before", "over", "above", "below", "behind"})
 _SO: Final = frozenset({"so", "and so"})
 _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
-_REFUSALS: Final = words_of("no not nope out wrong")
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
 _ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
@@ -177,12 +176,10 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED:
             if left and "beside" in left[-1].classes:
                 value.polarity = Polarity.BOUNDED
-            elif _is_chosen_by_others(left):
+            elif _is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
             elif _is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
-            elif _is_what_others_choose(right):
-                value.polarity = Polarity.QUOTED
 
     def _is_inside_noun_phrase(
         self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
@@ -299,9 +296,6 @@ class OptionReader(ClauseReader):
         is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
         if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
             return None  # "Basel, not Tartu"
-        is_concluding = clause.lead is not None and clause.lead.word in _CONCLUSIONS
-        if self.are_labels and is_concluding and all(token.word in _REFUSALS for token in clause.tokens):
-            return Polarity.DENIED  # "Riga sank in the flood, so no"
         if self.are_labels and clause.tokens[0].word in _CONTRARY:
             return None  # "A, unlike what the forum says"
         if self.are_labels and (is_example(clause) or is_elsewhere(clause)):

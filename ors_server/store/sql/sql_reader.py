@@ -314,10 +314,10 @@ def _histogram(connection: Connection, episode_filter: EpisodeFilter, bins: int)
     least, greatest = func.min(matched.c.value), func.max(matched.c.value)
     ends = select(least.label("least"), greatest.label("greatest")).subquery("ends")
     width = func.nullif(ends.c.greatest - ends.c.least, 0.0) / bins
-    place = (matched.c.value - ends.c.least) / width
-    # A cast rounds in PostgreSQL and cuts in SQLite, which may have no `floor`; no place is negative.
+    position = (matched.c.value - ends.c.least) / width
+    # A cast rounds in PostgreSQL and cuts in SQLite, which may have no `floor`; no position is negative.
     is_sqlite = connection.dialect.name == "sqlite"
-    bin_ = (cast(place, Integer) if is_sqlite else func.floor(place)).label("bin")
+    bin_ = (cast(position, Integer) if is_sqlite else func.floor(position)).label("bin")
     query = (
         select(bin_, func.count(), func.min(ends.c.least), func.max(ends.c.greatest))
         .select_from(matched.join(ends, true()))

@@ -35,7 +35,7 @@ async def test_sessions_are_created_played_and_deleted_in_three_requests(control
     assert alone.json() == called[3]["result"]
     deleted = await post(control, "deletions", ["many-0", "many-1", "none", "many-2"])
     assert [item["ok"] for item in deleted] == [True, True, False, True]
-    assert deleted[0]["session"]["summary"]["return"] == 0.5
+    assert deleted[0]["session"]["episode"]["return"] == 0.5
 
 
 async def test_a_wrong_call_is_a_result_and_the_others_are_played(control):

@@ -172,3 +172,13 @@ async def test_a_conversation_prompt_is_the_beginning_of_the_conversation(refenv
     assert row["messages"][3]["tool_call_id"] == row["messages"][2]["tool_calls"][0]["id"] == "c1"
     assert json.loads(row["messages"][4]["tool_calls"][0]["function"]["arguments"]) == {"answer": "4"}
     assert [message.get("weight") for message in row["messages"]] == [None, None, 0, None, 1]
+
+
+@pytest.mark.parametrize("call_id", [["a"], {}, None, 7])
+def test_ids_of_calls_that_are_no_texts_join_nothing(call_id):
+    message = {"role": "assistant", "content": "Now.", "tool_calls": [{"id": call_id}, "x"]}
+    turn = {"messages": [message], "tool_call_id": "b"}
+    first = step_of(1, metadata={"org.openrewardstandard/model_turn": turn})
+    conversation = read(Played("odd", [first, step_of(2)]))
+    assert [turn.role for turn in conversation.play] == ["assistant", "tool", "assistant", "tool"]
+    assert text_of(conversation.play[0].blocks) == "Now."

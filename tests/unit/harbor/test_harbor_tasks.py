@@ -94,12 +94,12 @@ async def test_agent_sees_the_instruction_and_neither_tests_nor_solution(start):
     assert await session.prompt() == "Implement `add(a, b)` in /app/calc.py."
     looked = await session.call(
         "bash",
-        command="pwd; ls / /app; ls -A /logs/*; env; find / -xdev -name 'test_calc*' -o -name 'solve.sh'",
+        command="pwd; ls / /app; ls -A /logs/*; env; find / -xdev -name 'checks' -o -name 'solve.sh'",
     )
     text = looked.blocks[0].text
     assert text.startswith("/app\n")
     assert "calc.py" in text
-    assert "test_calc" not in text
+    assert "checks" not in text
     assert "solve.sh" not in text
     assert "r4nd0m" not in text
 

@@ -71,7 +71,7 @@ def test_every_rule_of_harbor_is_here_or_its_folder_is_not_served():
                 "task.toml": '[verifier]\nenvironment_mode = "separate"\n',
                 "tests/test.sh": "#!/bin/bash\nif uvx --with pytest==8.4.1 pytest /tests; then :; fi\n",
             },
-            "test.sh:2: pytest belongs",
+            "test.sh:2: install pytest in the separate",
         ),
         (
             "verifier-network-download",
@@ -79,7 +79,7 @@ def test_every_rule_of_harbor_is_here_or_its_folder_is_not_served():
                 "task.toml": '[verifier]\nenvironment_mode = "separate"\n',
                 "tests/test.sh": "#!/bin/bash\ncurl -LsSf https://astral.sh/uv/install.sh | sh\n",
             },
-            "test.sh:2: curl fetches",
+            "test.sh:2: curl downloads at run time",
         ),
         (
             "agent-image-test-leak",

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from ors_server.harbor import task_config
 from ors_server.harbor.task_config import TaskDocument, TaskFolderError, find_lines, line_of
 
 HARBOR = json.loads((Path(__file__).parents[2] / "data" / "harbor" / "harbor_0_26.json").read_text())
-MODELS = {
+MODELS: dict[str, type[BaseModel]] = {
     "": task_config.TaskToml,
     "task": task_config.PackageTable,
     "task.authors": task_config.AuthorTable,

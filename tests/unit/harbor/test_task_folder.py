@@ -42,12 +42,12 @@ def make(tmp_path):
         ({"tests/.harborignore": "test.sh\n"}, "tests/test.sh: its own .harborignore leaves it out"),
         (
             {"task.toml": "[environment]\ngpus = 1\n"},
-            "task.toml:2: environment.gpus: this server gives a task no GPU",
+            "task.toml:2: environment.gpus: expected 0, got 1: tasks have no GPU",
         ),
         ({"task.toml": "[environment.tpu]\ntype = 'v6e'\ntopology = '2x2'\n"}, "environment.tpu"),
         (
             {"task.toml": "[environment]\nos = 'windows'\n"},
-            "task.toml:2: environment.os: tasks here run on Linux",
+            "task.toml:2: environment.os: expected os = 'linux', got 'windows'",
         ),
         (
             {"task.toml": "[environment]\ndocker_image = 'x:1'\n"},
@@ -55,15 +55,18 @@ def make(tmp_path):
         ),
         (
             {"task.toml": "[environment]\nnetwork_mode = 'public'\n"},
-            "environment.network_mode: this server gives",
+            "environment.network_mode: expected network_mode = 'no-network'",
         ),
         (
             {"task.toml": "[environment]\nallow_internet = true\n"},
-            "task.toml:2: environment.allow_internet: this",
+            "task.toml:2: environment.allow_internet: expected",
         ),
         ({"task.toml": "[agent]\nnetwork_mode = 'allowlist'\n"}, "task.toml:2: agent.network_mode"),
         ({"task.toml": "[verifier]\nnetwork_mode = 'public'\n"}, "task.toml:2: verifier.network_mode"),
-        ({"task.toml": "[agent]\nuser = 'alice'\n"}, "task.toml:2: agent.user: user 'alice': one user only"),
+        (
+            {"task.toml": "[agent]\nuser = 'alice'\n"},
+            "task.toml:2: agent.user: expected user 'root', got 'alice'",
+        ),
         ({"task.toml": "[verifier]\nuser = 1000\n"}, "task.toml:2: verifier.user"),
         (
             {"task.toml": "[[environment.mcp_servers]]\nname = 'a'\nurl = 'http://a'\n"},
@@ -88,7 +91,7 @@ def make(tmp_path):
         ),
         ({"task.toml": "[[steps]]\nname = 'one'\n"}, "there is no folder"),
         ({"environment/docker-compose.yaml": "services: {}\n"}, "a task has one container here"),
-        ({"trajectory.json": "{}"}, "trajectory.json: an episode here begins without"),
+        ({"trajectory.json": "{}"}, "trajectory.json: not supported, because an episode begins without"),
         ({"environment/Dockerfile": "FROM a\nRUN apt-get update\n"}, "Dockerfile:2: RUN needs a builder"),
         ({"environment/Dockerfile": "FROM a\nFROM b\n"}, "Dockerfile:2: a second FROM"),
         ({"environment/Dockerfile": "WORKDIR /app\n"}, "Dockerfile:1: WORKDIR before FROM"),
@@ -129,7 +132,7 @@ def test_links_out_of_a_task_are_refused(make):
         TaskFolder(folder)
     (folder / "tests" / "secret").unlink()
     (folder / "tests" / "loop").symlink_to(folder / "tests")
-    with pytest.raises(TaskFolderError, match="in a circle"):
+    with pytest.raises(TaskFolderError, match="form a cycle"):
         TaskFolder(folder)
 
 

@@ -312,7 +312,7 @@ def test_wrong_manifests_of_docker_are_refused(cache, tmp_path, manifest):
 
 
 def test_indexes_in_indexes_have_an_end(cache, tmp_path):
-    with pytest.raises(ImageRefusedError, match="more than 4 levels"):
+    with pytest.raises(ImageRefusedError, match="at most 4 levels"):
         cache.add(write_oci(tmp_path / "oci", [BASE], nest=5))
 
 
@@ -332,7 +332,7 @@ def test_bombs_of_both_compressions_stop_at_the_limit(cache, tmp_path, zeros):
         return subprocess.run([ZSTD, "-q", "-19"], input=content, capture_output=True, check=True).stdout
 
     for name, pack in (("gzip", gzip.compress), ("zstd", squeeze)):
-        with pytest.raises(ImageRefusedError, match="bytes unpacked"):
+        with pytest.raises(ImageRefusedError, match="bytes after decompression"):
             cache.add(write_oci(tmp_path / name, [b"\0" * zeros], pack=pack), limits=LIMITS)
     assert left_in(cache) == []
 
@@ -344,7 +344,7 @@ def test_what_is_no_image_is_refused_by_name(cache, tmp_path):
         cache.add(tmp_path / "x.txt")
     with pytest.raises(ImageRefusedError, match="expected an OCI layout"):
         cache.add(tmp_path / "empty")
-    with pytest.raises(ImageError, match="there is no such file"):
+    with pytest.raises(ImageError, match="no such file"):
         cache.add(tmp_path / "missing")
     with pytest.raises(ImageRefusedError, match="name of an image"):
         cache.add(write_oci(tmp_path / "oci", [BASE], name="../../x"))

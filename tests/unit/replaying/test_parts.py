@@ -14,6 +14,7 @@ from ors_server.recovery.normalising import FOLDER, SESSION, VOLATILE, Normalise
 from ors_server.recovery.recorded_episode import (
     is_machinery,
     overlapping,
+    overrides_of,
     recorded_policy,
     repeatable_steps,
     restored_to,
@@ -21,7 +22,6 @@ from ors_server.recovery.recorded_episode import (
 from ors_server.recovery.step_comparison import COMPARED, ReplayDifference, compare_origins, compare_steps
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
-from ors_server.replaying.stage import overrides_of
 from ors_server.testing.store_promises import make_origin, make_step
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

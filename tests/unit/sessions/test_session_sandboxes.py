@@ -74,7 +74,7 @@ class NoSetup(Plain):
 class RefusingBackend(ScriptedBackend):
     """Starts nothing."""
 
-    async def start(self, session_id, limits=None):
+    async def start(self, session_id, limits=None, root=None):
         raise SandboxStartError("no room")
 
 

@@ -218,6 +218,7 @@ def test_a_refused_configuration_is_an_error_with_haproxys_reason(tmp_path):
 
 def test_a_machine_without_haproxy_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    monkeypatch.setattr("ors_server.supervisor.haproxy.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"HAProxy.*workers.*haproxy"):
         find_program()
 

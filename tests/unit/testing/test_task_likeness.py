@@ -121,7 +121,7 @@ def test_texts_beyond_the_limit_are_not_kept(monkeypatch):
 def test_many_tasks_are_compared_by_a_package_that_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setattr("ors_server.testing.task_likeness.EXACT", 0)
     monkeypatch.setitem(sys.modules, "datasketch", None)
-    with pytest.raises(InvalidRequestError, match=r"compared by datasketch: .*pip install .*\[tasks\]"):
+    with pytest.raises(InvalidRequestError, match=r"needs datasketch.*: .*pip install .*\[tasks\]"):
         nearly_equal("a b c", "a b c")
 
 

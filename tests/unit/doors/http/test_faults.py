@@ -23,6 +23,8 @@ OFF_THE_WIRE = (
     "ors_server.evaluation",
     "ors_server.supervisor",
     "ors_server.export",
+    "ors_server.harbor",
+    "ors_server.images",
     "ors_server.replaying",
     "ors_server.store.sql.migrations",
     "ors_server.testing",

@@ -99,3 +99,21 @@ def test_a_strict_task_wants_words_in_a_place_for_answers():
 
 def test_a_long_text_is_no_wording():
     assert not grade_math("a word " * 200 + "3", "a word " * 200 + "4").is_equal
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "shown"),
+    [
+        ("25 thousand", "25000", "25"),
+        ("$25 million", "25000000", "25"),
+        ("The population is 1.5 million people.", "1500000", "1.5"),
+        (r"\boxed{3 \text{ billion}}", "3 \\times 10^9", "3"),
+        ("2 hundred", "200", "2"),
+        ("3 dozen eggs", "36", "3"),
+        ("4 thirds", r"\frac{4}{3}", "4"),
+        ("25 thousandths", "0.025", "25"),
+    ],
+)
+def test_a_word_behind_digits_multiplies_them(answer, value, shown):
+    assert grade_math(answer, value).is_equal
+    assert not grade_math(answer, shown).is_equal

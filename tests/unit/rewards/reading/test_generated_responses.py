@@ -25,7 +25,7 @@ MAX_FALSE_PAID = {
     ("word_match_reward", "choices"): 0.018,
     ("qa_em_reward", "default"): 0.015,
     ("qa_f1_reward", "default"): 0.0125,
-    ("judge_reply", "default"): 0.0215,
+    ("judge_reply", "default"): 0.0225,  # the templates of the sixth batch are harder
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
     ("sql_match_reward", "default"): 0.10,
@@ -46,7 +46,7 @@ MAX_FALSE_UNPAID = {
     ("word_match_reward", "choices"): 0.061,
     ("qa_em_reward", "default"): 0.024,
     ("qa_f1_reward", "default"): 0.027,
-    ("judge_reply", "default"): 0.085,
+    ("judge_reply", "default"): 0.087,  # the templates of the sixth batch are harder
     ("find_answer", "answer"): 0.095,
     ("find_answer", "tag"): 0.095,
     ("sql_match_reward", "default"): 0.10,

@@ -20,6 +20,9 @@ LETTERS = partial(score, multiple_choice_reward, choices=["amber", "slate", "cor
 ASSERTS_TARTU = [
     "While Bergen has the older bridge, the longest one is in Tartu.",
     "Bergen lost out to Tartu.",
+    "Bergen → Tartu",
+    "Bergen has many people and Tartu fewer, and the question asks for the smaller. Tartu.",
+    "Bergen is the capital; the port you are looking for is Tartu.",
     "Bergen sounds right but the date only works for Tartu.",
     "Bergen. After some more thought: Tartu.",
     "Bergen. Tartu, I mean.",
@@ -115,6 +118,30 @@ def test_quotation_marks_around_an_answer_are_no_part_of_it(response):
 
 
 @pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("<answer>Riga</answer> (Cork was ruled out by the first document)", "Riga"),
+        ("<answer>Riga</answer> and not Oslo.", "Riga"),
+        ("Not Oslo: <answer>Riga</answer>", "Riga"),
+        ("<answer>Riga</answer>\n\nThe other candidates, Oslo and Cork, don't fit.", "Riga"),
+        ("<answer>Basel</answer> Correction: <answer>Davos</answer>", "Davos"),
+        ("<answer>Riga</answer>. Riga is wrong.", None),
+        ("<answer>Riga</answer>. That is wrong.", None),
+        ("The instructions show <answer>Riga</answer> as an example.", None),
+    ],
+)
+def test_a_remark_on_another_name_says_nothing_of_the_tagged_answer(response, answer):
+    messages = [{"role": "assistant", "content": response}]
+    for gold in ("Riga", "Basel", "Davos"):
+        result = score(qa_em_reward, messages, final_response=response, golden_answers=gold)
+        assert result.reward == float(gold == answer)
+
+
+def test_a_question_that_ends_with_a_bracket_is_read():
+    assert MATCH(final_response="Tartu (Bergen?)", answer="Tartu").reward == 0.0
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         "The model starts from a prior of 0.3 and updates it. I rate this 0.6.",
@@ -122,6 +149,11 @@ def test_quotation_marks_around_an_answer_are_no_part_of_it(response):
         "It does not matter who wrote it: the score is 0.6.",
         "0.8 is too high; 0.6.",
         "0.6 is the right score.",
+        "0.6 seems right to me; 0.8 would reward luck.",
+        "Starting from 1, I take off 0.4 and end up at 0.6.",
+        "Score: 0.6. I considered 0.8, but the example is missing.",
+        "The answer is wrong in one place, hence 0.6.",
+        "Draft: 0.5\nFinal: 0.6",
     ],
 )
 def test_a_judge_may_give_its_score_in_a_sentence(reply):
@@ -134,6 +166,11 @@ def test_a_judge_may_give_its_score_in_a_sentence(reply):
         "Score: 0.6\n\nActually, I take this score back: I was reading the wrong response.",
         "Score: 0.6. That is not my score.",
         "Score: 0.6. Or 0.5?",
+        "Score: 0.6. I must withdraw this score.",
+        "Score: 0.6. That score belonged to the previous answer.",
+        "Score: 0.6. This needs to be lowered.",
+        "Score: 0.6. I was grading the wrong file.",
+        "Score: 0.6, which is more than it deserves.",
     ],
 )
 def test_a_score_that_the_judge_disowns_is_none(reply):

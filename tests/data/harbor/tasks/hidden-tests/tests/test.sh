@@ -1,5 +1,5 @@
 #!/bin/bash
-cd /tests && python3 -m unittest -q test_calc
+cd /tests && python3 checks
 if [ $? -eq 0 ]; then
   echo 1 > /logs/verifier/reward.txt
 else

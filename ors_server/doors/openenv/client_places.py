@@ -1,4 +1,4 @@
-"""A client's place at the OpenEnv door: one episode after another, found again after a lost connection."""
+"""The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,22 +24,22 @@ from ors_server.sessions.session_request import SessionRequest
 RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
-MAX_SEATS = 20_000
-"""Most places, connected or not."""
+MAX_PLACES = 20_000
+"""Clients that are remembered at most, connected or not."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
     RefusalReason.INPUT_VALIDATION.value: "invalid_args",
     "timeout": "timeout",
 }
-"""OpenEnv's kinds of errors by codes of ours; others are `execution_error`."""
+"""OpenEnv's kinds of errors by our codes; every other code is `execution_error`."""
 _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
-"""What a reset may have; further fields are an environment's own in OpenEnv, and are left alone."""
+"""Fields of a reset that are read; in OpenEnv an environment may define more, and they are ignored."""
 
 
 @dataclass(slots=True)
-class Seat:
-    """One client's place."""
+class ClientPlace:
+    """One client and its current episode; a place outlives the client's connection."""
 
     definition: EnvironmentDefinition
     credential_id: str | None
@@ -53,12 +53,12 @@ class Seat:
     last_reward: float | None = None
     done: bool = False
     socket: WebSocket | None = None
-    """The connection that plays here."""
+    """The connection that plays the episode now."""
     used_at: float = 0.0
     """Seconds from the origin of the server's clock."""
 
     def state(self) -> JSONObject:
-        """Return the state as OpenEnv describes it, with what a call over JSON-RPC cannot say."""
+        """Return OpenEnv's state, and the reward and `done`, which a call over JSON-RPC has no fields for."""
         return {
             "episode_id": self.episode_id or self.session_id,
             "step_count": self.steps,
@@ -68,13 +68,13 @@ class Seat:
         }
 
 
-class Seats:
-    """All places, by their ids and by the ids of the sessions that are played at them."""
+class ClientPlaces:
+    """All places, by their own ids and by the ids of their current sessions."""
 
     def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
         self._sessions = sessions
         self._idle_seconds = idle_seconds
-        self._seats: dict[str, Seat] = {}
+        self._places: dict[str, ClientPlace] = {}
 
     @property
     def now(self) -> float:
@@ -83,53 +83,59 @@ class Seats:
 
     def open(
         self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
-    ) -> Seat:
-        """Make a place.
+    ) -> ClientPlace:
+        """Add a place for a new client.
 
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._seats) >= MAX_SEATS:
-            self._forget_idle()
-        if len(self._seats) >= MAX_SEATS:
-            raise CapacityError(f"{MAX_SEATS} clients are connected already", retry_after=5)
-        seat = Seat(definition, credential_id, labels, used_at=self.now)
-        self._seats[seat.id] = seat
-        return seat
+        if len(self._places) >= MAX_PLACES:
+            oldest = self.now - self._idle_seconds
+            for client in [client for client in self._places.values() if client.socket is None]:
+                if client.used_at < oldest:  # its session has expired as well
+                    del self._places[client.id]
+        if len(self._places) >= MAX_PLACES:
+            raise CapacityError(
+                f"{MAX_PLACES} clients are connected already: end a session or repeat the request later",
+                retry_after=5,
+            )
+        client = ClientPlace(definition, credential_id, labels, used_at=self.now)
+        self._places[client.id] = client
+        return client
 
-    def find(self, seat_id: str, definition: EnvironmentDefinition, credential_id: str | None) -> Seat:
+    def find(
+        self, client_id: str, definition: EnvironmentDefinition, credential_id: str | None
+    ) -> ClientPlace:
         """Return a place by its id or by that of its session.
 
         Raises:
-            SessionNotFoundError: If there is none, or it is another client's.
+            SessionNotFoundError: If no place has the id, or its credential or environment is another.
         """
-        seat = self._seats.get(seat_id)
-        if seat is None:
-            seat = next((seat for seat in self._seats.values() if seat.session_id == seat_id), None)
-        if seat is None or seat.definition is not definition or seat.credential_id != credential_id:
-            raise SessionNotFoundError(f"unknown session_id: {seat_id!r}")
-        seat.used_at = self.now
-        return seat
+        client = self._places.get(client_id)
+        if client is None:
+            client = next(
+                (client for client in self._places.values() if client.session_id == client_id), None
+            )
+        if client is None or client.definition is not definition or client.credential_id != credential_id:
+            raise SessionNotFoundError(
+                f"unknown session_id {client_id!r}: send reset without it to begin one"
+            )
+        client.used_at = self.now
+        return client
 
-    async def close(self, seat: Seat) -> None:
+    async def close(self, client: ClientPlace) -> None:
         """End the episode of a place and forget it."""
-        self._seats.pop(seat.id, None)
-        await self._end(seat)
+        self._places.pop(client.id, None)
+        await self._end(client)
 
-    def _forget_idle(self) -> None:
-        oldest = self.now - self._idle_seconds
-        for seat in [seat for seat in self._seats.values() if seat.socket is None]:
-            if seat.used_at < oldest:  # its session has expired as well
-                del self._seats[seat.id]
-
-    async def _end(self, seat: Seat) -> None:
-        session_id, seat.session_id = seat.session_id, None
+    async def _end(self, client: ClientPlace) -> None:
+        session_id, client.session_id = client.session_id, None
         if session_id is not None:
             await self._sessions.delete(session_id)
 
-    async def reset(self, seat: Seat, data: Mapping[str, Any]) -> JSONObject:
+    async def reset(self, client: ClientPlace, data: Mapping[str, Any]) -> JSONObject:
         """Begin the next episode, which ends the one before; return its first observation."""
-        split, index = await self._task_of(seat.definition, data)
+        split, index = await self._task_of(client.definition, data)
         seed, episode_id = data.get("seed"), data.get("episode_id")
         if seed is not None and (
             not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**53
@@ -137,24 +143,24 @@ class Seats:
             raise InvalidRequestError(f"expected a seed from 0 to 2**53 - 1, got {seed!r:.80}")
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
-        await self._end(seat)
-        named = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        await self._end(client)
+        id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
-                environment=seat.definition.name,
+                environment=client.definition.name,
                 split=split,
                 index=index,
                 seed=seed,
-                credential_id=seat.credential_id,
-                labels={**seat.labels, **named},
+                credential_id=client.credential_id,
+                labels={**client.labels, **id_label},
             )
         )
-        seat.session_id, seat.episode_id = status.origin.session_id, episode_id
-        seat.steps, seat.last_reward, seat.done, seat.used_at = 0, None, False, self.now
-        blocks = await self._session(seat).prompt()
+        client.session_id, client.episode_id = status.origin.session_id, episode_id
+        client.steps, client.last_reward, client.done, client.used_at = 0, None, False, self.now
+        blocks = await self._session(client).prompt()
         observation: JSONObject = {
             "prompt": "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock)),
-            "session_id": seat.session_id,
+            "session_id": client.session_id,
         }
         if any(isinstance(block, ImageBlock) for block in blocks):
             observation["content"] = _content(blocks)
@@ -165,10 +171,10 @@ class Seats:
         index: object = data.get("index")
         task_id = data.get("task_id")
         if task_id is not None:
-            named, _, number = str(task_id).rpartition("/")
-            if not named or not number.isdecimal():
+            task_split, _, number = str(task_id).rpartition("/")
+            if not task_split or not number.isdecimal():
                 raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
-            split, index = named, int(number)
+            split, index = task_split, int(number)
         if split is None:
             split = next((split.name for split in definition.splits if split.type == "train"), None)
             split = split or definition.splits[0].name
@@ -179,68 +185,70 @@ class Seats:
             raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
         return split, index
 
-    def _session(self, seat: Seat) -> Session:
-        if seat.session_id is None:
+    def _session(self, client: ClientPlace) -> Session:
+        if client.session_id is None:
             raise InvalidRequestError("the episode is not open: send reset first")
-        return self._sessions.find(seat.session_id)
+        return self._sessions.find(client.session_id)
 
-    async def tools(self, seat: Seat) -> list[JSONObject]:
+    async def tools(self, client: ClientPlace) -> list[JSONObject]:
         """Return the tools of the episode; before the first reset, those of the environment."""
-        listing = seat.definition.listing
-        if seat.session_id is not None:
-            listing = await self._session(seat).tools()
+        listing = client.definition.listing
+        if client.session_id is not None:
+            listing = await self._session(client).tools()
         return [_describe(tool) for tool in listing.tools]
 
-    async def step(self, seat: Seat, action: Mapping[str, Any]) -> JSONObject:
+    async def step(self, client: ClientPlace, action: Mapping[str, Any]) -> JSONObject:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
-            InvalidRequestError: If no episode is open, or it is no such action.
+            InvalidRequestError: If no episode is open, or the action is malformed.
             OrsServerError: If the call failed through no fault of the agent's, or its judgement failed: a
                 trainer would take a missing reward for 0.
         """
         kind = action.get("type", "call_tool" if "tool_name" in action else None)
         if kind == "list_tools":
-            observation = {"tools": await self.tools(seat), "metadata": {}}
-            return {"observation": observation, "reward": None, "done": seat.done, "metadata": {}}
+            observation: JSONObject = {"tools": await self.tools(client), "metadata": {}}
+            return {"observation": observation, "reward": None, "done": client.done, "metadata": {}}
         if kind != "call_tool":
             raise InvalidRequestError(
                 f"expected an action of the type call_tool or list_tools, got {kind!r:.80}"
             )
         tool, arguments = action.get("tool_name"), action.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise InvalidRequestError("expected tool_name, a string, and arguments, an object")
-        return await self.call(seat, tool, cast("JSONObject", arguments))
+            raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
+        return await self.call(client, tool, cast("JSONObject", arguments))
 
-    async def call(self, seat: Seat, tool: str, arguments: JSONObject) -> JSONObject:
+    async def call(self, client: ClientPlace, tool: str, arguments: JSONObject) -> JSONObject:
         """Call a tool and return the observation. Raises as `step` does."""
-        session = self._session(seat)
-        seat.used_at = self.now
+        session = self._session(client)
+        client.used_at = self.now
         name = tool.removeprefix(PREFIX) if tool.removeprefix(PREFIX) in RESERVED else tool
         result = await (await session.call(name, arguments)).wait()
-        seat.used_at = self.now
+        client.used_at = self.now
         if isinstance(result, Failure):
             raise result.error
         if isinstance(result, Refusal):
             if result.reason is RefusalReason.EPISODE_FINISHED:
-                seat.done = True
+                client.done = True
             else:
-                seat.steps += 1
+                client.steps += 1
             kind = _ERROR_TYPES.get(result.reason.value, "execution_error")
-            return self._observe(seat, tool, None, (kind, result.error))
+            return self._observe(client, tool, None, (kind, result.error))
         if not isinstance(result, Completed):
-            raise OrsServerError("a tool call has no such result")
+            raise OrsServerError(f"unexpected result of a tool call: {type(result).__name__}")
         step = result.recorded
-        seat.steps, seat.last_reward, seat.done = seat.steps + 1, step.reward, step.finished
+        client.steps, client.last_reward, client.done = client.steps + 1, step.reward, step.finished
         if step.is_unjudged:
             reason = (step.metadata or {}).get(REWARD_REASON)
             raise ToolFailedError(f"the judgement of {tool!r} failed, so that there is no reward: {reason}")
         error = None
         if step.error_code is not None:
             error = _ERROR_TYPES.get(step.error_code, "execution_error"), step.error or ""
-        return self._observe(seat, tool, step, error)
+        return self._observe(client, tool, step, error)
 
-    def _observe(self, seat: Seat, tool: str, step: Step | None, error: tuple[str, str] | None) -> JSONObject:
+    def _observe(
+        self, client: ClientPlace, tool: str, step: Step | None, error: tuple[str, str] | None
+    ) -> JSONObject:
         blocks = () if step is None else step.blocks
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
         result = {
@@ -257,7 +265,7 @@ class Seats:
                 "metadata": {},
             },
             "reward": None if step is None else step.reward,
-            "done": seat.done,
+            "done": client.done,
             "metadata": {},
         }
 
@@ -278,3 +286,54 @@ def _content(blocks: Any) -> list[JSONObject]:
         else {"type": "image", "data": block.data, "mimeType": block.mimeType}
         for block in blocks
     ]
+
+
+# What `/schema` answers, after openenv 0.10: calls and lists of tools, their observations, the state.
+ACTION: dict[str, Any] = {
+    "title": "Action",
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["call_tool", "list_tools"]},
+        "tool_name": {"type": "string"},
+        "arguments": {"type": "object"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["type"],
+}
+OBSERVATION: dict[str, Any] = {
+    "title": "Observation",
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string", "description": "Of a reset: the task."},
+        "session_id": {"type": "string", "description": "Of a reset: the session, to connect to it again."},
+        "tool_name": {"type": "string"},
+        "result": {
+            "type": "object",
+            "properties": {
+                "content": {"type": "array", "items": {"type": "object"}},
+                "structured_content": {"type": ["object", "null"]},
+                "data": {},
+                "is_error": {"type": "boolean"},
+            },
+        },
+        "error": {
+            "type": ["object", "null"],
+            "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
+        },
+        "tools": {"type": "array", "items": {"type": "object"}},
+        "reward": {"type": ["number", "null"], "description": "Null where nothing was judged."},
+        "done": {"type": "boolean"},
+        "metadata": {"type": "object"},
+    },
+}
+STATE: dict[str, Any] = {
+    "title": "State",
+    "type": "object",
+    "properties": {
+        "episode_id": {"type": ["string", "null"]},
+        "step_count": {"type": "integer", "minimum": 0},
+        "session_id": {"type": ["string", "null"]},
+        "last_reward": {"type": ["number", "null"]},
+        "done": {"type": "boolean"},
+    },
+}
