@@ -48,7 +48,7 @@ coverage: packages $(VENV)/.dev clients node worlds ## The same tests and the fl
 .PHONY: unit
 unit: $(VENV)/.dev ## The quick tests that need nothing but Python, bubblewrap and git.
 	scripts/system_packages.sh $(SYSTEM_PACKAGES)
-	TEST_PROCESSES=$${TEST_PROCESSES:-3} scripts/test.sh -m "not stress and not external and not slow" tests/unit tests/contract
+	scripts/test.sh -m "not stress and not external and not slow" tests/unit tests/contract
 
 .PHONY: core
 core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS too.
@@ -78,7 +78,7 @@ bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TE
 
 .PHONY: docs
 docs: $(VENV)/.dev clients worlds ## Check that every example in the documents runs.
-	$(BIN)/pytest tests/docs
+	$(BIN)/pytest -m "stress or not stress" tests/docs
 
 .PHONY: site
 site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests that need no client environments on every supported Python that this machine has.
-# Four processes share the tests out, as in test.sh; TEST_PROCESSES says otherwise.
+# Three processes share the tests out, as in test.sh; TEST_PROCESSES says otherwise.
 # Usage: matrix.sh [PYTEST ARGUMENT...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -39,7 +39,7 @@ for version in 3.11 3.12 3.13 3.14; do
   echo "== Python $version ($python)"
   folder=.venvs/matrix-$version
   if prepare "$python" "$folder" \
-    && "$folder/bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${TEST_PROCESSES:-4}" \
+    && "$folder/bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${TEST_PROCESSES:-3}" \
       --dist loadscope --no-loadscope-reorder "${@:-tests/unit}" </dev/null; then
     verdicts+=("Python $version: passed")
   else

@@ -3,7 +3,8 @@
 # With --lint the static checks run beside the tests, in what time these leave; what they found is printed last.
 # With --coverage the lines that ran are counted too, in servers in processes of their own as well, and the floor
 # on coverage holds; that takes twice as long. The status is 0 only if everything held.
-# Four processes share the tests out, file by file: many of them wait for something. TEST_PROCESSES says otherwise.
+# Three processes share the tests out, file by file: many of them wait for something, and each has to collect all.
+# TEST_PROCESSES says otherwise.
 # Usage: test.sh [--lint] [--coverage] [PYTEST ARGUMENT...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ if [ "${1:-}" = --coverage ]; then
   rm -f .coverage .coverage.*
 fi
 test_status=0
-.venv/bin/pytest "${counting[@]}" --numprocesses "${TEST_PROCESSES:-4}" --dist loadscope --no-loadscope-reorder "$@" </dev/null || test_status=$?
+.venv/bin/pytest "${counting[@]}" --numprocesses "${TEST_PROCESSES:-3}" --dist loadscope --no-loadscope-reorder "$@" </dev/null || test_status=$?
 
 if [ -n "$lint" ]; then
   wait "$lint" || lint_status=$?

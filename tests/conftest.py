@@ -44,6 +44,7 @@ collect_rarely()
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+collect_ignore = ["data"]  # has tests of its own, which tasks give to their graders
 pytest_plugins = ["tests.postgres", "tests.processor_times"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
@@ -145,6 +146,25 @@ SLOW = (
 """How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
 WORLDS = ("alfworld", "scienceworld")
 """Bundled environments with packages of their own, which `make worlds` installs: their tests are external."""
+ON_TWO_HOSTS = (
+    "tests/clients/test_mcp_clients.py::test_fastmcp",
+    "tests/clients/test_ors_clients.py::test_plays",
+    "tests/clients/test_ors_clients.py::test_resumes",
+)
+"""How the tests of clients begin that an ordinary run plays on two hosts too; `make stress` plays all."""
+LEFT_TO_STRESS = (
+    "tests/clients/test_mcp_stdio.py::test_a_client_over_stdio_that_does_not_ask_gets_no_number[auto]",
+    "tests/clients/test_mcp_stdio.py::test_one_episode_is_played_over_stdio[legacy]",
+    "tests/clients/test_mcp_stdio.py::test_the_environment_variable_chooses_the_episode[auto]",
+    "tests/clients/test_mcp_stdio.py::test_without_a_choice_stdio_is_the_lobby[legacy]",
+    "tests/conformance/test_record_survives.py::test_acknowledged_steps_survive_the_kill_of_the_server[sqlite]",
+    "tests/conformance/test_recovery.py::test_a_restart_after_a_suspension_loses_no_session[postgresql]",
+    "tests/conformance/test_recovery.py::test_an_mcp_client_plays_on_through_a_kill[postgresql-handshake]",
+    "tests/conformance/test_recovery.py::test_an_mcp_client_plays_on_through_a_kill[sqlite-modern]",
+    "tests/conformance/test_recovery.py::test_every_session_goes_on_through_three_kills_under_load[sqlite]",
+    "tests/conformance/test_recovery.py::test_the_commands_that_read_a_record_show_what_happened[postgresql]",
+)
+"""Tests of products that fixtures make, which only `make stress` plays; others play each member."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -191,6 +211,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(name in parameters for name in WORLDS):
             item.add_marker(pytest.mark.external)
+        is_on_two_hosts = "two hosts" in parameters and not item.nodeid.startswith(ON_TWO_HOSTS)
+        if is_on_two_hosts or item.nodeid.startswith(LEFT_TO_STRESS):
+            item.add_marker(pytest.mark.stress)
         if "postgres" in [*getattr(item, "fixturenames", ()), *parameters]:
             item.add_marker(pytest.mark.external)
 

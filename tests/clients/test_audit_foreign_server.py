@@ -28,13 +28,12 @@ def audit(url, *options):
     return ran.returncode, ran.stdout
 
 
-@pytest.fixture(scope="module")
-def audited(flawed_url):
-    return audit(flawed_url)
+JUDGED = ("H1", "H3", "H4", "H9", "H15", "H17", "H21", "H23")
 
 
-def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(audited):
-    status, printed = audited
+@pytest.mark.parametrize("only", [JUDGED, pytest.param((), marks=pytest.mark.stress)], ids=["some", "all"])
+def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(flawed_url, only):
+    status, printed = audit(flawed_url, *(word for name in only for word in ("--only", name)))
     report = json.loads(printed)
     assert status == 1
     verdicts = {one["id"]: one["verdict"] for one in report["classes"]}
@@ -45,6 +44,7 @@ def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(audite
     assert leak["message"] == "the answer is in the prompt, in base64"
 
 
+@pytest.mark.stress  # an ordinary run audits an environment of our own twice
 def test_the_same_command_prints_the_same_json(flawed_url):
     some = [word for name in ("H3", "H9", "H20") for word in ("--only", name)]
     assert audit(flawed_url, *some) == audit(flawed_url, *some)

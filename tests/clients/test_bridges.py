@@ -34,7 +34,7 @@ def skyrl(url, play, light_client):
     )
 
 
-@pytest.fixture(scope="module", params=["openenv", "openenv_0_4"])
+@pytest.fixture(scope="module", params=["openenv", pytest.param("openenv_0_4", marks=pytest.mark.stress)])
 def openenv(url, play, light_client, request):
     return started(
         play(request.param, "bridge_openenv.py"),

@@ -160,6 +160,7 @@ async def test_verifiers_sum_is_the_reward_and_each_reward_and_metric_is_kept():
     assert outputs[0].metadata["scores"] == {"reward": 1.5, "is_right": 1.0, "is_short": 0.5, "letters": 2.0}
 
 
+@pytest.mark.stress
 async def test_the_first_taskset_of_a_file_is_taken_and_others_by_name():
     echoes = from_verifiers(f"{TASKSETS}:Echoes")
     assert [task["id"] for task in echoes.list_tasks("test")] == ["echo-one", "echo-two"]
@@ -188,16 +189,21 @@ async def test_the_environment_of_load_environment_pays_the_weighted_sum_of_its_
     assert outputs[0].metadata["scores"]["letters"] == 2.0
 
 
+@pytest.mark.stress
 async def test_a_reward_function_of_the_name_reward_does_not_replace_the_sum():
     namesakes = from_verifiers(f"{TASKSETS}:Namesakes")
     assert rewards(await earned(namesakes, "42", "41")) == [1.25, 0.25]
 
 
-async def test_an_answer_that_breaks_a_function_of_a_rubric_earns_nothing_and_an_outage_is_no_zero():
+@pytest.mark.stress
+async def test_an_answer_that_breaks_a_function_of_a_rubric_earns_nothing():
     breaking = from_verifiers_environment(f"{ENVIRONMENTS}:load_breaking")
     (output,) = await earned(breaking, "break")
     assert output.reward == 0.0
     assert "cannot read the answer" in str(output.metadata)
+
+
+async def test_an_outage_in_a_function_of_a_rubric_is_no_zero():
     away = from_verifiers_environment(f"{ENVIRONMENTS}:load_away")
     async with open_environment(away) as client:
         session = await client.create(split="test", index=0)
@@ -211,14 +217,14 @@ async def test_an_answer_that_breaks_a_function_of_a_rubric_earns_nothing_and_an
     ("reference", "words"),
     [
         ("verifiers_environment/{environments}:load_tools", "expected a SingleTurnEnv .* got ToolEnv"),
-        ("verifiers_environment/{environments}:nothing", "expected a function nothing"),
-        ("inspect/{tasks}:boxed", "expected a task without a sandbox .* it needs a sandbox"),
         ("inspect/{tasks}:unscored", "it has no a scorer|it has no scorer"),
         ("inspect/{tasks}", "expected FILE.py:TASK or MODULE:TASK"),
         ("verifiers/{tasksets}:Runs", "expected a taskset whose rewards need no runtime"),
         *(
             pytest.param(*case, marks=pytest.mark.stress)
             for case in (
+                ("verifiers_environment/{environments}:nothing", "expected a function nothing"),
+                ("inspect/{tasks}:boxed", "expected a task without a sandbox .* it needs a sandbox"),
                 ("inspect/{tasks}:sum", "expected a task named 'sum'"),
                 ("inspect/no_such_module:task", "no_such_module"),
                 ("verifiers/{tasksets}:Endless", "expected a finite taskset .* Endless is infinite"),

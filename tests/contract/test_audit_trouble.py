@@ -45,7 +45,9 @@ async def test_a_process_that_hangs_or_ends_is_started_again(environment):
     assert played[0].total == 1.0
 
 
-@pytest.mark.parametrize("environment", [troubled.Holding, troubled.Ending])
+@pytest.mark.parametrize(
+    "environment", [troubled.Holding, pytest.param(troubled.Ending, marks=pytest.mark.stress)]
+)
 async def test_an_answer_that_hangs_or_ends_the_grader_is_named(environment, monkeypatch):
     monkeypatch.setattr("ors_server.audit.audit_context.BATCH_SECONDS", 12.0)
     monkeypatch.setattr("ors_server.audit.audit_context.ALONE_SECONDS", 8.0)

@@ -22,12 +22,16 @@ from ors_server.store.memory import MemoryStore
 from tests.conftest import WORLDS
 from tests.fixtures.chat_server import ChatServer, said
 from tests.fixtures.evaluation_plays import make_run, play_run
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 LIMIT = 100
 """Seconds that one test may wait for anything, most of it for sandboxes."""
 TASKS = 3
 TASKS_OF_A_WORLD = 1
 """Of environments that start another program for each episode."""
+SLOWEST = "scienceworld"
+"""An ordinary run plays nothing in it, and in the other world the oracle."""
+
 pytestmark = pytest.mark.timeout(LIMIT + 20)
 
 
@@ -63,7 +67,7 @@ async def evaluated(name, agent, folder, **changes):
     return attempts
 
 
-@pytest.mark.parametrize("name", installed_environments())
+@pytest.mark.parametrize("name", leave_to_stress(installed_environments(), lambda name: name != SLOWEST))
 async def test_the_oracle_s_mean_is_the_most_that_can_be_had(name, tmp_path):
     attempts = await evaluated(name, OracleAgent(), tmp_path)
     assert [attempt.status for attempt in attempts] == [AttemptStatus.DONE] * tasks_of(name)
@@ -72,7 +76,7 @@ async def test_the_oracle_s_mean_is_the_most_that_can_be_had(name, tmp_path):
     assert all(attempt.success and attempt.finished for attempt in attempts)
 
 
-@pytest.mark.parametrize("name", installed_environments())
+@pytest.mark.parametrize("name", leave_to_stress(installed_environments(), lambda name: name not in WORLDS))
 async def test_the_idle_agent_s_mean_is_the_least(name, tmp_path):
     attempts = await evaluated(name, NoopAgent(), tmp_path)
     assert [attempt.status for attempt in attempts] == [AttemptStatus.DONE] * tasks_of(name)
@@ -80,7 +84,7 @@ async def test_the_idle_agent_s_mean_is_the_least(name, tmp_path):
     assert not any(attempt.success for attempt in attempts)
 
 
-@pytest.mark.parametrize("name", installed_environments())
+@pytest.mark.parametrize("name", leave_to_stress(installed_environments(), lambda name: name not in WORLDS))
 async def test_chance_errs_nowhere_and_earns_nothing_it_should_not(name, tmp_path):
     attempts = await evaluated(name, RandomAgent(steps=4), tmp_path)
     assert [attempt.error for attempt in attempts] == [None] * tasks_of(name)

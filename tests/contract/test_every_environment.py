@@ -7,13 +7,13 @@ import pytest
 from ors_server.environments.loading import installed_environments, load_environments
 from ors_server.testing import ENVIRONMENT_CHECKS, check_environment
 from ors_server.testing.environment_suite import CheckVerdict
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 SANDBOXED = ("code", "shell")
 SLOW_START = ("alfworld", "scienceworld")
-SLOWEST = "scienceworld"
-"""Its episodes start a Java machine each: `make stress` checks it, and its own tests play it in each run."""
 QUICK = [name for name in installed_environments() if name not in SANDBOXED + SLOW_START]
-"""Each episode of the others starts a sandbox or another program; tests of their own play every task."""
+"""Each episode of the others starts a sandbox or another program; tests of their own play every task. `make
+stress` checks the slowest ones."""
 
 pytestmark = pytest.mark.timeout(300)  # the first test of an environment makes all its checks
 
@@ -32,10 +32,7 @@ def test_an_installed_environment_needs_a_sandbox_or_is_checked_on_more_tasks(na
 @pytest.mark.parametrize("check", ENVIRONMENT_CHECKS, ids=str)
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.stress) if name == SLOWEST else name
-        for name in installed_environments()
-    ],
+    leave_to_stress(installed_environments(), lambda name: name not in SLOW_START),
 )
 def test_an_installed_environment_passes(name, check):
     found = [verdict for verdict in verdicts(name) if verdict.check is check]

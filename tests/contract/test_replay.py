@@ -17,6 +17,7 @@ from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.environment_subject import spread
 from ors_server.testing.local_client import CallRefusedError, LocalClient, open_environment
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
@@ -132,13 +133,11 @@ def differs_in_order_only(replay: dict[str, Any]) -> bool:
     )
 
 
-# One of the two worlds in which another program plays is enough for an ordinary run.
+# One of the two worlds in which another program plays, and one of the two with sandboxes, is enough for an
+# ordinary run.
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.stress) if name == "scienceworld" else name
-        for name in installed_environments()
-    ],
+    leave_to_stress(installed_environments(), lambda name: name not in ("scienceworld", "code")),
 )
 async def test_recorded_episodes_of_an_installed_environment_replay_identically(name):
     replays: list[EpisodeReplay] = []

@@ -26,6 +26,7 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
 from ors_server.testing.sandbox_suite import check_backend
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -153,7 +154,7 @@ def test_every_promise_is_kept(name, make):
     assert_kept(check(make))
 
 
-@pytest.mark.parametrize("name", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("name", [pytest.param("bubblewrap", marks=pytest.mark.stress), "landlock"])
 def test_every_promise_is_kept_without_root(name):
     require(name, "user")
     kept = played("user", PROMISES, name)
@@ -173,7 +174,7 @@ def without_cgroups(make):
     return made
 
 
-@pytest.mark.parametrize(("name", "make"), BACKENDS)
+@pytest.mark.parametrize(("name", "make"), leave_to_stress(BACKENDS, lambda case: case[0] == "bubblewrap"))
 def test_every_promise_is_kept_where_no_cgroup_is_writable(name, make):
     require(name, "user")
     assert_kept(check(without_cgroups(make)))

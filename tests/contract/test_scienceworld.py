@@ -77,7 +77,7 @@ def test_the_gold_path_earns_the_maximum_over_both_doors(serve_live, door):
         assert episode.check().episode_return == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.stress)])
 async def test_a_jvm_that_is_killed_or_stopped_under_play_is_replaced_and_the_episode_goes_on(number):
     class Hurried(WatchedScienceWorld):
         name = "hurried"
@@ -281,6 +281,7 @@ FOR_SCIENCEWORLD = {
 """What AgentFly's example of a stateful reward, which is for its shop, has in place of its shop here."""
 
 
+@pytest.mark.stress  # an ordinary run plays this reward in the shop and in ALFWorld
 async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play():
     written = run("agentfly", "stateful", FOR_SCIENCEWORLD, reward=reward)["webshop_reward"]
 

@@ -197,14 +197,6 @@ def test_attempts_at_a_task_are_counted_for_all_hosts(tmp_path):
     assert sum("attempts_per_task" in text for text in answers) == 7
 
 
-def test_the_log_names_the_host_of_each_event(tmp_path):
-    with serving(tmp_path) as running:
-        with connected(running) as client:
-            session_of_host(client, 1)
-        running.stop()
-    assert re.search(r"episode .*host=h1", (tmp_path / "log").read_text())
-
-
 def test_an_id_of_another_hosts_slot_is_never_taken(workers):
     with connected(workers) as client:
         session_id = next(name for i in count() if host_of(name := f"mine-{i}") == 1)
@@ -301,7 +293,7 @@ def test_an_admins_request_to_one_host_stops_all(tmp_path):
         assert running.process.wait(PATIENCE) == 0
 
 
-def test_a_signal_ends_the_sessions_of_every_host_and_leaves_no_process(tmp_path):
+def test_a_signal_ends_the_sessions_of_every_host_leaves_no_process_and_is_logged_by_host(tmp_path):
     with serving(tmp_path) as running:
         with connected(running) as client:
             made = [session_of_host(client, number) for number in (0, 1)]
@@ -317,6 +309,7 @@ def test_a_signal_ends_the_sessions_of_every_host_and_leaves_no_process(tmp_path
         assert f'"{session_id}"' in listed
     assert listed.count('"stop_reason":"shutdown"') + listed.count('"stop_reason": "shutdown"') >= 2
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert re.search(r"episode .*host=h1", (tmp_path / "log").read_text())
 
 
 def test_what_a_killed_supervisor_started_ends_with_it(tmp_path):

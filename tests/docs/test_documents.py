@@ -1,10 +1,16 @@
-"""What the documents say is so: links lead somewhere, targets exist, examples run."""
+"""What the documents say is so: links lead somewhere, targets exist, examples run.
+
+An ordinary run leaves out the examples of pages whose commands other pages and tests run too; `make docs` and
+`make stress` run those of all pages.
+"""
 
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures.ordinary_cases import leave_to_stress
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -16,6 +22,8 @@ DOCUMENTS = sorted(
         *ROOT.glob("ors_server/**/README.md"),
     ]
 )
+DEAR = {"docs/adapters.md", "docs/audit.md", "tasks/alfworld/README.md"}
+"""Pages whose examples take the processor for ten seconds and more."""
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
@@ -63,7 +71,9 @@ def test_every_make_target_that_is_named_exists(document):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize(
+    "document", leave_to_stress(DOCUMENTS, lambda document: name_of(document) not in DEAR), ids=name_of
+)
 def test_every_example_runs_and_says_what_the_document_shows(document, reader):
     reader.read(document.read_text())
     if reader.missing:

@@ -1,4 +1,7 @@
-"""Every client against hostile far sides: a clear error, no hang, nothing like a defect of ours."""
+"""Every client against hostile far sides: a clear error, no hang, nothing like a defect of ours.
+
+An ordinary run plays a third of the pairs of a client and a hostility, and each of both.
+"""
 
 import anyio
 import anyio.to_thread
@@ -12,6 +15,7 @@ from tests.fixtures.hostile_client import SOCKET, HostileClient
 from tests.fixtures.hostile_plays import FAR_SIDES, play_socket, spoilt
 from tests.fixtures.hostile_servers import HOSTILITIES
 from tests.fixtures.hostile_sockets import WAYS, HostileSocket
+from tests.fixtures.ordinary_cases import cover_both
 
 SEEDS = {"types": 5, "texts": 2, "codings": 3, "problems": 2, "protocol": 2, "redirects": 3}
 """Plays of each far side, by the way in which it is spoilt; 1 of the others. `make stress` has 150."""
@@ -20,8 +24,7 @@ SOCKET_SEEDS = {"types": 6, "errors": 6, "odd": 4}
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize("way", HOSTILITIES)
-@pytest.mark.parametrize("name", FAR_SIDES)
+@pytest.mark.parametrize(("name", "way"), cover_both(3, list(FAR_SIDES), list(HOSTILITIES)))
 async def test_a_hostile_far_side_gets_a_clear_error_and_no_more(name, way, serve_live):
     live = serve_live(Guessing)
     for seed in range(SEEDS.get(way, 1)):

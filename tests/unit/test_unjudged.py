@@ -1,4 +1,7 @@
-"""Every reader of an episode, for every way in which a judgement fails: none of them has a number for it."""
+"""Every reader of an episode, for every way in which a judgement fails: none of them has a number for it.
+
+An ordinary run plays one in five of the pairs, each reader and each way among them.
+"""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,6 +39,7 @@ from ors_server.store.sql.verification import verify
 from ors_server.testing.local_client import LocalSession, open_environment
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with
 from tests.fixtures.failed_judgements import BONUS, WAYS
+from tests.fixtures.ordinary_cases import cover_both
 
 TRAINING = ("openai", "sharegpt", "trl", "verl")
 
@@ -187,8 +191,11 @@ CONSUMERS: Sequence[Callable[[PlayedEpisode], Awaitable[None]]] = (
 )
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("consumer", CONSUMERS, ids=lambda consumer: consumer.__name__)
+@pytest.mark.parametrize(
+    ("consumer", "way"),
+    cover_both(5, CONSUMERS, list(WAYS)),
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
 async def test_no_reader_has_a_number_for_an_episode_in_which_a_judgement_failed(play, way, consumer):
     await consumer(await play(way))
 

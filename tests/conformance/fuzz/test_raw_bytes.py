@@ -31,7 +31,7 @@ SESSION = "fuzzed"
 ANSWER_LIMIT = 10.0
 """Seconds within which a connection must have said what it has to say."""
 
-bounded = settings(max_examples=150, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+bounded = settings(max_examples=75, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 class Fuzzed(Environment):

@@ -1,4 +1,7 @@
-"""Commands that get the URL of a hostile server name its fault, and never a defect of their own."""
+"""Commands that get the URL of a hostile server name its fault, and never a defect of their own.
+
+An ordinary run plays every second pair of a command and a hostility, `make stress` all of them.
+"""
 
 import time
 
@@ -7,6 +10,7 @@ import pytest
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.hostile_plays import OURS, forwarding
 from tests.fixtures.hostile_servers import HostileServer, Proper
+from tests.fixtures.ordinary_cases import cover_both
 
 WAYS = {"types": 5, "texts": 2, "problems": 2, "bomb": 1, "many values": 1, "deep": 1, "redirects": 1}
 """How a server is spoilt, and how often; the seed also draws the first request that is."""
@@ -30,8 +34,7 @@ def words(tmp_path):
     return words
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("command", REQUESTS)
+@pytest.mark.parametrize(("command", "way"), cover_both(2, list(REQUESTS), list(WAYS)))
 def test_a_command_names_the_servers_fault(command, way, run, words, serve_live, tmp_path):
     live = serve_live(Guessing)
     for seed in range(WAYS[way]):

@@ -4,6 +4,7 @@ import pytest
 
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.recorded.recorded_report import FindingKind
+from tests.fixtures.ordinary_cases import cover_both
 from tests.fixtures.training_batches import TRICKS, by_name, collapsed, discouraged, make_batch
 
 
@@ -11,8 +12,7 @@ def of_kind(report, kind):
     return [one for one in report.findings if one.kind.value == kind]
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-@pytest.mark.parametrize("name", TRICKS)
+@pytest.mark.parametrize(("name", "share"), cover_both(3, list(TRICKS), [0.1, 0.3, 0.6]))
 def test_a_trick_among_honest_episodes_is_found_with_the_right_episodes(judge, name, share):
     maker, trick, kind = TRICKS[name]
     played, tricked = make_batch(

@@ -266,10 +266,13 @@ def test_every_recipe_is_tested():
     assert {case[0] for case in CASES} == set(recipe_names())
 
 
-# The programs of both sets run in sandboxes, and are judged alike.
+# The programs of both sets run in sandboxes; tests/contract/test_recipes_at_the_door.py always plays some.
 @pytest.mark.parametrize(
     "made",
-    [pytest.param(case, marks=pytest.mark.stress) if case[0] == "mbpp_plus" else case for case in CASES],
+    [
+        pytest.param(case, marks=pytest.mark.stress) if case[0] in ("mbpp_plus", "humaneval_plus") else case
+        for case in CASES
+    ],
     indirect=True,
     ids=lambda case: f"{case[0]}-{case[1]}",
 )

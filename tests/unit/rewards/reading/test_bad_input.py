@@ -11,6 +11,7 @@ from ors_server.rewards.reward_errors import UnusableReplyError
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import all_of_match_reward, word_match_reward
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward
+from tests.fixtures.ordinary_cases import every
 from tests.fixtures.processor_time import processor_seconds
 
 MIB = 1 << 20
@@ -50,7 +51,7 @@ def graded(response):
     yield score(qa_f1_reward, final_response=response, answer="Oslo", denials=True)
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", every(3, PIECES))
 def test_ten_thousand_statements_without_the_gold_are_never_paid(piece):
     response = piece * 10_000
     for result in list(graded(response))[4:]:
@@ -102,7 +103,7 @@ def test_a_denied_answer_in_bad_dress_is_not_paid(response):
     assert score(qa_em_reward, messages, final_response=response, golden_answers="Oslo").reward == 0.0
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", every(3, PIECES))
 def test_reading_costs_in_proportion_to_the_length(piece):
     def cost(times, enough=0.0):
         response = piece * times + " Oslo B"

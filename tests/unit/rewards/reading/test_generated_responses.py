@@ -57,7 +57,9 @@ MAX_FALSE_UNPAID = {
 NEAR_DEFAULT = {("math_equal_reward", "boxes=agree"), ("math_equal_reward", "evaluated")}
 """Modes that read nearly every response as another mode does, which only `make stress` plays."""
 DEAR_MODES = [("math_equal_reward", "default")]
-"""Modes of which an ordinary run plays a sample of the test half, and `make stress` all of it."""
+"""Modes of which an ordinary run plays a sample of each half, and `make stress` all of both."""
+DEAR_HALVES = {("code_completion_reward", "default", "test")}
+"""Halves that only `make stress` plays; an ordinary run plays the other one."""
 SAMPLED = 5
 """Every fifth response is in the sample."""
 MIN_SAMPLE = 500
@@ -79,7 +81,7 @@ def cases_of(seed, draws):
 
 
 def _marked(mode, half):
-    is_dear = mode in NEAR_DEFAULT or (mode in DEAR_MODES and half == "test")
+    is_dear = mode in NEAR_DEFAULT or mode in DEAR_MODES or (*mode, half) in DEAR_HALVES
     return pytest.param(*mode, half, marks=[pytest.mark.stress] if is_dear else [])
 
 
@@ -101,10 +103,11 @@ def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     assert total.rate("pay") <= MAX_FALSE_UNPAID[reward, mode_name], shown
 
 
+@pytest.mark.parametrize("half_name", ["dev", "test"])
 @pytest.mark.parametrize(("reward", "mode_name"), DEAR_MODES)
-def test_a_dear_reward_is_right_on_a_sample_of_the_test_half(reward, mode_name):
+def test_a_dear_reward_is_right_on_a_sample_of_each_half(reward, mode_name, half_name):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
-    half = [case for case in cases_of(SEED, DRAWS) if (case.reward, case.half) == (reward, "test")]
+    half = [case for case in cases_of(SEED, DRAWS) if (case.reward, case.half) == (reward, half_name)]
     cases = half[::SAMPLED]
     total, _, _ = scoring.tally(cases, mode)
     for label, bounds in (("not", MAX_FALSE_PAID), ("pay", MAX_FALSE_UNPAID)):
