@@ -80,6 +80,8 @@ MISUSES = [
     ("eval", "qa", "--agent", "nofile.py:play"),
     ("eval", "qa", "--agent", "oracle", "--limit", "0"),
     ("eval", "--resume", "nofolder"),
+    ("mcp", "install", "nohost", "qa"),
+    ("mcp", "install", "claude"),
     ("tasks", "nosuch"),
     ("tasks", "qa", "--store", "memory"),
     ("report", "nofolder"),
