@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv openenv_0_4 verifiers verifiers_0_3 bfcl textarena reward_doctor deploy_files
 EXAMPLES := training skyrl_gym verifiers_0_3
 GRADERS := math_verify inspect_math mathruler
+WRITERS := trackers
 TOOLS := audit site
 JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
@@ -55,7 +56,7 @@ core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS t
 	$(BIN)/pytest $(CORE_TESTS)
 
 .PHONY: stress
-stress: packages $(VENV)/.dev clients $(addprefix $(ORS_TEST_VENVS)/, training/.installed trackers/.installed) node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
+stress: packages $(VENV)/.dev clients $(addprefix $(ORS_TEST_VENVS)/, training/.installed $(WRITERS:%=%/.installed)) node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: examples

@@ -48,7 +48,7 @@ def test_the_node_lock_names_no_place_to_download_from():
 def test_every_client_has_an_input_a_lock_and_an_environment():
     inputs = {path.stem for path in ROOT.glob("requirements/clients/*.txt") if "." not in path.stem}
     locks = {path.stem for path in ROOT.glob("requirements/clients/*.lock")}
-    made = re.findall(r"^(?:CLIENTS|GRADERS) := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    made = re.findall(r"^(?:CLIENTS|GRADERS|WRITERS) := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert inputs == locks == set(" ".join(made).split())
 
 
