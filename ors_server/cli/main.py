@@ -38,6 +38,7 @@ from ors_server.cli.store_command import store
 from ors_server.cli.tasks_command import tasks
 from ors_server.cli.version_command import version
 from ors_server.cli.watch_command import watch
+from ors_server.images.image_errors import UnknownImageError
 from ors_server.model.errors import (
     AmbiguousEpisodeError,
     EpisodeNotFoundError,
@@ -62,6 +63,7 @@ MISUSES = (
     UnknownSplitError,
     UnknownTaskError,
     UnknownRewardError,
+    UnknownImageError,
     EpisodeNotFoundError,
     AmbiguousEpisodeError,
 )

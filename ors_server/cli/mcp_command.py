@@ -168,18 +168,13 @@ def _with_entry(text: str, options: McpInstallOptions, entry: dict[str, Any], pa
             options.host, f"${{input:{options.name}-key}}"
         )
         entry = {**entry, "headers": {"X-API-Key": value}}
-        if options.host is McpHost.VSCODE:
-            _add_input(settings, options.name)
+        if options.host is McpHost.VSCODE:  # asks for the key once, and keeps it
+            inputs: list[Any] = settings.setdefault("inputs", [])
+            prompt = {"type": "promptString", "id": f"{options.name}-key", "password": True}
+            if not any(isinstance(item, dict) and item.get("id") == prompt["id"] for item in inputs):
+                inputs.append({**prompt, "description": "API key of ors-server"})
     cast("dict[str, Any]", servers)[options.name] = entry
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-
-
-def _add_input(settings: dict[str, Any], name: str) -> None:
-    """Let VS Code ask for the key once; it keeps it."""
-    inputs: list[Any] = settings.setdefault("inputs", [])
-    if not any(isinstance(item, dict) and item.get("id") == f"{name}-key" for item in inputs):
-        prompt = {"type": "promptString", "id": f"{name}-key", "description": "API key of ors-server"}
-        inputs.append({**prompt, "password": True})
 
 
 def _with_table(text: str, options: McpInstallOptions, entry: dict[str, Any], path: Path) -> str:
