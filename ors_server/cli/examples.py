@@ -11,6 +11,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         """ors-server call math_word_problems calculator '{"expression": "1/3 + 1/6"}'""",
         """ors-server call http://127.0.0.1:8080 search '{"query": "moon"}'""",
     ),
+    "mcp install": (
+        "ors-server mcp install claude math_word_problems --print",
+        "ors-server mcp install vscode --url http://127.0.0.1:8080 --key --project",
+    ),
     "check": (
         "ors-server check ./words.py --quiet",
         "ors-server check http://127.0.0.1:8080/mcp --mcp",

@@ -25,6 +25,7 @@ from ors_server.cli.hosts_command import drain, front, hosts, restart
 from ors_server.cli.images_command import images
 from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
+from ors_server.cli.mcp_command import mcp
 from ors_server.cli.new_command import new
 from ors_server.cli.play_command import play
 from ors_server.cli.regrade_command import regrade
@@ -37,6 +38,7 @@ from ors_server.cli.store_command import store
 from ors_server.cli.tasks_command import tasks
 from ors_server.cli.version_command import version
 from ors_server.cli.watch_command import watch
+from ors_server.images.image_errors import UnknownImageError
 from ors_server.model.errors import (
     AmbiguousEpisodeError,
     EpisodeNotFoundError,
@@ -61,6 +63,7 @@ MISUSES = (
     UnknownSplitError,
     UnknownTaskError,
     UnknownRewardError,
+    UnknownImageError,
     EpisodeNotFoundError,
     AmbiguousEpisodeError,
 )
@@ -115,9 +118,9 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "doctor": doctor,
     "version": version,
 }
-GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store, "images": images}
+GROUPS: dict[str, typer.Typer] = {"mcp": mcp, "episodes": episodes, "store": store, "images": images}
 PANELS = {
-    "Serve and play": ("serve", "list", "play", "call"),
+    "Serve and play": ("serve", "list", "play", "call", "mcp"),
     "Run several hosts": ("hosts", "restart", "drain", "front"),
     "Write environments": ("new", "check", "audit", "tasks", "import", "images"),
     "Evaluate agents": ("eval", "report", "compare"),

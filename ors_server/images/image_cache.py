@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ors_server.images.image_errors import ImageError, ImageRefusedError
+from ors_server.images.image_errors import ImageError, ImageRefusedError, UnknownImageError
 from ors_server.images.image_files import ImageDescription, describe_image, open_image, write_layer
 from ors_server.images.layer_files import LayerUnpacker, UnpackLimits
 from ors_server.model.user_folders import user_folder
@@ -74,7 +74,7 @@ class ImageCache:
         """
         limits = limits or UnpackLimits()
         if not file.exists():
-            raise ImageError(
+            raise UnknownImageError(
                 f"{file}: no such file or folder: expected an OCI layout or an archive of docker save"
             )
         try:
@@ -128,7 +128,7 @@ class ImageCache:
                 ids = ", ".join(image.short_id for image in images)
                 raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
             listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise ImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
+            raise UnknownImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:
