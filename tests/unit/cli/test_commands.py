@@ -224,7 +224,7 @@ def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     ran = run("new", "tiny_sums", "--in", str(tmp_path))
     assert ran.status == 0
     folder = tmp_path / "tiny_sums"
-    assert run("check", str(folder), "--quiet").out == "31 passed, 0 failed, 0 not judged\n"
+    assert run("check", str(folder), "--quiet").out == "32 passed, 0 failed, 0 not judged\n"
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     tests = subprocess.run(pytest_, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert tests.returncode == 0, tests.stdout

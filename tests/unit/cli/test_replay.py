@@ -116,7 +116,7 @@ def test_a_record_chooses_no_module_to_import(run, here, monkeypatch):
     ("words", "complaint"),
     [
         (["--from", "episodes.jsonl"], "say which episodes"),
-        (["--from", "nosuch.jsonl", "--all"], "there is none at nosuch.jsonl"),
+        (["--from", "nosuch.jsonl", "--all"], "does not exist: nosuch.jsonl"),
         (["--from", "episodes.jsonl", "--store", "episodes.db", "--all"], "give one record"),
         (["--all"], "a record in memory"),
         (["--from", "episodes.jsonl", "--label", "run"], "--label is KEY=VALUE"),
