@@ -34,8 +34,9 @@ STOP_LIMIT = 30.0
 LOOK_SECONDS = 0.02
 USERS = ("postgres", "nobody")
 """Whom root runs the server as: the first of them that the machine knows."""
-FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off")
-"""Settings with which a crash may lose what was committed, and nobody tidies up dozens of small databases."""
+FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
+"""Settings with which a crash of the machine, though not of the server, may lose what was committed; and dozens
+of small databases need no tidying."""
 
 
 class PostgresError(Exception):

@@ -13,7 +13,11 @@ import pytest
 
 from ors_server.environments.declared.references import declare_data, environment_name, find_declared
 from ors_server.environments.loading import define, load_environments
-from ors_server.model.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.model.errors import (
+    EnvironmentDefinitionError,
+    EnvironmentFailedError,
+    UnknownEnvironmentError,
+)
 from ors_server.testing import check_environment, play
 
 KEYS = {"prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
@@ -296,7 +300,10 @@ def test_a_folder_with_a_package_is_not_declared(write, tmp_path):
 
 
 def test_unreadable_declarations_are_refused(tmp_path):
-    with pytest.raises(EnvironmentDefinitionError, match="No such file"):
+    with pytest.raises(UnknownEnvironmentError, match="there is no such file; correct the path"):
+        find_declared(str(tmp_path / "other.toml"))
+    (tmp_path / "other.toml").mkdir()
+    with pytest.raises(EnvironmentDefinitionError, match=r"other\.toml"):
         find_declared(str(tmp_path / "other.toml"))
 
 
