@@ -35,8 +35,9 @@ LOOK_SECONDS = 0.02
 USERS = ("postgres", "nobody")
 """Whom root runs the server as: the first of them that the machine knows."""
 FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
-"""Settings with which a crash of the machine, though not of the server, may lose what was committed; dozens of
-small databases need no tidying."""
+"""Settings with which a crash of the machine, though not of the server, may lose what was committed.
+
+Dozens of small databases need no tidying."""
 
 
 class PostgresError(Exception):
