@@ -235,6 +235,7 @@ def test_every_setting_of_names_is_known_and_no_other():
     assert {field for field, values in NAMED.items() if values} == {
         "durability",
         "emit",
+        "engine",
         "log_format",
         "log_level",
         "on_stop",
