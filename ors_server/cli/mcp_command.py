@@ -154,14 +154,15 @@ def _entry(options: McpInstallOptions) -> dict[str, Any]:
 def _with_entry(text: str, options: McpInstallOptions, entry: dict[str, Any], path: Path) -> str:
     """Return a host's JSON with the server in it."""
     try:
-        settings: Any = json.loads(text) if text.strip() else {}
+        decoded: object = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise CommandError(
             f"{path} is no plain JSON ({error}); add what --print shows to it by hand"
         ) from error
     servers_key = "servers" if options.host is McpHost.VSCODE else "mcpServers"
-    servers: Any = settings.setdefault(servers_key, {}) if isinstance(settings, dict) else None
-    if not isinstance(servers, dict):
+    settings = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else None
+    servers: object = None if settings is None else settings.setdefault(servers_key, {})
+    if settings is None or not isinstance(servers, dict):
         raise CommandError(f"{path}: expected an object with {servers_key!r}; add what --print shows by hand")
     if options.key:
         value = {McpHost.CLAUDE: f"${{{KEY_VARIABLE}}}", McpHost.CURSOR: f"${{env:{KEY_VARIABLE}}}"}.get(
@@ -171,7 +172,8 @@ def _with_entry(text: str, options: McpInstallOptions, entry: dict[str, Any], pa
         if options.host is McpHost.VSCODE:  # asks for the key once, and keeps it
             inputs: list[Any] = settings.setdefault("inputs", [])
             prompt = {"type": "promptString", "id": f"{options.name}-key", "password": True}
-            if not any(isinstance(item, dict) and item.get("id") == prompt["id"] for item in inputs):
+            ids = [cast("dict[str, Any]", item).get("id") for item in inputs if isinstance(item, dict)]
+            if prompt["id"] not in ids:
                 inputs.append({**prompt, "description": "API key of ors-server"})
     cast("dict[str, Any]", servers)[options.name] = entry
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
