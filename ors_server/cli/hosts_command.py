@@ -1,8 +1,6 @@
 """`ors-server hosts`, `drain`, `restart` and `front`: the hosts of a server, and HAProxy before them."""
 
-import asyncio
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -156,6 +154,9 @@ def front(options: FrontCommandOptions) -> None:
     HAProxy carries the requests and is restarted if it ends. The front keeps no other state, so there may be
     several fronts. SIGHUP makes it read the certificate again.
     """
+    import asyncio
+    import tempfile
+
     from ors_server.cli.listening import bind
     from ors_server.cli.serving_workers import front_options, front_program, write_certificate
     from ors_server.model import logs

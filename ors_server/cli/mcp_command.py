@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import sys
-import tomllib
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -181,6 +180,8 @@ def _with_entry(text: str, options: McpInstallOptions, entry: dict[str, Any], pa
 
 def _with_table(text: str, options: McpInstallOptions, entry: dict[str, Any], path: Path) -> str:
     """Return Codex's TOML with the server's table in it; every other line stays as it is."""
+    import tomllib
+
     if options.key:
         entry = {**entry, "bearer_token_env_var": KEY_VARIABLE}
     header = f"[mcp_servers.{options.name}]"

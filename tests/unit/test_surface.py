@@ -25,6 +25,14 @@ def test_importing_the_package_loads_no_server():
     assert done.stdout.strip() == "set()"
 
 
+def test_the_command_line_loads_no_event_loop_before_a_command_needs_it():
+    code = (
+        "import sys, ors_server.cli.main; print({'asyncio', 'ssl', 'pydantic', 'tomllib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("name", ors_server.rewards.__all__)
 def test_every_name_of_the_rewards_loads(name):
     assert getattr(ors_server.rewards, name) is not None
