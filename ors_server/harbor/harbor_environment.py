@@ -11,8 +11,7 @@ from typing import Any, ClassVar, cast
 import anyio
 from typing_extensions import override
 
-from ors_server.environments.argument_names import only_these_arguments, seconds_of, shell_text_of
-from ors_server.environments.call_context import CallContext
+from ors_server.environments.argument_names import only_these_arguments
 from ors_server.environments.environment import Prompt
 from ors_server.environments.episode_rewards import noting_judgement
 from ors_server.environments.indexed_tasks import IndexedTasks
@@ -48,43 +47,14 @@ _ORACLE_LOG = "/logs/agent/oracle.txt"
 class TaskShell(BashTools):
     """The shell of a task, which refuses commands once the task's time is over."""
 
-    @tool
-    @only_these_arguments(
-        command=("command", shell_text_of),
-        cmd=("command", shell_text_of),
-        script="command",
-        timeout="time_limit",
-        timeout_ms=("time_limit", seconds_of),
-    )
     @override
-    async def bash(
-        self,
-        context: CallContext,
-        command: str | None = None,
-        time_limit: float | None = None,
-        restart: bool = False,
-    ) -> ToolOutput:
-        """Run a command in a bash shell and return its output.
-
-        The shell is kept between calls, with its working directory, variables, functions and background jobs.
-        There is no terminal and standard input is empty, so use non-interactive options. The middle of a long
-        output is left out. Output of background jobs is returned by a later call.
-
-        Args:
-            command: The bash command to run; it may have several lines.
-            time_limit: Seconds after which the command is stopped; the shell is kept. Leave it out for the
-                default.
-            restart: Whether to start a new shell first. Only files are kept from the old one.
-        """
+    def _shorten(self, time_limit: float | None) -> float | None:
         left = cast("HarborTasks", self.environment).remaining_seconds()
-        if left is not None:
-            if left <= 0:
-                raise ToolError(
-                    "the time of this task is over; call submit, which grades the files as they are"
-                )
-            requested = self.sandbox.limits.time_limit if time_limit is None else time_limit
-            time_limit = min(requested, left)
-        return await super().bash(context, command, time_limit, restart)
+        if left is None:
+            return time_limit
+        if left <= 0:
+            raise ToolError("the time of this task is over; call submit, which grades the files as they are")
+        return min(self.sandbox.limits.time_limit if time_limit is None else time_limit, left)
 
 
 class TaskSubmit(SandboxToolset):

@@ -43,6 +43,14 @@ class BashTools(SandboxToolset):
         except ValueError as error:
             raise EnvironmentDefinitionError(f"{environment.__name__}: {error}") from error
 
+    def _shorten(self, time_limit: float | None) -> float | None:
+        """Return the seconds that a command may take; a subclass may allow fewer than were requested.
+
+        Raises:
+            ToolError: If no command may run any more.
+        """
+        return time_limit
+
     @tool
     @only_these_arguments(
         command=("command", shell_text_of),
@@ -70,6 +78,7 @@ class BashTools(SandboxToolset):
                 default.
             restart: Whether to start a new shell first. Only files are kept from the old one.
         """
+        time_limit = self._shorten(time_limit)
         checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
         seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
         # Before a restart: a refused call changes nothing.
