@@ -13,17 +13,17 @@ no more than `MAX_TASKS` tasks: some 40 MB for prompts of a hundred words, and f
 are compared.
 """
 
-import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from ors_server.installation import install_hint
 from ors_server.model.errors import InvalidRequestError
+from ors_server.model.json_texts import number_of, texts_of
 from ors_server.testing.task_survey import EqualTasks, TaskPosition
 
 SHINGLE = 5
@@ -57,27 +57,15 @@ _WORD = re.compile(rf"{_SINGLE}|(?:(?!{_SINGLE})\w)+")
 
 def words_of(value: Any) -> list[str]:
     """Return the words of all texts in a JSON value, in order, in lower case."""
-    return [word for text in _texts(value) for word in _WORD.findall(text.casefold())]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in cast("Mapping[str, Any]", value).values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in cast("Sequence[Any]", value):
-            yield from _texts(item)
+    return [word for text in texts_of(value) for word in _WORD.findall(text.casefold())]
 
 
 def runs_of(words: Sequence[str], length: int) -> "array[int]":
     """Return hashes of the runs of words, in order; of a shorter text, of all of it; none without words."""
     count = min(max(1, len(words) - length + 1), MAX_RUNS) if words else 0
     texts = (" ".join(words[start : start + length]) for start in range(count))
-    # The hash is the same in every process, so that two reports of one data set are equal.
-    hashes = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8) for text in texts)
-    return array("Q", (int.from_bytes(run.digest(), "big") for run in hashes))
+    # The numbers are the same in every process, so that two reports of one data set are equal.
+    return array("Q", map(number_of, texts))
 
 
 @dataclass(frozen=True, slots=True)

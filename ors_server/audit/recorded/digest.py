@@ -3,7 +3,7 @@
 Also finds texts that address a judge, and calls that change files which graders use.
 
 Invariants: nothing here keeps a reference to an episode's steps, so that memory grows by 2 to 4 KB per
-episode. Texts are kept as 64-bit numbers (`fragments.number_of`), and equal tool sets share one object.
+episode. Texts are kept as 64-bit numbers (`json_texts.number_of`), and equal tool sets share one object.
 Episodes whose rewards were not judged are counted in `left_out` and nowhere else.
 """
 
@@ -19,10 +19,9 @@ from ors_server.audit.recorded.fragments import (
     FragmentCounts,
     call_text,
     clip,
-    number_of,
-    texts_of,
     words_of,
 )
+from ors_server.model.json_texts import number_of, texts_of
 from ors_server.model.policy import WITHHELD, PenaltyCause
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.model.wire import TextBlock

@@ -9,12 +9,11 @@ import heapq
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
-from typing import Any, cast
 
+from ors_server.model.json_texts import number_of, texts_of
 from ors_server.model.trajectory import Step
 
 RUN = 5
@@ -37,24 +36,6 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 
 
 @lru_cache(maxsize=50_000)
-def number_of(text: str) -> int:
-    """Return a text's number, which is the same in every process."""
-    # `hash` of a text differs from process to process.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-
-
-def texts_of(value: Any) -> Iterator[str]:
-    """Yield every text inside a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in cast("Mapping[str, Any]", value).values():
-            yield from texts_of(part)
-    elif isinstance(value, list | tuple):
-        for part in cast("Sequence[Any]", value):
-            yield from texts_of(part)
-
-
 def clip(text: str) -> str:
     """Return a text without its middle, where it is very long."""
     half = _LONGEST_TEXT // 2
