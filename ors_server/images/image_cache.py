@@ -93,7 +93,7 @@ class ImageCache:
                     (staging / RECORD).write_text(json.dumps(record, indent=1))
                     staging.chmod(0o755)
                     staging.rename(self.folder / description.image_id)
-                except BaseException:
+                except BaseException:  # an interrupt, too, leaves nothing half-unpacked
                     remove_tree(staging)
                     raise
                 self._take_names(description.image_id, names)

@@ -218,9 +218,8 @@ class RayHosts:
             raise HostsFailedError(f"cannot reach a Ray cluster: {_first_line(error)}") from error
         # The first host alone, so that a wrong setting is reported once and one host creates the record.
         for numbers in (range(1), range(1, options.count)):
-            started = [_Placed(self._place(number)) for number in numbers]
-            self._hosts += started
-            await asyncio.gather(*(self._until_ready(self._hosts.index(host)) for host in started))
+            self._hosts += [_Placed(self._place(number)) for number in numbers]
+            await asyncio.gather(*(self._until_ready(number) for number in numbers))
         first = self._hosts[0].look
         return {} if first is None or first.announcement is None else first.announcement
 
