@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from ors_server.sandboxes.captured_output import Output
@@ -68,18 +69,60 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class ImageTree:
+    """An unpacked image as sandboxes use it; nothing changes its files."""
+
+    image_id: str
+    """SHA-256 of its configuration, hexadecimal."""
+    layers: tuple[Path, ...]
+    """Folders that are laid over each other, the highest first; they belong to the server's user."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its `ENV`."""
+    work_dir: str = "/"
+    """Its `WORKDIR`."""
+    user: str = ""
+    """Its `USER`: a name or a number, perhaps with a group after a colon; empty for root."""
+
+
+@dataclass(frozen=True)
 class SandboxRoot:
     """A whole root folder that the session's processes may change, as a container has one.
 
-    The host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small `/etc`. Everything
-    else is empty and writable at the start, and commands run as `root` of the sandbox, without any right on
-    the host. The files of all operations are those of this root: absolute paths begin at it.
+    Without an image the host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small
+    `/etc`. Everything else is empty and writable at the start. With an image, its files are there, and all of
+    them can be changed: the session sees its changes, and nobody else.
+
+    Commands run as `root` of the sandbox, or the image's user, without any right on the host. The files of
+    all operations are those of this root: absolute paths begin at it.
     """
 
     work_dir: str = "/"
     """Where commands start: an absolute path in normal form; it is made if it does not exist."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of the shell that are added to the usual ones, or replace them."""
+    image: ImageTree | None = None
+    """The image whose files are in the root."""
+    user: str = ""
+    """Who runs the session's commands: a name or number of the image's; empty for root."""
+    keeps_system: bool = False
+    """Whether fresh programs see the image's system files as the session has changed them."""
+
+    @classmethod
+    def of_image(
+        cls,
+        image: ImageTree,
+        *,
+        work_dir: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        user: str | None = None,
+    ) -> Self:
+        """Return a root with an image's files, `WORKDIR`, `ENV` and `USER`, unless the arguments differ."""
+        return cls(
+            work_dir=image.work_dir if work_dir is None else work_dir,
+            variables={**image.variables, **(variables or {})},
+            image=image,
+            user=image.user if user is None else user,
+        )
 
     def __post_init__(self) -> None:
         """Reject a work dir that is not an absolute path in normal form."""
@@ -361,6 +404,10 @@ class Sandbox(ABC):
         It runs while the sandbox is frozen, and is killed with it. If it shares the agent's uid, freeze or
         kill the agent's processes first.
 
+        Over an image it sees what the image had below `/usr`, `/bin`, `/sbin` and `/lib*` as it was, with the
+        files that the session has added, and the image's configuration of the loader: what the agent has put
+        in the place of a program is not run. What it writes there is gone with it.
+
         Args:
             argv: The program and its arguments; a name without a slash is looked up in `PATH`.
             files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
@@ -402,6 +449,14 @@ class Sandbox(ABC):
             process = await start(writable=True)
             return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
         return await run_patiently(start, stdin, time_limit=time_limit, output_bytes=output_bytes)
+
+    async def list_restored(self) -> list[str]:
+        """Return the image's system files that the session has changed, and fresh programs see unchanged.
+
+        Returns:
+            Absolute paths, sorted, at most `entries`; empty without an image.
+        """
+        return []
 
     @abstractmethod
     async def aclose(self) -> None:

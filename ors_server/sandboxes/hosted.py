@@ -129,6 +129,11 @@ class HostedSandbox(Sandbox):
             await self._end_freeze()
             # Files are replaced only while no process uses them.
             await self.cell.kill()
+            if self.cell.renew():
+                await self._shell.restart()  # makes the new files, over which the snapshot's are copied
+                await unpack(self.cell, snapshot)
+                await self.restore_shell_state()
+                return
             await unpack(self.cell, snapshot)
             await self._shell.restart()
 
@@ -178,6 +183,11 @@ class HostedSandbox(Sandbox):
         request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
         async with self._exclusively():
             return await self.cell.start_fresh(request)
+
+    @override
+    async def list_restored(self) -> list[str]:
+        async with self._exclusively():
+            return await anyio.to_thread.run_sync(self.cell.restored_files)
 
     @override
     async def aclose(self) -> None:

@@ -104,7 +104,8 @@ class Cell(ABC):
         self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
-        self._folder: SessionFolder = state.open_session()
+        has_range = root is not None and root.image is not None
+        self._folder: SessionFolder = state.open_session(has_range=has_range)
         self.owner = self._folder.owner
         self.control = self._folder.control
         self._data = self._folder.path / "files"
@@ -188,6 +189,33 @@ class Cell(ABC):
         """Remove it again; the program is dead."""
         if folders.files is not None:
             remove_tree(folders.files)
+
+    def renew(self) -> bool:
+        """Discard all files, so that the next launch has new ones; returns whether the cell can do that.
+
+        No process of the cell is alive.
+        """
+        return False
+
+    def save_files(self, descriptor: int) -> bool:
+        """Copy the files into an open file; returns whether the cell copies its files itself.
+
+        Its processes are stopped.
+
+        Raises:
+            OSError: A file could not be copied.
+        """
+        del descriptor
+        return False
+
+    def load_files(self, descriptor: int) -> bool:
+        """Copy files that `save_files` of such a cell wrote over the new ones; returns as `save_files`."""
+        del descriptor
+        return False
+
+    def restored_files(self) -> list[str]:
+        """Return the changed system files that fresh programs do not see, as absolute paths."""
+        return []
 
     def close_folders(self) -> None:
         """Close what the cell holds open; every process is dead."""
