@@ -80,6 +80,10 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
         lambda value: value is None or isinstance(value, Limits),
         "SandboxLimits, such as sandbox_limits = SandboxLimits(), or None",
     ),
+    "sandbox_image": (
+        lambda value: value is None or (isinstance(value, str) and bool(value)),
+        "the name of an image in the cache, or None",
+    ),
     "milestones": (
         lambda value: _is_sequence(value) and all(isinstance(item, Milestone) for item in value),
         "a list of Milestone objects, such as milestones = [Milestone('built', 0.5, FileExists('a.out'))]",

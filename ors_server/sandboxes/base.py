@@ -284,6 +284,18 @@ class Sandbox(ABC):
             SandboxStartError: The new shell did not start.
         """
 
+    async def renew(self) -> bool:
+        """Kill every process, discard every change, and start a new shell; only over an image.
+
+        Returns:
+            Whether it was done: a sandbox without an image is left as it is.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+            SandboxStartError: The new shell did not start.
+        """
+        return False
+
     @abstractmethod
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """Read a file of the work dir.
@@ -490,6 +502,15 @@ class Backend(ABC):
             SandboxStartError: It did not start.
             SandboxUnavailableError: The backend is closed, cannot isolate here, or has no such roots.
         """
+
+    async def try_image(self, image: ImageTree) -> str:
+        """Start a sandbox over an image, let it check itself, and return how the image becomes its root.
+
+        Raises:
+            SandboxUnavailableError: It does not work here; the message says what refused.
+        """
+        self.refuse_root(SandboxRoot.of_image(image))
+        raise SandboxUnavailableError(f"the {self.name} backend has no images")
 
     def refuse_root(self, root: SandboxRoot | None) -> None:
         """Raise `SandboxUnavailableError` for a whole root, in a backend without such roots."""

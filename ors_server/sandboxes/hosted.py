@@ -97,6 +97,17 @@ class HostedSandbox(Sandbox):
             await self._shell.restart()
 
     @override
+    async def renew(self) -> bool:
+        if self.cell.root is None or self.cell.root.image is None:
+            return False
+        async with self._exclusively():
+            await self._end_freeze()
+            await self.cell.kill()
+            self.cell.renew()
+            await self._shell.restart()
+            return True
+
+    @override
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         return await self._on_files(lambda files: files.read(path, most))
 

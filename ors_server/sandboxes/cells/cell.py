@@ -85,6 +85,8 @@ class Cell(ABC):
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
     fresh_dir: str
     """The path of fresh programs' files, as these see it."""
+    was_used = False
+    """Whether a command has run in the shell, or files were copied into it: before, all is as it was made."""
     writes_fresh: ClassVar[bool] = False
     """Whether a fresh program may change the session's files, if it should."""
     fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL

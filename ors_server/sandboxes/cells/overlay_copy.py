@@ -249,6 +249,25 @@ def changed_files(upper: int, lower: int, names: tuple[str, ...], max_paths: int
     return sorted(paths)
 
 
+def find_added(upper: int, names: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
+    """Return entries of these last names below folders of an upper folder, as relative paths."""
+    paths: list[str] = []
+
+    def look(folder: int, path: str, depth: int) -> None:
+        for name in os.listdir(folder):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if name in wanted and not stat.S_ISCHR(status.st_mode):
+                paths.append(f"{path}/{name}")
+            elif stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
+                with _readable(folder, name, _FOLDER) as below:
+                    look(below, f"{path}/{name}", depth + 1)
+
+    for name in names:
+        with contextlib.suppress(OSError), _readable(upper, name, _FOLDER) as folder:
+            look(folder, name, 0)
+    return paths
+
+
 def _is_opaque(folder: int) -> bool:
     for name in _OPAQUE:
         with contextlib.suppress(OSError):

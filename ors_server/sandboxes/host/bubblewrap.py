@@ -4,21 +4,24 @@ import os
 import platform
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from typing_extensions import override
 
 from ors_server.processes.host_processes import processes_of_uids, send_signal
-from ors_server.sandboxes.base import Limits, SandboxRoot
+from ors_server.sandboxes.base import ImageTree, Limits, SandboxRoot
 from ors_server.sandboxes.cells.cell import Cell
 from ors_server.sandboxes.cells.seccomp import program
 from ors_server.sandboxes.host.bubblewrap_cell import BubblewrapCell
 from ors_server.sandboxes.host.image_cell import ImageCell
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
+from ors_server.sandboxes.self_check import check_isolation, image_checks
 
+_TRY_SECONDS = 20.0
 _PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
 
 
@@ -36,6 +39,28 @@ class BubblewrapBackend(HostedBackend):
         if root.image is not None:
             return ImageCell(self.state, limits, root, root.image)
         return BubblewrapCell(self.state, limits, root)
+
+    @override
+    async def try_image(self, image: ImageTree) -> str:
+        has_range = self.state.uids is not None
+        try:
+            sandbox = await self.start("probe-image", None, SandboxRoot.of_image(image, user="root"))
+        except SandboxError as error:
+            raise SandboxUnavailableError(f"no image can be a root here: {error}") from error
+        try:
+            broken = await check_isolation(sandbox, partial(image_checks, has_range=has_range))
+            run = await sandbox.run_fresh(["/bin/sh", "-c", "echo ready"], time_limit=_TRY_SECONDS)
+            if run.stdout.text != "ready\n":
+                broken.append(f"a fresh program runs (printed {run.stderr.text.strip()[:100]!r})")
+        except SandboxError as error:
+            raise SandboxUnavailableError(f"no image can be graded here: {error}") from error
+        finally:
+            await sandbox.aclose()
+        if broken:
+            raise SandboxUnavailableError(f"a root of an image does not isolate here: {'; '.join(broken)}")
+        if has_range:
+            return "kernel overlay over an idmapped lower layer, a range of ids"
+        return "overlay in a user namespace, one id"
 
     @override
     def check_host(self) -> None:

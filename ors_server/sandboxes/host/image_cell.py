@@ -12,9 +12,11 @@ Invariants:
 """
 
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
+from dataclasses import dataclass
 
 from typing_extensions import override
 
@@ -22,7 +24,12 @@ from ors_server.sandboxes.base import ImageTree, Limits, SandboxRoot
 from ors_server.sandboxes.cells.cell import FreshFolders
 from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_process import ProcessStreams
-from ors_server.sandboxes.cells.overlay_copy import OverlayReader, OverlayWriter, changed_files
+from ors_server.sandboxes.cells.overlay_copy import (
+    OverlayReader,
+    OverlayWriter,
+    changed_files,
+    find_added,
+)
 from ors_server.sandboxes.cells.root_skeleton import CONTROL, FRESH_FILES, FRESH_HOME, SYSTEM_FOLDERS
 from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
 from ors_server.sandboxes.cells.server_state import ServerState, remove_entry
@@ -46,6 +53,9 @@ from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
 SYSTEM = ("usr", *SYSTEM_FOLDERS)
+PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+PYTHON_STARTERS = ("sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize")
+"""Modules that Python imports before every program, wherever it finds them (Python: `site`)."""
 MOUNT_POINTS = ("proc", "dev", *(path.lstrip("/") for path in (CONTROL, STATE_PATH, FRESH_HOME, FRESH_FILES)))
 LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf")
 """Files of `/etc` that decide which libraries every program loads."""
@@ -59,6 +69,17 @@ _SEAL_NAMESPACE = 'echo 0 >/proc/sys/user/max_user_namespaces || exit 75; exec "
 _LIMIT_PROCESSES = 'ulimit -p {pids}; exec "$@"'
 
 
+@dataclass(frozen=True)
+class RestoredFolder:
+    """A folder of the system as fresh programs see it."""
+
+    name: str
+    lower: str
+    """The image's folders, as the lower layers of an overlay."""
+    hidden: tuple[str, ...]
+    """Paths in it that the session has added, and fresh programs do not see."""
+
+
 class ImageCell(BubblewrapCell):
     """One session's namespaces over an image."""
 
@@ -68,6 +89,7 @@ class ImageCell(BubblewrapCell):
         self.image = image
         self._user = find_user(image.layers, root.user)
         self._user_namespace = -1
+        self._held: list[int] = []
         self._first_id: int | None = None
         if state.uids is None and self._user.uid:
             raise SandboxStartError(
@@ -111,6 +133,10 @@ class ImageCell(BubblewrapCell):
 
     @override
     def prepare(self) -> None:
+        for layer in self.image.layers:
+            # Until the end: an image of the cache is removed only when no session uses it.
+            self._held.append(os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            fcntl.flock(self._held[-1], fcntl.LOCK_SH)
         self._first_id = self._folder.owner
         if self._first_id is not None:
             self.owner = self._first_id + self._user.uid
@@ -196,6 +222,7 @@ class ImageCell(BubblewrapCell):
         close_all(self._files, self._work, *self._namespaces)
         self._files = self._work = -1
         self._namespaces = []
+        self.was_used = False
         return True
 
     @override
@@ -210,6 +237,7 @@ class ImageCell(BubblewrapCell):
 
     @override
     def load_files(self, descriptor: int) -> bool:
+        self.was_used = True
         with os.fdopen(os.dup(descriptor), "rb") as source:
             reader = OverlayReader(source, self._first_id)
             for name in (ROOT, STATE):
@@ -226,13 +254,42 @@ class ImageCell(BubblewrapCell):
         for layer in self.image.layers:
             with opened(UPPER, flags, dir_fd=self._files) as upper, opened(str(layer), flags) as lower:
                 paths |= set(changed_files(upper, lower, SYSTEM, self.limits.entries))
-        return sorted(paths)[: self.limits.entries]
+        return sorted(paths | {f"/{path}" for path in self._added_shadows()})[: self.limits.entries]
+
+    def _added_shadows(self) -> list[str]:
+        """Return files that the session has added and that would be run for the image's own.
+
+        Those are programs in a folder of `PATH` with the name of a program that the image has in another one,
+        and the modules that Python runs before every program.
+        """
+        programs: dict[str, set[str]] = {}
+        for layer in self.image.layers:
+            for folder in PROGRAM_FOLDERS:
+                if not (layer / folder.split("/")[0]).is_symlink():
+                    with contextlib.suppress(OSError):
+                        programs.setdefault(folder, set()).update(os.listdir(layer / folder))  # noqa: PTH208  (names only)
+        everywhere = set[str]().union(*programs.values())
+        shadows: list[str] = []
+        with opened(UPPER, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._files) as upper:
+            for folder in PROGRAM_FOLDERS:
+                with contextlib.suppress(OSError):
+                    flags = os.O_RDONLY | os.O_DIRECTORY
+                    held = openat2(upper, os.fsencode(folder), flags, resolve=Resolve.NO_SYMLINKS)
+                    with opened(".", flags, dir_fd=held) as added:
+                        names = (set(os.listdir(added)) & everywhere) - programs.get(folder, set())  # noqa: PTH208  (names only)
+                    os.close(held)
+                    shadows += [f"{folder}/{name}" for name in names]
+            shadows += find_added(upper, SYSTEM, PYTHON_STARTERS)
+        layers = self.image.layers
+        return sorted(
+            {path for path in shadows if not any(os.path.lexists(layer / path) for layer in layers)}
+        )
 
     @override
     def close_folders(self) -> None:
         super().close_folders()
-        close_all(self._user_namespace)
-        self._user_namespace = -1
+        close_all(self._user_namespace, *self._held)
+        self._user_namespace, self._held = -1, []
 
     # Fresh programs
 
@@ -244,10 +301,13 @@ class ImageCell(BubblewrapCell):
         bind = "--bind" if request.is_writable else "--ro-bind"
         self._restore_mount_points()
         empty = str(self._state.static / "empty")
-        restored = [] if self._image_root().keeps_system else self._restored_folders()
+        # Before the first command nobody can have changed anything, and what a program writes into the
+        # system's folders is part of how the session is made.
+        is_kept = self._image_root().keeps_system or not self.was_used
+        restored = [] if is_kept else self._restored_folders()
         view: list[str] = []
-        for name, _ in restored:
-            view += [bind, f"{data / VIEW / name}", f"/{name}"]
+        for folder in restored:
+            view += [bind, str(data / VIEW / folder.name), f"/{folder.name}"]
         view += ["--ro-bind", empty, CONTROL, "--ro-bind", empty, STATE_PATH, "--chdir", "/"]
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", FRESH_HOME]
         if folders.files is not None:
@@ -261,12 +321,13 @@ class ImageCell(BubblewrapCell):
         isolation += set_variables(request.variables(FRESH_HOME))
         return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
 
-    def _restored_folders(self) -> list[tuple[str, str]]:
+    def _restored_folders(self) -> list[RestoredFolder]:
         """Return the system's folders of the image with their lower layers; put its links and files back.
 
         A link of the image's, such as `/bin`, and the loader's configuration are put back into the root.
         """
-        restored: list[tuple[str, str]] = []
+        restored: list[RestoredFolder] = []
+        shadows = self._added_shadows()
         for name in SYSTEM:
             numbers: list[int] = []
             for number, layer in enumerate(self.image.layers):
@@ -279,11 +340,20 @@ class ImageCell(BubblewrapCell):
                     numbers.append(number)
             if numbers:
                 self._put_folder(name)
-                restored.append((name, lower_layers(self._data, tuple(numbers), name)))
+                hidden = tuple(path[len(name) + 1 :] for path in shadows if path.startswith(f"{name}/"))
+                restored.append(RestoredFolder(name, lower_layers(self._data, tuple(numbers), name), hidden))
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         self._put_folder("etc")
-        with opened("etc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._work) as etc:
+        with opened("etc", flags, dir_fd=self._work) as etc:
             for name in LOADER_FILES:
                 self._put_file(etc, name, read_in_image(self.image.layers, f"etc/{name}"))
+            # Debian's Python imports a module from here before every program.
+            pythons = {path.name for layer in self.image.layers for path in layer.glob("etc/python3*")}
+            for name in pythons:
+                self._put_folder(name, etc)
+                with opened(name, flags, dir_fd=etc) as folder:
+                    content = read_in_image(self.image.layers, f"etc/{name}/{PYTHON_STARTERS[0]}")
+                    self._put_file(folder, PYTHON_STARTERS[0], content)
         return restored
 
     def _put_link(self, name: str, target: str) -> None:
@@ -295,13 +365,14 @@ class ImageCell(BubblewrapCell):
             os.symlink(target, name, dir_fd=root)
             self._give_to_root(root, name)
 
-    def _put_folder(self, name: str) -> None:
+    def _put_folder(self, name: str, parent: int | None = None) -> None:
+        above = self._work if parent is None else parent
         with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.stat(name, dir_fd=self._work, follow_symlinks=False).st_mode):
+            if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
                 return
-            os.unlink(name, dir_fd=self._work)
-        os.mkdir(name, 0o755, dir_fd=self._work)
-        self._give_to_root(self._work, name)
+            os.unlink(name, dir_fd=above)
+        os.mkdir(name, 0o755, dir_fd=above)
+        self._give_to_root(above, name)
 
     def _give_to_root(self, folder: int, name: str) -> None:
         """Make the sandbox's root the owner of what the server has made."""
@@ -324,13 +395,13 @@ class ImageCell(BubblewrapCell):
 
     # How everything is started
 
-    def _enter_restored(self, limits: str, restored: list[tuple[str, str]]) -> list[str]:
+    def _enter_restored(self, limits: str, restored: list[RestoredFolder]) -> list[str]:
         """Return the command that enters the session's namespaces, and mounts the image's folders again."""
         if not restored:
             return self._enter(limits, is_fresh=True)
         first = self._first_id
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
-        rows = [part for row in restored for part in row]
+        rows = [part for row in restored for part in (row.name, row.lower, str(len(row.hidden)), *row.hidden)]
         owner = "" if first is None else str(first)
         options = overlay_options(is_root=first is not None)
         mounts = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_VIEW, "sh"]
@@ -396,6 +467,15 @@ class ImageCell(BubblewrapCell):
             *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
             *("--ro-bind", dead, "/dev/tty", "--ro-bind", dead, "/dev/console", "--remount-ro", "/dev"),
         ]
+
+    @override
+    def _session_view(self) -> list[str]:
+        view = super()._session_view()
+        if self._first_id is None:
+            # The server reaches the root only when the shell is there, which begins in the work dir.
+            made = ["--perms", "1777", "--dir", "/tmp", "--dir", self._user.home, "--dir", self.layout.work]  # noqa: S108
+            return [*made, *view]
+        return view
 
     @override
     def _restore_mount_points(self) -> None:

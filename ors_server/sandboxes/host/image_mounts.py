@@ -54,18 +54,23 @@ exec "$@"
 """Makes a session's root without root on the host, and starts the command."""
 
 # $1: mount point, $2: options of the tmpfs, $3: options of overlays, $4: owner or "", then for each folder
-# its name and its lower layers, `--`, and the command. `cd -P` and `pwd -P` tell a link from a folder, and
-# `.` is the folder that was checked, whatever has its name now.
+# its name, its lower layers, how many entries are hidden, and their paths; `--`, and the command. `cd -P` and
+# `pwd -P` tell a link from a folder, and `.` is the folder that was checked, whatever has its name now.
 MOUNT_VIEW = f"""\
 data=$1 options=$3 owner=$4
 mount -t tmpfs -o "nosuid,nodev,$2" ors "$data/{VIEW}" || exit 76
 shift 4
 umask 022
 while [ "$1" != -- ]; do
-  name=$1 lower=$2
-  shift 2
+  name=$1 lower=$2 hidden=$3
+  shift 3
   cd "$data/{VIEW}" && mkdir "$name" "$name.upper" "$name.work" || exit 76
-  if [ -n "$owner" ]; then chown "$owner:$owner" "$name.upper" || exit 76; fi
+  while [ "$hidden" -gt 0 ]; do
+    mkdir -p "$name.upper/${{1%/*}}" && mknod "$name.upper/$1" c 0 0 || exit 76
+    hidden=$((hidden - 1))
+    shift
+  done
+  if [ -n "$owner" ]; then chown -R "$owner:$owner" "$name.upper" || exit 76; fi
   if cd -P "$data/{ROOT}/$name" 2>/dev/null && [ "$(pwd -P)" = "$data/{ROOT}/$name" ]; then
     lower="$lower:."
   fi
@@ -160,7 +165,9 @@ def make_root(
                 mount_with_ids(str(layer), str(target), user_namespace)
             lower = lower_layers(data, tuple(range(len(layers))))
             upper = f"upperdir={data / UPPER},workdir={data / _OVERLAY_WORK}"
-            mount("overlay", str(data / ROOT), f"{_ROOT_OPTIONS},lowerdir={lower},{upper}", NO_SUID | NO_DEVICES)
+            mount(
+                "overlay", str(data / ROOT), f"{_ROOT_OPTIONS},lowerdir={lower},{upper}", NO_SUID | NO_DEVICES
+            )
             files = os.open(data, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             made.append(MadeRoot(os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), files))
         except OSError as error:
