@@ -545,6 +545,7 @@ def sandbox_request(settings: Settings) -> BackendRequest:
         choice=BackendChoice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
         allow_visible_answers=settings.allow_visible_answers,
+        allow_network=settings.allow_network,
         at_least=Strength(settings.min_isolation),
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,

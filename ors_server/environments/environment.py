@@ -29,6 +29,7 @@ from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox, SandboxRequest, SandboxRoot
+from ors_server.sandboxes.egress import SandboxNetwork
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
@@ -93,6 +94,10 @@ class Environment:
     sandbox_image: ClassVar[str | None] = None
     """The image that is the root of a session's sandbox: a name or an id in the cache of `ors-server images`.
     A task's field `sandbox_image` names another one for this task."""
+
+    sandbox_network: ClassVar[str | Sequence[str]] = "loopback"
+    """What a session's sandbox can connect to: `"none"`, `"loopback"` (servers inside of it), or a list of
+    hosts, which the operator must allow (`--allow-network`)."""
 
     return_range: ClassVar[tuple[float, float] | None] = None
     """Least and greatest return of an episode, penalties included: what `blank_actions` and `gold_actions`
@@ -238,7 +243,8 @@ class Environment:
         Raises:
             ImageError: The task names an image that is not in the cache.
         """
-        return SandboxRequest(limits, find_root(self.sandbox_image, self.task_spec))
+        root = find_root(self.sandbox_image, self.task_spec)
+        return SandboxRequest(limits, root, SandboxNetwork.of(self.sandbox_network))
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare the session; runs once, in the background, before the first call."""

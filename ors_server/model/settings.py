@@ -163,6 +163,8 @@ class Settings(BaseSettings):
     """URL of the Docker engine; by default that of `DOCKER_HOST`."""
     allow_unsandboxed: Annotated[bool, _ISOLATION] = False
     """Run agents' commands without isolation if `sandbox` is none, or if auto finds nothing better."""
+    allow_network: Annotated[bool, _ISOLATION] = False
+    """Let sandboxes connect to the hosts that their environments list, by a proxy that this server runs."""
     allow_visible_answers: Annotated[bool, _ISOLATION] = False
     """Serve environments even if agents can read their source, and the answers in it."""
     min_isolation: Annotated[int, _ISOLATION] = Field(default=1, ge=1, le=3)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from ors_server.sandboxes.captured_output import Output
+from ors_server.sandboxes.egress import LOOPBACK, EgressEvent, SandboxNetwork
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently, run_to_end
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
@@ -138,6 +139,8 @@ class SandboxRequest:
     """What its commands may use."""
     root: SandboxRoot | None = None
     """A whole writable root; `None` for a work dir, and the host's programs read-only."""
+    network: SandboxNetwork = LOOPBACK
+    """What its commands can connect to."""
 
 
 class Killed(StrEnum):
@@ -462,6 +465,11 @@ class Sandbox(ABC):
             return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
         return await run_patiently(start, stdin, time_limit=time_limit, output_bytes=output_bytes)
 
+    @property
+    def connections(self) -> Sequence[EgressEvent]:
+        """The latest connections to the hosts of an allow-list, made and refused."""
+        return ()
+
     async def list_restored(self) -> list[str]:
         """Return the image's system files that the session has changed, and fresh programs see unchanged.
 
@@ -487,6 +495,23 @@ class Backend(ABC):
         Raises:
             SandboxUnavailableError: It does not work here; the message says what refused.
         """
+
+    async def start_requested(self, session_id: str, request: SandboxRequest) -> Sandbox:
+        """Start the sandbox that a session needs, as `start` does.
+
+        A backend that knows no roots or networks need not take them.
+
+        Raises:
+            SandboxStartError: As `start`.
+            SandboxUnavailableError: As `start`, or the backend has no such network.
+        """
+        if request.network != LOOPBACK:
+            raise SandboxUnavailableError(
+                f"this session's network is {request.network.mode.value!r}, which the {self.name} backend "
+                "has not; --sandbox bubblewrap has"
+            )
+        rooted = () if request.root is None else (request.root,)
+        return await self.start(session_id, request.limits, *rooted)
 
     @abstractmethod
     async def start(

@@ -15,6 +15,7 @@ from ors_server.sandboxes.docker.backend import DockerBackend
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.host.landlock import LandlockBackend
 from ors_server.sandboxes.host.none import NoneBackend
+from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
@@ -46,6 +47,8 @@ class BackendRequest:
     """Paths that agents must not read."""
     image: ImageTree | None = None
     """An image with which the chosen backend is tried; without one the report is silent on images."""
+    allow_network: bool = False
+    """Allow sessions to connect to the hosts of their environments' allow-lists."""
     allow_visible_answers: bool = False
     """Accept a backend in which agents can read hidden files."""
 
@@ -100,6 +103,8 @@ async def _choose(request: BackendRequest, state: ServerState, clock: Clock | No
     for name, make in _candidates(request, state, clock):
         backend = make()
         try:
+            if isinstance(backend, HostedBackend):
+                backend.allows_network = request.allow_network
             report = await backend.probe()
             await _require_hidden(backend, request)
         except SandboxUnavailableError as error:

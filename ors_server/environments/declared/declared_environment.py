@@ -256,6 +256,7 @@ class _Declared:
             "toolsets": self._toolsets,
             "sandbox_limits": declaration.sandbox,
             "sandbox_image": declaration.sandbox_image,
+            "sandbox_network": declaration.sandbox_network,
             "return_range": declaration.return_range,
             "reward": self._reward,
             FIELDS_MARK: declared_fields(declaration),

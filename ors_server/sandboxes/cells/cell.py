@@ -44,6 +44,7 @@ from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_files import write_files
 from ors_server.sandboxes.cells.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
+from ors_server.sandboxes.egress import LOOPBACK, EgressProxy
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script
@@ -103,6 +104,10 @@ class Cell(ABC):
         """
         self.limits = limits
         self.root = root
+        self.network = LOOPBACK
+        """Set before the first launch."""
+        self.egress: EgressProxy | None = None
+        """The proxy of an allow-list."""
         self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
@@ -300,6 +305,8 @@ class Cell(ABC):
     async def aclose(self) -> None:
         """Kill every process and remove every file; a second call does nothing."""
         self._is_closed = True
+        if self.egress is not None:
+            self.egress.close()
         # Fresh programs first: each one's `on_end` still uses the cell's folders and cgroups.
         for process in list(self._fresh):
             await process.end_with_sandbox()

@@ -29,6 +29,7 @@ class BubblewrapBackend(HostedBackend):
     """Sandboxes in namespaces."""
 
     name = "bubblewrap"
+    has_networks = True
 
     @override
     def make_cell(self, limits: Limits) -> Cell:

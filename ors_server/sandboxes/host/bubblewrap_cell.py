@@ -9,11 +9,13 @@ The server holds that namespace open: processes can be killed and started again 
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.processes.host_processes import kill_with_children, namespace_of, send_signal
@@ -26,11 +28,14 @@ from ors_server.sandboxes.cells.root_skeleton import SYSTEM_FOLDERS
 from ors_server.sandboxes.cells.root_view import BEGIN
 from ors_server.sandboxes.cells.seccomp import Policy, program
 from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.egress import PROXY_PORT, NetworkMode, proxy_variables
 from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.host.inner_listener import make_listener
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
 _INNER_ID = "1000"
+_NO_SOCKETS = Policy(families=(socket.AF_UNIX,))
 _SEAL = ["--remount-ro", "/"]
 
 # $1: mount point, $2: options, $3: owner or "", then the command.
@@ -75,7 +80,10 @@ class BubblewrapCell(Cell):
         self._info, reporting = os.pipe()
         shell = ["/bin/sh", f"{self.layout.control}/init"]
         command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1", *self._seal()]
-        command += ["--info-fd", str(reporting), *set_variables(self.layout.environment)]
+        variables = (
+            {**proxy_variables(), **self.layout.environment} if self.egress else self.layout.environment
+        )
+        command += ["--info-fd", str(reporting), *set_variables(variables)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
             ends = ProcessStreams(slave, slave, slave, reporting)
@@ -106,6 +114,9 @@ class BubblewrapCell(Cell):
             raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
         finally:
             self._close_info()
+        if self.egress is not None:
+            # Each launch has a new network namespace.
+            await self.egress.serve(await anyio.to_thread.run_sync(make_listener, self.init, PROXY_PORT))
 
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
@@ -180,7 +191,7 @@ class BubblewrapCell(Cell):
     ) -> "subprocess.Popen[bytes]":
         own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
         return start_with(
-            program(Policy()),
+            program(_NO_SOCKETS if self.network.mode is NetworkMode.NONE else Policy()),
             lambda fd: [*isolation, "--seccomp", str(fd), "--", *argv],
             ends,
             environment={**SYSTEM_PATH, **own},
