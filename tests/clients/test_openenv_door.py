@@ -103,6 +103,11 @@ def test_a_client_that_lost_its_connection_continues_its_episode(played):
     assert (again["last"]["reward"], again["last"]["done"]) == (1.0, True)
 
 
+def test_openenvs_harness_by_which_trl_trains_gets_the_reward_of_each_rollout(played):
+    assert played["harness"]["rewards"] == [1.0, 0.0]
+    assert played["harness"]["tools"][:2] == ["hint", "guess"]
+
+
 def test_wrong_messages_have_openenvs_codes_and_the_connection_stays(played):
     assert played["wrong"]["codes"] == ["INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR", "UNKNOWN_TYPE"]
     assert played["wrong"]["close"] == 1000
