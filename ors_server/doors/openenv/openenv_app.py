@@ -156,7 +156,7 @@ class OpenEnvApp:
             case "schema":
                 answer = {"action": ACTION, "observation": OBSERVATION, "state": STATE}
             case "state":
-                client = self._place_of(request, {})
+                client = await self._place_of(request, {})
                 answer = {"episode_id": None, "step_count": 0} if client is None else client.state()
             case "mcp":
                 try:
@@ -177,21 +177,21 @@ class OpenEnvApp:
         action: object = data.get("action")
         if name == "step" and not isinstance(action, dict):
             raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
-        client = self._place_of(request, data)
+        client = await self._place_of(request, data)
         if name == "reset":
             return await self._places.reset(client or self._new_place(request), data)
         if client is None:
             raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
         return await self._places.step(client, cast("JSONObject", action))
 
-    def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
+    async def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
         """Return the place whose id a request has in its body, query or header; `None` without an id."""
         client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
         if not isinstance(client_id, str) or not client_id:
             return None
-        return self._places.find(client_id, request.definition, request.caller.credential_id)
+        return await self._places.find(client_id, request.definition, request.caller.credential_id)
 
     def _new_place(self, request: OpenEnvRequest) -> ClientPlace:
         return self._places.open(request.definition, request.caller.credential_id, request.labels)
@@ -224,7 +224,7 @@ class OpenEnvApp:
             return {"session_id": (client or self._new_place(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        target = client or self._place_of(request, params)
+        target = client or await self._place_of(request, params)
         if method == "openenv/session/close":
             if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
@@ -255,7 +255,7 @@ class OpenEnvApp:
             upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
             await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
             return
-        client = self._place_of(request, {})
+        client = await self._place_of(request, {})
         owns_place = client is None
         client = client or self._new_place(request)
         socket = offer.accept(self._max_body_bytes)
