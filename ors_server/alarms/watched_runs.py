@@ -20,7 +20,7 @@ from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.alarms")
 
-LOOK_SECONDS = 10.0
+POLL_SECONDS = 10.0
 """Seconds between two looks of a server at its runs."""
 PAGE = 200
 """Episodes that are read at once."""
@@ -181,7 +181,7 @@ class AlarmBook:
         """
         seen: dict[str, int] = {}
         while True:
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
             self._active = set(ended)
             for run, count in list(ended.items()):
                 if seen.get(run) == count:
