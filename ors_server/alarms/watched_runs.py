@@ -21,7 +21,7 @@ from ors_server.store.episode_order import OLDEST_FIRST
 log = get_logger("ors_server.alarms")
 
 POLL_SECONDS = 10.0
-"""Seconds between two looks of a server at its runs."""
+"""Seconds after which a server evaluates the alarms of its runs again."""
 PAGE = 200
 """Episodes that are read at once."""
 MAX_RUNS = 32
@@ -174,10 +174,10 @@ class AlarmBook:
         return [(run, alarm) for run, watched in self._runs.items() for alarm in watched.alarms.open]
 
     async def watch(self, ended: Mapping[str, int], clock: Clock) -> None:
-        """Look again and again at the runs of which episodes ended.
+        """Evaluate the alarms of runs whose episodes have ended, every `POLL_SECONDS`, until cancelled.
 
         Args:
-            ended: Number of ended episodes by run, which others count up.
+            ended: Number of ended episodes by run, which the caller increments.
         """
         seen: dict[str, int] = {}
         while True:

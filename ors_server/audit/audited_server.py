@@ -51,6 +51,7 @@ from ors_server.resources.worker_env_resource import WorkerEnvResource
 from ors_server.rewards.batch.machine_delay import MachineDelay
 
 POLL_SECONDS = 0.25
+"""Seconds between two measurements of the machine's delay while a call runs."""
 BACKSTOP = 20
 """How many times the limit a call may take on a machine that gives the process no processor."""
 _Result = TypeVar("_Result")
