@@ -156,7 +156,7 @@ async def test_slots_that_a_host_has_taken_lead_to_it_from_then_on(tmp_path):
     async with front(tmp_path) as ask:
         before = {await ask("POST", "/call", [("X-Session-ID", session_id)]) for session_id in ids}
         ask.slots |= {"h0": list(range(0, SLOTS, 2)), "h1": [], "h2": list(range(1, SLOTS, 2))}
-        await ask.control.look()
+        await ask.control.update_slots()
         for session_id in ids:
             found = await ask("POST", "/call", [("X-Session-ID", session_id)])
             assert found == f"h{2 * (slot_of(session_id) % 2)}"
