@@ -7,7 +7,6 @@ the same rows, always in the order of the key, so that no two of them wait for e
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import reduce
 from math import isclose
 from typing import Any
 
@@ -58,10 +57,10 @@ bounded_return = case(
 is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")
 succeeded = case((and_(is_graded, value >= literal_column(repr(SUCCESS_AT))), 1), else_=0)
 _empty: ColumnElement[str] = literal_column("''")
-_letters = [
-    case((standings.c[MARKS[mark]] > literal_column("0"), literal_column(f"'{letter}'")), else_=_empty)
-    for mark, letter in MARK_LETTERS.items()
-]
+_marks: ColumnElement[str] = _empty
+for _mark, _letter in MARK_LETTERS.items():
+    _has_mark = standings.c[MARKS[_mark]] > literal_column("0")
+    _marks = _marks.concat(case((_has_mark, literal_column(f"'{_letter}'")), else_=_empty))
 _KIND = (
     episodes.c.environment,
     func.coalesce(episodes.c.split, _empty),
@@ -70,7 +69,7 @@ _KIND = (
     standings.c.phase,
     func.coalesce(standings.c.stop_reason, _empty),
     standings.c.result,
-    reduce(lambda marks, letter: marks.concat(letter), _letters),
+    _marks,
 )
 
 

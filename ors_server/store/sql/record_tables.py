@@ -18,11 +18,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    text,
 )
 
 from ors_server.store.aggregates import KINDS, SUMS
-from ors_server.store.episode_filter import MARKS
 
 Whole = BigInteger().with_variant(Integer(), "sqlite")
 """A 64-bit integer; SQLite assigns row numbers only to a column of exactly this type."""
@@ -98,17 +96,6 @@ standings = Table(
     Column("body", Text, nullable=False),
     _digest(),
     Index("standings_by_closing", "closed_at"),
-)
-_GRADED = text("result = 'graded'")
-# Histograms read it alone, without the bodies. Episodes that are played, whose figures change with every
-# step, are not in it.
-Index(
-    "graded_returns",
-    standings.c.episode,
-    standings.c.episode_return,
-    *(standings.c[name] for name in MARKS.values()),
-    sqlite_where=_GRADED,
-    postgresql_where=_GRADED,
 )
 """The latest summary of an episode. The numbers of steps also count what older servers left out of it.
 `result` is `trajectory.result_of`; `duration` the seconds from the setup's end to the episode's.

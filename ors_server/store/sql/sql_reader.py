@@ -364,7 +364,7 @@ def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) ->
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
         .group_by(*task)
-        .order_by(task[0], func.coalesce(task[1], ""), func.coalesce(task[2], -1), task[3])
+        .order_by(task[0], task[1].nulls_first(), task[2].nulls_first(), task[3])
         .limit(limit)
     )
     return [

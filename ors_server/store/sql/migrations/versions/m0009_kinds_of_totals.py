@@ -1,4 +1,4 @@
-"""Totals are also apart by split and by kinds of steps; histograms and lists of tasks have indices."""
+"""Totals are apart by split and kinds of steps too; episodes are indexed by split and in order of tasks."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,7 +22,7 @@ _MARKS = " || ".join(
 
 
 def upgrade() -> None:
-    """Make the totals anew from the closed episodes, and add the indices."""
+    """Make the totals anew from the closed episodes, and add both indices."""
     op.drop_table("totals")
     op.create_table(
         "totals",
@@ -48,11 +48,3 @@ def upgrade() -> None:
     )
     op.create_index("episodes_by_split", "episodes", ["split", "created_at", "episode_id"])
     op.create_index("episodes_in_task_order", "episodes", ["environment", "split", "task_index", "task_hash"])
-    graded = sa.text("result = 'graded'")
-    op.create_index(
-        "graded_returns",
-        "standings",
-        ["episode", "episode_return", "failed_steps", "refused_steps", "penalised_steps", "ungraded_steps"],
-        sqlite_where=graded,
-        postgresql_where=graded,
-    )
