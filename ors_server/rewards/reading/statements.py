@@ -29,10 +29,10 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
-from ors_server.rewards.reading.ending_rules import EndingRules
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -295,7 +295,7 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-class _Reader(EndingRules):
+class _Reader(ReferenceRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -316,6 +316,7 @@ class _Reader(EndingRules):
         self._resolve()
         self._leave_unfinished()
         self._leave_fields()
+        self._follow_references()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
