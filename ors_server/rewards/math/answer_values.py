@@ -60,7 +60,7 @@ _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _SPELLED: Final = re.compile(
     rf"(?<![\w-])(?:minus |negative )?(?:(?:{_TENS})(?:[- ](?:{_UNITS}))?|{_TEENS}|two|three|four|five|"
     rf"six|seven|eight|nine|"
-    rf"(?:a|one) (?=hundred|thousand|million))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|"
+    rf"(?:a|one)(?=[- ](?:hundred|thousand|million)))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|"
     rf"{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )

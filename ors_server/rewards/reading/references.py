@@ -43,6 +43,7 @@ _RIGHT_SPEAKER: Final = re.compile(
     r"(?:,? who)? (?:is|was|were) (?:right|correct|the one who is right)\b"
 )
 _SPEAKER_CHARS: Final = 60
+_LASTLY: Final = words_of("finally eventually ultimately now lastly ended")
 _MAX_BACK: Final = 3
 """Sentences between words that point back and the values."""
 _MIN_GROUP: Final = 2
@@ -76,7 +77,7 @@ class ReferenceRules(EndingRules):
                 if value is None:
                     continue
                 classes = classes_in(pointer.rest)
-                if classes & _REJECTING:
+                if classes & _REJECTING or _is_negated(pointer.rest):
                     value.polarity, value.is_framed = Polarity.DENIED, False
                     rejected.append(value)
                 elif not classes & _OPEN and _accepts(pointer, classes):
@@ -84,6 +85,20 @@ class ReferenceRules(EndingRules):
                         other.polarity, other.is_framed = Polarity.DENIED, False
                     value.polarity, value.is_framed, value.is_maybe = Polarity.ASSERTED, True, False
         self._follow_speaker()
+
+    def _settle_sequence(self) -> None:
+        """Take back what a sentence tells of former answers: "First I thought 40, then 41, finally 42."."""
+        for sentence in self._sentences:
+            values = [value for clause in sentence.clauses for value in clause.values]
+            if len(values) < _MIN_GROUP or values[0].polarity is not Polarity.RETRACTED:
+                continue
+            last = values[-1]
+            left = last.clause.tokens[: last.clause.tokens.index(last.token)]
+            lead = "" if last.clause.lead is None else last.clause.lead.word
+            words = {word for token in left for word in token.word.split()} | {lead}
+            if last.polarity is Polarity.ASSERTED and words & _LASTLY:
+                for value in values[:-1]:
+                    value.polarity, value.is_framed = Polarity.RETRACTED, False
 
     def _group_before(self, position: int, number: int) -> list[Value]:
         """Return the values that stand side by side in the last sentence that has several of them."""
@@ -163,6 +178,12 @@ def _pointers_of(sentence: Sentence) -> list[_Pointer]:
                     rest.insert(0, clause.lead)
                 pointers.append(_Pointer(words[-1], token.start, clause, rest))
     return pointers
+
+
+def _is_negated(tokens: Sequence[TextToken]) -> bool:
+    """Whether words deny something, though it may say nothing of a number: "the first is not even"."""
+    words = {word for token in tokens for word in token.word.split()}
+    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(word.endswith("n't") for word in words)
 
 
 def _ends_phrase(behind: Sequence[TextToken]) -> bool:
