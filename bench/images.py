@@ -109,8 +109,7 @@ def _write_image(top: Path) -> tuple[Path, Path]:
         for entry in sorted(tree.iterdir()):
             tar.add(entry, entry.name)
     shutil.rmtree(tree)
-    with layer.open("rb") as file:
-        diff_id = hashlib.file_digest(file, "sha256").hexdigest()
+    diff_id = hashlib.sha256(layer.read_bytes()).hexdigest()
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     content = {"architecture": architecture, "os": "linux", "config": {"WorkingDir": "/opt"}}
     content["rootfs"] = {"type": "layers", "diff_ids": [f"sha256:{diff_id}"]}

@@ -22,7 +22,6 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.hosts import HostControl
-from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard, HttpMeters
@@ -247,11 +246,12 @@ class App:
                 shutdown=self.on_shutdown,
                 hosts=hosts,
             )
+            stack.push_async_callback(control.peers.aclose)
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
                 FRONT_PATH: front_page,
                 METRICS_PATH: MetricsDoor(
-                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, control.peers
                 ),
             }
             if self._in_process is None and settings.console:

@@ -50,7 +50,8 @@ from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
 from ors_server.rewards.batch.machine_delay import MachineDelay
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
+"""Seconds between two measurements of the machine's delay while a call runs."""
 BACKSTOP = 20
 """How many times the limit a call may take on a machine that gives the process no processor."""
 _Result = TypeVar("_Result")
@@ -97,7 +98,7 @@ async def _watch(
     delay = MachineDelay(process_id)
     began, seen = time.monotonic(), await anyio.to_thread.run_sync(progress)
     while True:
-        with anyio.move_on_after(LOOK_SECONDS):
+        with anyio.move_on_after(POLL_SECONDS):
             await is_answered.wait()
             return
         await anyio.to_thread.run_sync(delay.look_now)

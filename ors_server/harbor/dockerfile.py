@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ors_server.harbor.file_sets import LaidFile, laid, list_tree
+from ors_server.harbor.file_sets import RootFile, as_root_file, list_tree
 from ors_server.harbor.ignore_rules import IgnoreRules
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.images.image_cache import CachedImage, ImageCache
@@ -45,7 +45,7 @@ class BuildPlan:
     """The base image, if it is in the cache: the root of the task's sessions."""
     work_dir: str = "/"
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    files: list[LaidFile] = field(default_factory=list[LaidFile])
+    files: list[RootFile] = field(default_factory=list[RootFile])
     """In order; a later one replaces an earlier one of the same path."""
 
 
@@ -200,7 +200,7 @@ class _DockerfileReader:
         """Change the work dir, and make it."""
         path = self._expand(value.strip("\"'"))
         self._plan.work_dir = _join(self._plan.work_dir, path)
-        self._plan.files.append(LaidFile(self._plan.work_dir, None, 0o755))
+        self._plan.files.append(RootFile(self._plan.work_dir, None, 0o755))
 
     def read_user(self, value: str) -> None:
         """Refuse every user but root."""
@@ -226,11 +226,11 @@ class _DockerfileReader:
         if len(words) < 2:  # noqa: PLR2004  (a source and a target)
             raise self._error(f"expected COPY SOURCE TARGET, got {rest}")
         target = _join(self._plan.work_dir, words[-1])
-        is_folder = words[-1].endswith(("/", "/.")) or words[-1] == "." or len(words) > 2  # noqa: PLR2004
+        is_folder = words[-1].endswith(("/", "/.")) or words[-1] == "." or len(words) > 2  # noqa: PLR2004  (several sources)
         for source in words[:-1]:
-            self._lay(source, target, None if mode is None else int(mode, 8), is_folder=is_folder)
+            self._plan_copy(source, target, None if mode is None else int(mode, 8), is_folder=is_folder)
 
-    def _lay(self, source: str, target: str, mode: int | None, *, is_folder: bool) -> None:
+    def _plan_copy(self, source: str, target: str, mode: int | None, *, is_folder: bool) -> None:
         if "://" in source or source.startswith("git@"):
             raise self._error(f"ADD {source} needs the network; put the file into {self._context.name}/")
         pattern = posixpath.normpath(source.lstrip("/") or ".")
@@ -242,7 +242,7 @@ class _DockerfileReader:
             raise self._error(f"there is no {source} in {self._context}, the folder of the Dockerfile")
         for match in matches:
             if match.is_dir():
-                self._plan.files.append(LaidFile(target, None, 0o755))
+                self._plan.files.append(RootFile(target, None, 0o755))
                 for path in list_tree(match, self._task, None):
                     relative = path.relative_to(self._context).as_posix()
                     if not left_out.leaves_out(relative, is_folder=path.is_dir()):
@@ -253,9 +253,9 @@ class _DockerfileReader:
                 self._append(match, _join(target, match.name) if is_folder else target, mode)
 
     def _append(self, path: Path, target: str, mode: int | None) -> None:
-        file = laid(path, target)
+        file = as_root_file(path, target)
         if mode is not None and file.source is not None:
-            file = LaidFile(file.target, file.source, mode)
+            file = RootFile(file.target, file.source, mode)
         self._plan.files.append(file)
 
 

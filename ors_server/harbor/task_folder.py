@@ -17,6 +17,7 @@ from ors_server.harbor.task_config import (
     CollectTable,
     EnvironmentTable,
     HealthcheckTable,
+    KeyPath,
     NetworkTable,
     StepTable,
     TaskDocument,
@@ -152,11 +153,11 @@ class TaskFolder:
         self._refuse_network(config.agent, ("agent",))
         self._refuse_verifier(config.verifier, ("verifier",))
         for number, step in enumerate(config.steps or ()):
-            at: tuple[str | int, ...] = ("steps", number)
-            self._refuse_network(step.agent, (*at, "agent"))
-            self._refuse_user(step.agent.user, (*at, "agent", "user"))
-            self._refuse_verifier(step.verifier, (*at, "verifier"))
-            self._refuse_services(step.artifacts, (*at, "artifacts"))
+            key: KeyPath = ("steps", number)
+            self._refuse_network(step.agent, (*key, "agent"))
+            self._refuse_user(step.agent.user, (*key, "agent", "user"))
+            self._refuse_verifier(step.verifier, (*key, "verifier"))
+            self._refuse_services(step.artifacts, (*key, "artifacts"))
         self._refuse_services(config.artifacts, ("artifacts",))
         options = config.metadata.get("ors", {})
         if not isinstance(options, dict):
@@ -177,55 +178,61 @@ class TaskFolder:
                     f"{self.path / name}: not supported, because an episode begins without earlier messages"
                 )
 
-    def _refuse_environment(self, table: EnvironmentTable, at: tuple[str | int, ...]) -> None:
+    def _refuse_environment(self, table: EnvironmentTable, key: KeyPath) -> None:
         if table.os != "linux":
-            raise self._error(f"expected os = 'linux', got {table.os!r}", *at, "os")
+            raise self._error(f"expected os = 'linux', got {table.os!r}", *key, "os")
         if table.gpus:
-            raise self._error(f"expected 0, got {table.gpus}: tasks have no GPU on this server", *at, "gpus")
+            raise self._error(f"expected 0, got {table.gpus}: tasks have no GPU on this server", *key, "gpus")
         if table.tpu is not None:
-            raise self._error("expected no TPU: tasks have none on this server", *at, "tpu")
+            raise self._error("expected no TPU: tasks have none on this server", *key, "tpu")
         if table.mcp_servers:
-            raise self._error("MCP servers are not supported: remove them", *at, "mcp_servers")
-        if table.docker_image is not None and at != ("environment",):
+            raise self._error("MCP servers are not supported: remove them", *key, "mcp_servers")
+        if table.docker_image is not None and key != ("environment",):
             raise self._error(
                 f"the image {table.docker_image!r} is not used here: a separate verifier has the files of "
                 "tests/Dockerfile over the task's own image",
-                *(*at, "docker_image"),
+                *key,
+                "docker_image",
             )
-        self._refuse_network(table, at)
+        self._refuse_network(table, key)
 
-    def _refuse_network(self, table: NetworkTable, at: tuple[str | int, ...]) -> None:
+    def _refuse_network(self, table: NetworkTable, key: KeyPath) -> None:
         if table.network_mode in {"public", "allowlist"}:
             is_old = isinstance(table, EnvironmentTable) and table.allow_internet is not None
-            raise self._error(_NO_NETWORK, *at, "allow_internet" if is_old else "network_mode")
+            raise self._error(_NO_NETWORK, *key, "allow_internet" if is_old else "network_mode")
 
-    def _refuse_user(self, user: str | int | None, at: tuple[str | int, ...]) -> None:
+    def _refuse_user(self, user: str | int | None, key: KeyPath) -> None:
         if user is not None and str(user) not in ROOT_USERS:
             raise self._error(
                 f"expected user 'root', got {user!r}: it is the only user of a task's sandbox, and "
                 "has no rights on the host",
-                *at,
+                *key,
             )
 
-    def _refuse_verifier(self, table: VerifierTable, at: tuple[str | int, ...]) -> None:
-        self._refuse_network(table, at)
-        self._refuse_user(table.user, (*at, "user"))
+    def _refuse_verifier(self, table: VerifierTable, key: KeyPath) -> None:
+        self._refuse_network(table, key)
+        self._refuse_user(table.user, (*key, "user"))
         if table.environment is not None:
-            self._refuse_environment(table.environment, (*at, "environment"))
+            self._refuse_environment(table.environment, (*key, "environment"))
         for number, hook in enumerate(table.collect):
             if hook.service != "main":
                 raise self._error(
                     f"expected the service 'main', got {hook.service!r}: a task has one container here",
-                    *(*at, "collect", number, "service"),
+                    *key,
+                    "collect",
+                    number,
+                    "service",
                 )
-            self._refuse_user(hook.user, (*at, "collect", number, "user"))
+            self._refuse_user(hook.user, (*key, "collect", number, "user"))
 
-    def _refuse_services(self, artifacts: list[ArtifactTable], at: tuple[str | int, ...]) -> None:
+    def _refuse_services(self, artifacts: list[ArtifactTable], key: KeyPath) -> None:
         for number, artifact in enumerate(artifacts):
             if artifact.service not in {None, "main"}:
                 raise self._error(
                     f"expected the service 'main', got {artifact.service!r}: a task has one container here",
-                    *(*at, number, "service"),
+                    *key,
+                    number,
+                    "service",
                 )
 
     # The parts

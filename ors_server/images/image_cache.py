@@ -31,6 +31,8 @@ VARIABLE = "ORS_IMAGES"
 """The environment variable that names the cache's folder."""
 RECORD, ROOT = "image.json", "root"
 _SHORT = 12
+MIN_ID_DIGITS = 6
+"""Hexadecimal digits of an image's id that a name must have to match it by its id."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,11 @@ class ImageCache:
         names = {name} if has_tag else {name, f"{name}:latest"}
         exact = [image for image in self.images() if names & set(image.names)]
         digits = name.removeprefix("sha256:")
-        by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
+        by_id = [
+            image
+            for image in self.images()
+            if len(digits) >= MIN_ID_DIGITS and image.image_id.startswith(digits)
+        ]
         images = exact or by_id
         if len(images) != 1:
             if images:

@@ -300,7 +300,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         return _with_file({} if file is None else _placed(file), frozenset(flags_set))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
-            f"{_source(name, flags_set, file)}{_expected(item['msg'])}{_got(name, flags_set)}"
+            f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{_got(name, flags_set)}"
             for item in error.errors(include_url=False, include_input=False)
             for name in [str(item["loc"][0])]
         )
@@ -350,10 +350,10 @@ def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> st
     return f"{name}: " if file is None else f"{file.place(name)}: {name}: "
 
 
-def _expected(message: str) -> str:
-    """Put pydantic's sentence in the form of ours."""
+def as_expectation(message: str) -> str:
+    """Put pydantic's sentence, which may follow the name of an option, in the form of ours."""
     message = re.sub(r", unable to parse .*$", "", message)
-    return re.sub(r"^Input should be (?=greater|less)", "expected a number ", message).replace(
+    return re.sub(r"\bInput should be (?=greater|less)", "expected a number ", message).replace(
         "Input should be ", "expected ", 1
     )
 

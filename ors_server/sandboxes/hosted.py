@@ -169,8 +169,11 @@ class HostedSandbox(Sandbox):
         forks: list[Self] = []
 
         async def start() -> None:
-            network = () if self.cell.network == LOOPBACK else (self.cell.network,)
-            other = await self._backend.start(session_id, self.limits, self.cell.root, *network)
+            backend, network = self._backend, self.cell.network
+            if network == LOOPBACK:
+                other = await backend.start(session_id, self.limits, self.cell.root)
+            else:
+                other = await backend.start_in_network(session_id, self.limits, self.cell.root, network)
             if not isinstance(other, type(self)):
                 raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
             forks.append(other)
@@ -372,16 +375,18 @@ class HostedBackend(Backend):
                 f"this session connects to {', '.join(network.allowed)}, which the operator has not allowed: "
                 "--allow-network"
             )
-        return await self.start(session_id, request.limits, request.root, network)
+        return await self.start_in_network(session_id, request.limits, request.root, network)
 
     @override
     async def start(
-        self,
-        session_id: str,
-        limits: Limits | None = None,
-        root: SandboxRoot | None = None,
-        network: SandboxNetwork = LOOPBACK,
+        self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
     ) -> Sandbox:
+        return await self.start_in_network(session_id, limits, root, LOOPBACK)
+
+    async def start_in_network(
+        self, session_id: str, limits: Limits | None, root: SandboxRoot | None, network: SandboxNetwork
+    ) -> Sandbox:
+        """Start a sandbox as `start` does, with a network that has been allowed."""
         if self._is_closed:
             raise SandboxUnavailableError(f"the {self.name} backend is closed")
         try:

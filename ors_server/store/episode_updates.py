@@ -1,15 +1,16 @@
 """Follows an episode while it is played, in this process or another.
 
 The store is polled, because another process that shares the store may play the episode. The pauses between
-polls grow while nothing happens. No resource is held between polls.
+polls grow while nothing happens. No resource is held between polls. Where this process plays the episode, its
+session says whether there is anything new, so that many open pages of idle episodes read nothing.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 
 from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
-from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.base import RecordReader
 
 BATCH = 100
@@ -41,12 +42,21 @@ class EpisodeUpdate:
 
 
 async def follow(
-    reader: RecordReader, episode_id: str, *, start: int = 0, clock: Clock
+    reader: RecordReader,
+    episode_id: str,
+    *,
+    start: int = 0,
+    clock: Clock,
+    live_summary: Callable[[EpisodeOrigin], EpisodeSummary | None] = lambda _origin: None,
 ) -> AsyncGenerator[EpisodeUpdate, None]:
     """Yield the recorded steps, then new ones as they are written, until the record is closed.
 
     Every poll yields an update, even one without new steps; polls are at most a second (and the store's
     response time) apart. The last update has the closed record.
+
+    Args:
+        live_summary: Returns the figures of an episode that this process plays, `None` for others. While they
+            are those of the last update, nothing was written since, and the store is not read.
 
     Raises:
         EpisodeNotFoundError: If the store has no such episode, or it was pruned meanwhile.
@@ -67,3 +77,7 @@ async def follow(
             continue
         pause = SHORTEST_PAUSE if steps else min(pause * GROWTH, LONGEST_PAUSE)
         await clock.sleep(pause)
+        while live_summary(record.origin) == record.summary:
+            yield EpisodeUpdate(record, ())
+            pause = min(pause * GROWTH, LONGEST_PAUSE)
+            await clock.sleep(pause)

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
 from ors_server.model.errors import MachineryError, StartingError
-from ors_server.model.host_slot import UNIX, HostSlot, host_name
+from ors_server.model.host_slot import HostSlot, host_name
+from ors_server.supervisor.host_clients import HostClients
 
 ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
@@ -30,6 +31,11 @@ class Peers:
 
     def __init__(self, slot: HostSlot) -> None:
         self.slot = slot
+        self._clients = HostClients()
+
+    async def aclose(self) -> None:
+        """Close the connections to the other hosts."""
+        await self._clients.aclose()
 
     def are_asked(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request with these headers is about all hosts, and there are others."""
@@ -88,16 +94,11 @@ class Peers:
         address = self.slot.address_of(number)
         if address is None:
             raise StartingError(f"host {name} has not started yet; repeat the request")
-        if address.startswith(UNIX):
-            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX))
-            base_url = "http://127.0.0.1"
-        else:
-            transport, base_url = None, f"http://{address}"
         passed = {key: headers[key] for key in _PASSED_ON if key in headers}
         try:
+            client = await self._clients.client_of(number, address)
             async with (
                 asyncio.timeout(SECONDS),
-                httpx2.AsyncClient(transport=transport, base_url=base_url) as client,
                 client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
             ):
                 await BOUNDS.apply(response)

@@ -184,7 +184,7 @@ def declare(declaration: Declaration, folder: Path, *, name: str, location: str)
     try:
         return _Declared(declaration, folder, name).make()
     except EnvironmentDefinitionError as error:
-        if not str(error).startswith(location):
+        if not str(error).startswith((location, str(Path(location).resolve()))):
             error.args = (f"{location}: {error}", *error.args[1:])
         raise
 

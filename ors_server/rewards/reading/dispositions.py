@@ -29,7 +29,7 @@ _PROGRESS: Final = words_of(
 """Words with which a program reports its progress: "Loaded 42 records"."""
 _KEEPING: Final = words_of("remember recall memorise memorize insert where")
 _OF_USERS: Final = words_of(
-    "gave told asked wrote mentioned provided stated specified suggested typed entered"
+    "ask asks asked gave told asked wrote mentioned provided stated specified suggested typed entered"
 )
 _TASK_NOUNS: Final = words_of("problem question task exercise statement prompt text")
 _TELLING: Final = words_of("gives states mentions says provides contains asks tells")
