@@ -116,6 +116,20 @@ class Settings(BaseSettings):
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
+    public: Annotated[bool, _ACCESS] = False
+    """Let anyone without a key play, as an agent: over MCP and on the console's play page, and nothing else.
+    Keys keep their roles over the other doors."""
+    public_sessions: Annotated[int, _ACCESS] = Field(default=4, ge=1)
+    """Maximum number of live sessions of one address, or of one /64 of IPv6, on a public server."""
+    public_calls_per_minute: Annotated[int, _ACCESS] = Field(default=60, ge=1)
+    """Tool calls and starts of episodes per minute of one address on a public server."""
+    trusted_proxies: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Addresses or networks of proxies whose X-Forwarded-For header a public server believes."""
+    allowed_frames: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Origins whose pages may show the play page of a public server in a frame."""
+    openenv_root: Annotated[bool, _ADDRESS] = False
+    """Serve the OpenEnv door of the first environment at the server's root too, in place of `/health` and
+    `/mcp`. On a public server that opens the door for everyone, and its answers have rewards."""
     attempts_per_task: Annotated[int | None, _ACCESS] = Field(default=None, ge=0)
     """Episodes of one task that one API key with the role agent may start, 0 for any number; by default one
     on test splits and any number on others. Trainers may start any number."""
