@@ -480,8 +480,8 @@ def make_keyring(settings: Settings, clock: Clock | None = None) -> Keyring:
     if keyring.is_open and not settings.is_loopback:
         raise SettingsError(
             f"binding to {settings.host!r} would let everybody on the network be a trainer; "
-            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1; with --public, everybody may play, and "
-            "nothing else"
+            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1; or let everybody play, and no more, "
+            "with --public"
         )
     return keyring
 

@@ -28,6 +28,7 @@ from ors_server.model.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?", re.IGNORECASE)
 _MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 
@@ -225,6 +226,17 @@ class Settings(BaseSettings):
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
+
+    @field_validator("allowed_frames")
+    @classmethod
+    def _check_origins(cls, origins: list[str]) -> list[str]:
+        """Refuse what is no origin: it becomes a part of a page's Content-Security-Policy."""
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN]!r}"
+                )
+        return origins
 
     @cached_property
     def slot(self) -> HostSlot:
