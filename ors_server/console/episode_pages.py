@@ -1,6 +1,6 @@
 """The pages about one episode: its steps, its blocks one by one, and its live stream."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -123,7 +123,7 @@ class EpisodePages:
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
         record, step = await self._step(request)
-        return _block_answer(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
+        return answer_with_block(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
 
     async def call_file(self, request: PageRequest) -> Answer:
         """Return a step's call as the file that a command sends."""
@@ -133,11 +133,11 @@ class EpisodePages:
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
         record = await find_episode(self._store, request.path["episode"])
-        return _block_answer(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
+        return answer_with_block(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
 
     async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
         record = await find_episode(self._store, request.path["episode"])
-        position = _position(request.path["number"])
+        position = position_in(request.path["number"])
         steps = await self._store.steps(record.origin.episode_id, position, position + 1)
         if not steps:
             raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
@@ -255,15 +255,16 @@ class EpisodePages:
         return self.templates.get_template("episode_parts.html.j2").module
 
 
-def _position(text: str) -> int:
+def position_in(text: str) -> int:
     """Return the position from 0 of a number from 1."""
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text) > 0):  # noqa: PLR2004  (2**53)
         raise UnknownPathError("expected a number from 1")
     return int(text) - 1
 
 
-def _block_answer(blocks: tuple[Block, ...], request: PageRequest, name: str) -> Download:
-    position = _position(request.path["index"])
+def answer_with_block(blocks: Sequence[Block], request: PageRequest, name: str) -> Download:
+    """Return one block of several: an image to be shown, anything else to be saved."""
+    position = position_in(request.path["index"])
     if position >= len(blocks):
         raise UnknownPathError("there is no such block")
     block = blocks[position]

@@ -29,6 +29,17 @@ MAX_UNDO = 3
 """Snapshots of one session that are kept for undoing."""
 
 
+def read_task(form: Mapping[str, str]) -> tuple[str, int]:
+    """Return the split and the index that a form names; `InvalidRequestError` if they are none."""
+    index = form.get("index", "0").strip() or "0"
+    if not (index.isascii() and index.isdigit() and len(index) < MAX_DIGITS):
+        raise InvalidRequestError(f"expected the index of a task, from 0, got {index!r:.80}")
+    split = form.get("split") or None
+    if split is None:
+        raise InvalidRequestError("expected the split of the task, got none")
+    return split, int(index)
+
+
 @dataclass(eq=False)
 class PlayPages:
     """Answers requests about playing by hand."""
@@ -42,16 +53,9 @@ class PlayPages:
 
     async def start(self, request: PageRequest) -> Answer:
         """Create a session of the task that was chosen."""
-        form = request.form
-        index = form.get("index", "0").strip() or "0"
-        if not (index.isascii() and index.isdigit() and len(index) < MAX_DIGITS):
-            raise InvalidRequestError(f"expected the index of a task, from 0, got {index!r:.80}")
-        split = form.get("split") or None
-        if split is None:
-            raise InvalidRequestError("expected the split of the task, got none")
-        body = m.SessionOrderBody(
-            environment=form.get("environment"), split=split, index=int(index), labels=PLAYER
-        )
+        split, index = read_task(request.form)
+        environment = request.form.get("environment")
+        body = m.SessionOrderBody(environment=environment, split=split, index=index, labels=PLAYER)
         created = await self._control.create_session(self._asked(request), body)
         note_action(request, "play", created.session_id)
         return Redirect(f"{request.root}/play/{created.status.episode_id}")

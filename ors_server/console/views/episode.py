@@ -324,7 +324,7 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         seconds=seconds,
         created_at=origin.created_at,
         end=_end_of(record, mark, seconds),
-        prompt=tuple(_view_prompt(record)),
+        prompt=tuple(view_prompt(record)),
         agent=origin.labels.get("agent"),
         attempt=origin.labels.get("attempt"),
         replay_of=origin.labels.get("replay_of"),
@@ -378,7 +378,8 @@ def _end_of(record: EpisodeRecord, mark: Mark, seconds: float | None) -> str:
     return f"{mark.word} after {steps}{time}.{paid}"
 
 
-def _view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
+def view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
+    """Return the blocks of a prompt, long texts with what is folded away."""
     views: list[Paragraphs | BlockView] = []
     for index, block in enumerate(record.prompt or (), 1):
         if isinstance(block, ImageBlock):
