@@ -49,7 +49,7 @@ class PlayPages:
         split = form.get("split") or None
         if split is None:
             raise InvalidRequestError("expected the split of the task, got none")
-        body = m.SessionOrderBody(
+        body = m.SessionBody(
             environment=form.get("environment"), split=split, index=int(index), labels=PLAYER
         )
         created = await self._control.create_session(self._asked(request), body)
