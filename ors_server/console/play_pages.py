@@ -55,7 +55,7 @@ class PlayPages:
         """Create a session of the task that was chosen."""
         split, index = read_task(request.form)
         environment = request.form.get("environment")
-        body = m.SessionOrderBody(environment=environment, split=split, index=index, labels=PLAYER)
+        body = m.SessionBody(environment=environment, split=split, index=index, labels=PLAYER)
         created = await self._control.create_session(self._asked(request), body)
         note_action(request, "play", created.session_id)
         return Redirect(f"{request.root}/play/{created.status.episode_id}")

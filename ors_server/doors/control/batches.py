@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 class SessionBatch(RequestBody):
     """New sessions."""
 
-    items: Annotated[list[m.SessionOrderBody], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Annotated[list[m.SessionBody], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class SessionCallBody(m.CallBody):
@@ -120,10 +120,10 @@ class BatchHandlers:
     async def create_sessions(self, request: ControlRequest, body: SessionBatch) -> CreatedBatch:
         """Create many sessions; their setups continue in the background."""
 
-        async def create(order: m.SessionOrderBody) -> CreatedItem:
-            return CreatedItem(created=await self._handlers.create_session(request, order))
+        async def create(session: m.SessionBody) -> CreatedItem:
+            return CreatedItem(created=await self._handlers.create_session(request, session))
 
-        return CreatedBatch(items=await _resolve_all([create(order) for order in body.items]))
+        return CreatedBatch(items=await _resolve_all([create(session) for session in body.items]))
 
     async def call_tools(self, request: ControlRequest, body: CallBatch) -> CalledBatch:
         """Call tools in many sessions and wait for all results; calls continue if the caller disconnects."""
