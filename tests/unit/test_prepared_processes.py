@@ -10,10 +10,7 @@ import pytest
 
 from tests.prepared_processes import PreparedPopen, prepared_interpreter
 
-STARTS = [
-    subprocess.Popen if subprocess.Popen is not PreparedPopen else PreparedPopen.__base__,
-    PreparedPopen,
-]
+STARTS = [PreparedPopen.__base__, PreparedPopen]
 PROGRAM = "from ors_server.cli.main import main; main()"
 ASKED = """
 import json, os, signal, sys
@@ -21,7 +18,8 @@ names = [int(name) for name in os.listdir("/proc/self/fd")]
 told = {"parent": os.getppid(), "folder": os.getcwd(), "argv": sys.argv[1:], "path": sys.path[:2],
         "variables": {**os.environ}, "leads": os.getsid(0) == os.getpid(),
         "descriptors": sorted(name for name in names if os.path.exists(f"/proc/self/fd/{name}")),
-        "signals": [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGPIPE)], "main": __import__("__main__").__name__}
+        "signals": [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGPIPE)],
+        "main": __import__("__main__").__name__}
 print(json.dumps(told), file=sys.stderr)
 raise RuntimeError("it was asked")
 """
