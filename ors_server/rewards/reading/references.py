@@ -15,13 +15,13 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
 
 _POSITIONS: Final = {"former": 0, "first": 0, "second": 1, "third": 2, "latter": -1, "last": -1}
-_OF_PAIRS: Final = frozenset({"former", "latter", "other", "larger", "smaller", "greater", "bigger", "lesser"})
+_OF_PAIRS: Final = frozenset(
+    {"former", "latter", "other", "larger", "smaller", "greater", "bigger", "lesser"}
+)
 _LEAST: Final = words_of("smaller smallest lesser least lower lowest")
 _GREATEST: Final = words_of("larger largest greater greatest bigger biggest higher highest")
 _POINTERS: Final = frozenset(_POSITIONS) | _LEAST | _GREATEST | {"other"}
-_POINTED: Final = re.compile(
-    rf"\b(?:{'|'.join(sorted(_POINTERS))})\b|\b(?:right|correct)\b", re.IGNORECASE
-)
+_POINTED: Final = re.compile(rf"\b(?:{'|'.join(sorted(_POINTERS))})\b|\b(?:right|correct)\b", re.IGNORECASE)
 """A text without any of these words is not read again."""
 _NOUNS: Final = words_of(
     "one ones root value candidate solution option town city place number answer possibility choice letter "
@@ -147,7 +147,10 @@ class ReferenceRules(EndingRules):
             said = [value for value in self._values if speaker in self._words_in_front(value)]
             inner = [value for value in self._values if match.start() <= value.token.start < match.end()]
             said = [value for value in said if value not in inner]
-            if len({self._written(value) for value in said}) != 1 or said[-1].token.start < match.start() - 300:
+            if (
+                len({self._written(value) for value in said}) != 1
+                or said[-1].token.start < match.start() - 300
+            ):
                 continue
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
@@ -183,7 +186,9 @@ def _pointers_of(sentence: Sentence) -> list[_Pointer]:
 def _is_negated(tokens: Sequence[TextToken]) -> bool:
     """Whether words deny something, though it may say nothing of a number: "the first is not even"."""
     words = {word for token in tokens for word in token.word.split()}
-    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(word.endswith("n't") for word in words)
+    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(
+        word.endswith("n't") for word in words
+    )
 
 
 def _ends_phrase(behind: Sequence[TextToken]) -> bool:

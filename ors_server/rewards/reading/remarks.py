@@ -7,7 +7,9 @@ from typing import Final
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
 
-_SHOULD_HAVE: Final = re.compile(r"\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to)\b")
+_SHOULD_HAVE: Final = re.compile(
+    r"\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to)\b"
+)
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
     "first initial original other another common many some most mistake mistakes others error errors "
