@@ -17,8 +17,9 @@ from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
 from ors_server.model.logs import get_logger
 from ors_server.model.settings_sources import TomlFile
+from ors_server.model.trajectory import Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import ToolOutput
+from ors_server.model.wire import TextBlock, ToolOutput
 from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.sessions.key_limits import NO_KEY_LIMITS, KeyLimits
 
@@ -383,6 +384,23 @@ def redact(output: ToolOutput, caller: Caller, visibility: Visibility) -> ToolOu
     if may_see_rewards(caller, visibility):
         return output
     return output.model_copy(update={"reward": None, "metadata": None})
+
+
+def describe_output(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
+    """Return a step's output in the standard's form; written out, because `model_dump` takes longer."""
+    blocks: list[dict[str, Any]] = []
+    for block in step.blocks:
+        if isinstance(block, TextBlock):
+            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
+        else:
+            image = {"data": block.data, "mimeType": block.mimeType}
+            blocks.append({**image, "detail": block.detail, "type": block.type})
+    return {
+        "blocks": blocks,
+        "metadata": step.answer_metadata if shows_rewards else None,
+        "reward": step.reward if shows_rewards else None,
+        "finished": step.finished,
+    }
 
 
 def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerError:

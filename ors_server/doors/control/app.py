@@ -22,6 +22,7 @@ from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
     Operation,
+    WrittenAnswer,
     encode,
     encode_parts,
     segments_of,
@@ -177,7 +178,9 @@ class ControlApp:
         try:
             status, answer = await self._answer(scope, receive)
             if not isinstance(answer, EventResponse):
-                await http.send_pieces(send, status, await _encode_sliced(answer), b"application/json")
+                is_written = isinstance(answer, WrittenAnswer)
+                pieces = answer.pieces if is_written else await _encode_sliced(answer)
+                await http.send_pieces(send, status, pieces, b"application/json")
                 return
         except http.ClientGoneError:
             return

@@ -7,12 +7,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.access import Caller, Role, may_see_rewards, withhold
+from ors_server.doors.access import Caller, Role, describe_output, may_see_rewards, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
     EVENT_HEADERS,
@@ -253,7 +253,9 @@ def _is_long(result: Completed) -> bool:
 
 async def _send_long(send: http.Send, step: Step, *, shows_rewards: bool) -> None:
     """Send a result piece by piece, so that others run between them."""
-    for part in result_parts(text_parts(_describe(step, shows_rewards=shows_rewards))):
+    for part in result_parts(
+        text_parts({"ok": True, "output": describe_output(step, shows_rewards=shows_rewards)})
+    ):
         await send({"type": "http.response.body", "body": part, "more_body": True})
         await checkpoint()
     await send({"type": "http.response.body", "body": b""})
@@ -287,27 +289,8 @@ def encode_result(
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
     shows_rewards = caller.role >= Role.TRAINER or may_see_rewards(caller, visibility)
-    payload = compact_json(_describe(result.recorded, shows_rewards=shows_rewards))
+    output = describe_output(result.recorded, shows_rewards=shows_rewards)
+    payload = compact_json({"ok": True, "output": output})
     if len(payload) > PIECE:
         return result_events(payload)
     return b"event: end\ndata: %b\n\n" % payload.encode("ascii")
-
-
-def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
-    """Return the answer that has a step's output; written out, because `model_dump` takes longer."""
-    blocks: list[dict[str, Any]] = []
-    for block in step.blocks:
-        if isinstance(block, TextBlock):
-            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
-        else:
-            image = {"data": block.data, "mimeType": block.mimeType}
-            blocks.append({**image, "detail": block.detail, "type": block.type})
-    return {
-        "ok": True,
-        "output": {
-            "blocks": blocks,
-            "metadata": step.answer_metadata if shows_rewards else None,
-            "reward": step.reward if shows_rewards else None,
-            "finished": step.finished,
-        },
-    }
