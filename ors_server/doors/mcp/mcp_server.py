@@ -12,13 +12,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.doors.access import withhold
 from ors_server.doors.mcp import episode_endpoint
+from ors_server.doors.mcp.deferred_calls import DeferredCalls
 from ors_server.doors.mcp.extension import EnvironmentsExtension
 from ors_server.doors.mcp.input_requests import InputRequests
 from ors_server.doors.mcp.lobby import INSTRUCTIONS, Lobby
 from ors_server.doors.mcp.log_levels import LogLevels
 from ors_server.doors.mcp.long_results import replace_long_values
 from ors_server.doors.mcp.mcp_calls import InputResponses, McpCalls
-from ors_server.doors.mcp.mcp_results import protocol_error
+from ors_server.doors.mcp.mcp_results import EXTENSION, protocol_error
 from ors_server.doors.mcp.sdk import (
     CallNext,
     Context,
@@ -50,7 +51,8 @@ class McpServer:
         self._input_requests = InputRequests()
         self._levels = LogLevels()
         self._sessions = access.sessions
-        self._calls = McpCalls(access, self._input_requests, self._levels)
+        self._deferred = DeferredCalls(access, self._protocol_error)
+        self._calls = McpCalls(access, self._input_requests, self._levels, self._deferred)
         self._lobby = Lobby(access, self._calls)
         self.server = self._make_server(version)
         self._identity = server_identity(self.server)
@@ -85,6 +87,7 @@ class McpServer:
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
         announce_extension(server, EnvironmentsExtension(self._access), _guard_trainers)
+        announce_extension(server, self._deferred, self._guard)
         return server
 
     def _guard(self, handler: Handler) -> Handler:
@@ -114,7 +117,8 @@ class McpServer:
             raise self._protocol_error(ctx, error) from error
         result = cast("Result", await call_next(ctx))
         # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
-        capabilities = {**result["capabilities"], "experimental": self.server.extensions}
+        own = {EXTENSION: self.server.extensions[EXTENSION]}
+        capabilities = {**result["capabilities"], "experimental": own}
         return {**result, **instructions, "capabilities": capabilities}
 
     async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:

@@ -158,6 +158,10 @@ class SessionAccess:
             requester.caller.require_session(session_id, self.sessions.episode_of(session_id))
         return session_id
 
+    def credential_of(self, context: Context) -> str | None:
+        """Return the id of the credential with which a request was sent; `None` on a server without keys."""
+        return self._requester(context).caller.credential_id
+
     async def require_own(self, context: Context, session_id: str) -> None:
         """Check that the caller may play a session that an argument of a lobby tool names.
 
