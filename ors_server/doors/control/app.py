@@ -215,7 +215,7 @@ class ControlApp:
         path = operation.check_path(values)
         request = ControlRequest(
             caller=caller,
-            base_url=self._public_url or base_url(scope, headers),
+            base_url=self._public_url or http.base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding")),
             headers=headers,
@@ -257,11 +257,6 @@ class ControlApp:
                 f"no operation has the path {scope['path']!r}; /_ors/openapi.json lists them all"
             )
         raise MethodNotAllowedError(f"this path takes {', '.join(allowed)}, not {method}", allowed=allowed)
-
-
-def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
-    """Return where the caller reached the server: scheme, host, mount point; no slash at the end."""
-    return f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{scope.get('root_path', '')}"
 
 
 async def _encode_sliced(answer: object) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The Tasks extension (SEP-2663): a call that takes long is answered with a handle, by which its client polls.
+"""The Tasks extension (SEP-2663): a call that takes long is answered with a handle, and its client polls.
 
 MCP's word for the handle is "task"; here it is a deferred call, because a task is a problem to solve. The
 server decides which calls are deferred, and defers none of a client that did not declare the extension on the

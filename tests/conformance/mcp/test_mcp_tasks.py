@@ -205,6 +205,7 @@ async def test_results_are_bounded_by_number_and_by_bytes(site, monkeypatch):
     assert answer["error"]["code"] == INVALID_PARAMS
     monkeypatch.setattr(deferred_calls, "MAX_CALLS", 1)
     third = await defer(site, path, "wait")
-    waiting = await send(site, path, "tools/call", {"name": "say", "arguments": {"text": "no"}})
+    other = f"/sessions/{await site.start()}/mcp"
+    waiting = await send(site, other, "tools/call", {"name": "look", "arguments": {}})
     assert third["status"] == "working"
     assert waiting["result"]["resultType"] == "complete"
