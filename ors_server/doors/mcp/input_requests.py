@@ -29,7 +29,7 @@ class WaitingCall(McpCallingClient):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.scope = anyio.CancelScope()
-        self._asked: set[str] = set()
+        self._awaited_names: set[str] = set()
         """Names of the questions that the tool waits for; a response of another name is dropped."""
         self._responses: dict[str, object] = {}
         self._open_questions: dict[str, Question] = {}
@@ -70,7 +70,7 @@ class WaitingCall(McpCallingClient):
         self.require(questions)
         self._rounds += 1
         self._round_of |= dict.fromkeys(questions, self._rounds)
-        self._asked.update(questions)
+        self._awaited_names.update(questions)
         try:
             with anyio.fail_after(ASK_LIMIT):
                 return await self._collect(questions)
@@ -79,7 +79,7 @@ class WaitingCall(McpCallingClient):
             raise AskError(msg) from error
         finally:
             for name in questions:
-                self._asked.discard(name)
+                self._awaited_names.discard(name)
                 self._responses.pop(name, None)  # a later question of this name has its own answer
                 self._open_questions.pop(name, None)
 
@@ -99,7 +99,7 @@ class WaitingCall(McpCallingClient):
     def add_responses(self, context: Context, responses: Mapping[str, object]) -> None:
         """Add a further request's responses; log lines and progress go to that request from now on."""
         self.context = context
-        self._responses.update((name, responses[name]) for name in self._asked if name in responses)
+        self._responses.update((name, responses[name]) for name in self._awaited_names if name in responses)
         self._open_questions.clear()
         before, self._changed = self._changed, anyio.Event()
         before.set()  # an earlier request waits for it, and then waits for the next

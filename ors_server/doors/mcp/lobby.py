@@ -1,6 +1,7 @@
 """The lobby, the endpoint that belongs to no session: an agent finds and starts tasks there."""
 
 import json
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -44,6 +45,8 @@ from ors_server.sessions.tool_arguments import refuse_unknown
 THE_TASK = "The task:"
 """After these words and an empty line comes the task's text."""
 
+MAX_CREDENTIALS = 10_000
+"""Credentials of which it is known what they play: each visitor of a public server is one."""
 MAX_SHOWN = 100
 """Characters of a wrong argument that are repeated."""
 
@@ -85,8 +88,9 @@ class Lobby:
         self._bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
         """Serves the streams by which clients of the later era learn that the list of tools has changed."""
-        self._started: dict[str | None, set[str]] = {}
-        """Environments of which each credential has started an episode; `None` for callers without one."""
+        self._started: OrderedDict[str | None, set[str]] = OrderedDict()
+        """Environments of which each credential has started an episode, the latest last; `None` for callers
+        without one."""
         self._versions: list[LobbyTools] = []
         self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
             LIST_ENVIRONMENTS: self._list_environments,
@@ -119,7 +123,11 @@ class Lobby:
 
     async def _note_start(self, context: Context, environment: str) -> None:
         """List an environment's tools from now on, and tell the client if they are new to it."""
-        started = self._started.setdefault(self._access.credential_of(context), set())
+        credential = self._access.credential_of(context)
+        started = self._started.setdefault(credential, set())
+        self._started.move_to_end(credential)
+        if len(self._started) > MAX_CREDENTIALS:
+            self._started.popitem(last=False)
         if environment in started or self._lists_all:
             return
         started.add(environment)
