@@ -178,8 +178,7 @@ class ControlApp:
         try:
             status, answer = await self._answer(scope, receive)
             if not isinstance(answer, EventResponse):
-                is_written = isinstance(answer, WrittenAnswer)
-                pieces = answer.pieces if is_written else await _encode_sliced(answer)
+                pieces = answer.pieces if isinstance(answer, WrittenAnswer) else await _encode_sliced(answer)
                 await http.send_pieces(send, status, pieces, b"application/json")
                 return
         except http.ClientGoneError:

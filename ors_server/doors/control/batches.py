@@ -200,7 +200,11 @@ async def _write_call(started: StartedCall, request: ControlRequest) -> list[str
     }
     if result.size is not None and result.size < LONG:
         return [compact_json(item)]
-    return list(text_parts(item))
+    texts: list[str] = []
+    for part in text_parts(item):
+        texts.append(part)
+        await checkpoint()
+    return texts
 
 
 def _too_large(started: StartedCall) -> PayloadTooLargeError:

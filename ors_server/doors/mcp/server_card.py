@@ -7,6 +7,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from ors_server._version import __version__
 from ors_server.doors.http import messages as http
 from ors_server.doors.mcp.sdk import Result
+from ors_server.model.wire import compact_json
 
 CARD_PATHS = ("/mcp/server-card", "/.well-known/mcp/server-card.json")
 """The place that the specification reserves, and the one that programs of before look at."""
@@ -72,5 +73,5 @@ class ServerCardPage:
     async def __call__(self, scope: http.Scope, _receive: http.Receive, send: http.Send) -> None:
         """Answer one request."""
         url = self._public_url or http.base_url(scope, http.read_headers(scope))
-        body = http.compact_json(make_card(url, needs_key=self._needs_key)).encode()
+        body = compact_json(make_card(url, needs_key=self._needs_key)).encode()
         await http.send_pieces(send, 200, (body,), b"application/mcp-server-card+json", _HEADERS)
