@@ -4,6 +4,7 @@ Everything else is refused with its line, or has no effect on a task (CMD, EXPOS
 replaces the container's command).
 """
 
+import contextlib
 import json
 import posixpath
 import re
@@ -16,11 +17,14 @@ from pathlib import Path
 from ors_server.harbor.file_sets import RootFile, as_root_file, list_tree
 from ors_server.harbor.ignore_rules import IgnoreRules
 from ors_server.harbor.task_config import TaskFolderError
+from ors_server.images.image_cache import CachedImage, ImageCache
+from ors_server.images.image_errors import UnknownImageError
+from ors_server.model.errors import SettingsError
 
 ROOT_USERS = ("root", "0", "root:root", "0:0")
 _NO_EFFECT = frozenset({"CMD", "EXPOSE", "LABEL", "MAINTAINER", "STOPSIGNAL", "VOLUME", "SHELL"})
 _REFUSED = {
-    "RUN": "RUN needs a builder: build the image elsewhere, and name it as docker_image",
+    "RUN": "RUN needs a builder: ors-server images build makes an image of it; name that as docker_image",
     "ENTRYPOINT": "an ENTRYPOINT is not run here; start what the task needs in its healthcheck or its steps",
     "HEALTHCHECK": "write [environment.healthcheck] in task.toml instead",
     "ONBUILD": "ONBUILD is for images that others build on",
@@ -37,6 +41,8 @@ class BuildPlan:
     base: str = "scratch"
     """The image after FROM."""
     base_line: int = 0
+    image: CachedImage | None = None
+    """The base image, if it is in the cache: the root of the task's sessions."""
     work_dir: str = "/"
     variables: dict[str, str] = field(default_factory=dict[str, str])
     files: list[RootFile] = field(default_factory=list[RootFile])
@@ -54,6 +60,19 @@ def read_dockerfile(path: Path, task: Path) -> BuildPlan:
     except (OSError, ValueError) as error:
         raise TaskFolderError(f"{path}: {error}") from error
     return _DockerfileReader(path, task).read(text)
+
+
+def find_image(name: str) -> CachedImage | None:
+    """Return the image that a task names, if it is in the cache."""
+    try:
+        cache = ImageCache()
+    except SettingsError:
+        return None  # a user without a home has no cache
+    short = name.removeprefix("docker.io/").removeprefix("library/")
+    for candidate in dict.fromkeys((name, short, f"docker.io/library/{short}", f"docker.io/{short}")):
+        with contextlib.suppress(UnknownImageError):
+            return cache.find(candidate)
+    return None
 
 
 class _DockerfileReader:
@@ -146,6 +165,9 @@ class _DockerfileReader:
         if not words or len(words) not in {1, 3}:
             raise self._error(f"expected FROM IMAGE, got FROM {value}")
         self._plan.base, self._plan.base_line = self._expand(words[0]), self._line
+        self._plan.image = find_image(self._plan.base)
+        if self._plan.image is not None:
+            self._plan.work_dir = self._plan.image.work_dir
         self._has_base = True
 
     def read_arg(self, value: str) -> None:

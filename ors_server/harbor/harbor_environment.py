@@ -35,9 +35,13 @@ from ors_server.harbor.verifying import VerifierVerdict, verify
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import graded_output
-from ors_server.sandboxes.base import Limits, SandboxRequest, SandboxRoot
+from ors_server.sandboxes.base import Limits, SandboxRequest
 
-LOG_FOLDERS = tuple(RootFile(f"/logs/{name}", None, 0o755) for name in ("agent", "artifacts", "verifier"))
+# An image's user, who need not be root, writes into the first two.
+LOG_FOLDERS = (
+    *(RootFile(f"/logs/{name}", None, 0o777) for name in ("agent", "artifacts")),
+    RootFile("/logs/verifier", None, 0o755),
+)
 _CHUNK = 500_000
 """Characters of an oracle's archive in one command."""
 _SETUP_SECONDS = 600.0
@@ -111,7 +115,7 @@ class HarborTasks(IndexedTasks):
             "instruction": folder.steps[0].instruction,
             "steps": len(folder.steps),
             "base_image": folder.plan.base,
-            "root": "host",
+            "root": "host" if folder.plan.image is None else f"image:{folder.plan.image.image_id}",
             "digest": folder.digest,
         }
 
@@ -150,7 +154,7 @@ class HarborTasks(IndexedTasks):
     @override
     def request_sandbox(self, limits: Limits) -> SandboxRequest:
         folder = self._folder
-        return SandboxRequest(folder.limits, SandboxRoot(folder.work_dir, folder.variables(self.secrets)))
+        return SandboxRequest(folder.limits, folder.root(self.secrets))
 
     @override
     async def setup(self) -> None:

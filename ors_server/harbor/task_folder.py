@@ -5,11 +5,11 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from ors_server.harbor.dockerfile import ROOT_USERS, BuildPlan, read_dockerfile
+from ors_server.harbor.dockerfile import ROOT_USERS, BuildPlan, find_image, read_dockerfile
 from ors_server.harbor.file_sets import list_tree, read_harbor_ignore
 from ors_server.harbor.task_config import (
     FILE,
@@ -24,12 +24,14 @@ from ors_server.harbor.task_config import (
     TaskFolderError,
     VerifierTable,
 )
-from ors_server.sandboxes.base import MIB, Limits
+from ors_server.sandboxes.base import MIB, Limits, SandboxRoot
 from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS
 
 TEST_SCRIPT, SOLVE_SCRIPT, SETUP_SCRIPT = "test.sh", "solve.sh", "setup.sh"
 OPTIONS = ("keep_system", "reward_range")
 """Keys of `[metadata.ors]`: options of this server."""
+COVERED = ("proc", "dev", ".ors-control", ".ors-state", ".ors-home", ".ors-files")
+"""Folders of `/` that are mounted over an image."""
 DEFAULT_RANGE = (0.0, 1.0)
 MAX_COMMAND_SECONDS = 600.0
 """Seconds that a command may take where the task has no time limit."""
@@ -80,8 +82,10 @@ class TaskFolder:
         self.document = TaskDocument(path / FILE)
         self.config = self.document.config
         self._refuse_unsupported()
-        self.plan = self._read_plan(path / "environment", "environment")
+        self.plan = self._read_base()
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
+        if self.plan.image is None:
+            self._refuse_user(self.config.agent.user, ("agent", "user"))
         self._refuse_system_paths()
         self.steps = tuple(self._read_steps())
         self.reward_range = self._read_range()
@@ -108,12 +112,27 @@ class TaskFolder:
         """How the figures of the steps are combined: `mean` or `final`."""
         return self.config.multi_step_reward_strategy or "mean"
 
+    def root(self, secrets: Mapping[str, str]) -> SandboxRoot:
+        """Return the root of the task's sessions."""
+        variables, image = self.variables(secrets), self.plan.image
+        if image is None:
+            return SandboxRoot(self.work_dir, variables)
+        user = self.config.agent.user
+        root = SandboxRoot.of_image(
+            image.as_tree(),
+            work_dir=self.work_dir,
+            variables=variables,
+            user=None if user is None else str(user),
+        )
+        return replace(root, keeps_system=bool(self.config.option("keep_system")))
+
     def variables(self, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the task's root, those of `[environment] env` last."""
         task_variables = resolve_variables(
             self.config.environment.env, secrets, self.document.place("environment", "env")
         )
-        return {**self.plan.variables, **task_variables}
+        image = {} if self.plan.image is None else self.plan.image.variables
+        return {**image, **self.plan.variables, **task_variables}
 
     def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a step's verifier alone."""
@@ -132,7 +151,6 @@ class TaskFolder:
         config = self.config
         self._refuse_environment(config.environment, ("environment",))
         self._refuse_network(config.agent, ("agent",))
-        self._refuse_user(config.agent.user, ("agent", "user"))
         self._refuse_verifier(config.verifier, ("verifier",))
         for number, step in enumerate(config.steps or ()):
             key: KeyPath = ("steps", number)
@@ -169,10 +187,10 @@ class TaskFolder:
             raise self._error("expected no TPU: tasks have none on this server", *key, "tpu")
         if table.mcp_servers:
             raise self._error("MCP servers are not supported: remove them", *key, "mcp_servers")
-        if table.docker_image is not None:
+        if table.docker_image is not None and key != ("environment",):
             raise self._error(
-                f"the image {table.docker_image!r} is not used here; describe the environment in "
-                "environment/Dockerfile without RUN",
+                f"the image {table.docker_image!r} is not used here: a separate verifier has the files of "
+                "tests/Dockerfile over the task's own image",
                 *key,
                 "docker_image",
             )
@@ -219,6 +237,19 @@ class TaskFolder:
 
     # The parts
 
+    def _read_base(self) -> BuildPlan:
+        """Return what a session's root is made of: the named image, or the Dockerfile."""
+        name = self.config.environment.docker_image
+        if name is None:
+            return self._read_plan(self.path / "environment", "environment")
+        image = find_image(name)
+        if image is None:
+            raise self._error(
+                f"the image {name!r} is not in the cache: add it with ors-server images add",
+                *("environment", "docker_image"),
+            )
+        return BuildPlan(base=name, image=image, work_dir=image.work_dir)
+
     def _read_plan(self, folder: Path, name: str) -> BuildPlan:
         if (folder / "docker-compose.yaml").exists():
             raise TaskFolderError(
@@ -232,13 +263,14 @@ class TaskFolder:
 
     def _refuse_system_paths(self) -> None:
         key = ("environment", "workdir") if self.config.environment.workdir else ()
+        covered = MOUNT_POINTS if self.plan.image is None else COVERED
         for path, where in (
             (self.work_dir, self.document.place(*key)),
             *((file.target, str(self.path / "environment/Dockerfile")) for file in self.plan.files),
         ):
-            if path.split("/")[1] in MOUNT_POINTS:
+            if path.split("/")[1] in covered:
                 raise TaskFolderError(
-                    f"{where}: {path} is in a folder of the system, which is the host's and read-only"
+                    f"{where}: {path} is in a folder of the system, which a task cannot write"
                 )
 
     def _read_steps(self) -> Iterator[TaskStep]:

@@ -110,6 +110,8 @@ async def _verify(
                 await sandbox.restore(snapshot)
                 await snapshot.aclose()
     verdict = await _run_tests(sandbox, folder, step, {**script_variables, **variables}, work_dir, record)
+    if restored := await sandbox.list_restored():
+        record["restored"] = restored[:MAX_LISTED]
     record["artifacts"] = await keep_artifacts(sandbox, folder, step)
     return verdict
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 from pydantic import Field, RootModel, SecretStr
 
 from ors_server._version import __version__
-from ors_server.doors.access import Caller, Keyring, may_see_rewards, redact, withhold
+from ors_server.doors.access import Caller, Keyring, may_read_reasons, redact, withhold
 from ors_server.doors.control import models as m
 from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.control.peers import Peers
@@ -362,7 +362,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
         )
     if call.is_unwritten:
         raise result.error
-    error = result.error if may_see_rewards(caller, visibility) else withhold(result.error, call.id)
+    error = result.error if may_read_reasons(caller, visibility) else withhold(result.error, call.id)
     return FailedCall(
         call_id=call.id,
         step=result.step,

@@ -1,12 +1,12 @@
 """The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
-from uuid import uuid4
 
 from ors_server.doors.http.websocket import WebSocket
 from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.episode import Phase
 from ors_server.model.errors import (
     CapacityError,
     InvalidRequestError,
@@ -16,6 +16,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolSpec
+from ors_server.sessions.key_limits import VISITOR_PREFIX
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_call import Completed, Failure, Refusal, RefusalReason
@@ -24,8 +25,12 @@ from ors_server.sessions.session_request import SessionRequest
 RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
+EPISODE_ID_LABEL = "openenv_episode_id"
+"""Label of a session: the id that the client gave its episode."""
 MAX_CLIENTS = 20_000
 """Clients that are remembered at most, connected or not."""
+MAX_VISITOR_CLIENTS = 64
+"""Clients of one address of a public server that are remembered at most."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
@@ -44,7 +49,8 @@ class OpenEnvClient:
     definition: EnvironmentDefinition
     credential_id: str | None
     labels: Mapping[str, str]
-    id: str = field(default_factory=lambda: str(uuid4()))
+    id: str = ""
+    """As an id of a session is; empty for a client that is not remembered."""
     session_id: str | None = None
     """Of the episode that is played; `None` before the first reset."""
     episode_id: str | None = None
@@ -89,38 +95,69 @@ class OpenEnvClients:
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._clients) >= MAX_CLIENTS:
+        is_visitor = credential_id is not None and credential_id.startswith(VISITOR_PREFIX)
+        if is_visitor or len(self._clients) >= MAX_CLIENTS:
             oldest = self.now - self._idle_seconds
             for client in [client for client in self._clients.values() if client.socket is None]:
                 if client.used_at < oldest:  # its session has expired as well
                     del self._clients[client.id]
+        if is_visitor:
+            own = sum(client.credential_id == credential_id for client in self._clients.values())
+            if own >= MAX_VISITOR_CLIENTS:
+                raise CapacityError(
+                    f"{own} clients of your address are known: send openenv/session/close for one",
+                    retry_after=5,
+                )
         if len(self._clients) >= MAX_CLIENTS:
             raise CapacityError(
                 f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",
                 retry_after=5,
             )
-        client = OpenEnvClient(definition, credential_id, labels, used_at=self.now)
+        own_id = self._sessions.services.options.slot.draw_session_id()  # a front leads it to this host
+        client = OpenEnvClient(definition, credential_id, labels, own_id, used_at=self.now)
         self._clients[client.id] = client
         return client
 
-    def find(
+    async def find(
         self, client_id: str, definition: EnvironmentDefinition, credential_id: str | None
     ) -> OpenEnvClient:
         """Return a client by its id or by that of its session.
 
+        A session that is known, but its client is not, gets one: this server rebuilt it after a restart.
+
         Raises:
             SessionNotFoundError: If no client has the id, or it has another credential or environment.
+            OrsServerError: If the session expired, cannot be rebuilt, or is on another host.
         """
         client = self._clients.get(client_id)
         if client is None:
             client = next(
                 (client for client in self._clients.values() if client.session_id == client_id), None
             )
+        if client is None:
+            client = await self._adopt(client_id, definition, credential_id)
         if client is None or client.definition is not definition or client.credential_id != credential_id:
             raise SessionNotFoundError(
                 f"unknown session_id {client_id!r}: send reset without it to begin one"
             )
         client.used_at = self.now
+        return client
+
+    async def _adopt(
+        self, session_id: str, definition: EnvironmentDefinition, credential_id: str | None
+    ) -> OpenEnvClient | None:
+        """Add a client for a live session of this environment and credential; `None` without one."""
+        try:
+            session = await self._sessions.obtain(session_id)
+        except SessionNotFoundError:
+            return None
+        origin, figures = session.recorder.origin, session.recorder.summary()
+        if session.definition is not definition or origin.credential_id != credential_id:
+            return None
+        client = self.open(definition, credential_id, origin.labels)
+        client.session_id, client.episode_id = session_id, origin.labels.get(EPISODE_ID_LABEL)
+        client.steps, client.last_reward = figures.steps, figures.last_reward
+        client.done = figures.phase == Phase.FINISHED
         return client
 
     async def close(self, client: OpenEnvClient) -> None:
@@ -144,7 +181,7 @@ class OpenEnvClients:
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
         await self._end(client)
-        id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        id_label = {} if episode_id is None else {EPISODE_ID_LABEL: episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
                 environment=client.definition.name,

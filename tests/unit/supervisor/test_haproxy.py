@@ -119,6 +119,9 @@ def places_of(session_id):
         "argument": ("POST", "/mcp", [], {**call, "params": {"arguments": {"session_id": session_id}}}),
         "meta": ("POST", "/mcp", [], {**call, "params": {"_meta": {"a": 1, SESSION_KEY: session_id}}}),
         "body": ("POST", "/_ors/sessions", [], {"environment": "x", "session_id": session_id, "task": long}),
+        "query of OpenEnv": ("GET", f"/openenv/x/ws?a=1&session_id={quote(session_id, safe='')}", []),
+        "body of OpenEnv": ("POST", "/openenv/x/step", [], {"action": {}, "session_id": session_id}),
+        "JSON-RPC of OpenEnv": ("POST", "/openenv/x/mcp", [], {**call, "params": {"session_id": session_id}}),
     }
 
 
