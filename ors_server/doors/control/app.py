@@ -157,9 +157,9 @@ class ControlApp:
         self._max_body_bytes = settings.max_body_bytes
         self._manager = manager
         self._description: Description | None = None
-        self.handlers = ControlHandlers(
-            manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
-        )
+        self.peers = Peers(settings.slot)
+        """The caller closes them when the server ends."""
+        self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
         batches = BatchHandlers(self.handlers, manager)
@@ -192,7 +192,7 @@ class ControlApp:
 
         def may_read() -> bool:
             try:
-                self._keyring.caller_of(headers)
+                self._keyring.caller_of(headers, scope)
             except OrsServerError:
                 return False
             return True
@@ -204,7 +204,7 @@ class ControlApp:
         headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
-            caller = self._keyring.caller_of(headers)
+            caller = self._keyring.caller_of(headers, scope)
             self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]

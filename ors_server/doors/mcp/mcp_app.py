@@ -174,7 +174,7 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.caller_of(headers), session_id, asks, headers)
+        return Requester(self._keyring.caller_of(headers, scope), session_id, asks, headers)
 
 
 def _body_then(body: bytes, receive: Receive) -> Receive:

@@ -133,7 +133,8 @@ class McpCalls:
     ) -> Result:
         asked = self._access.wants_rewards(client.context)
         session = await self._sessions.obtain(session_id)
-        fields = ResultFields.of(session.visibility, asked=asked)
+        is_public = self._access.is_public(client.context)
+        fields = ResultFields.of(session.visibility, asked=asked, is_public=is_public)
         turn = cast("Mapping[str, Any] | None", (client.context.meta or {}).get(MODEL_TURN))
         meta = (client.context.params or {}).get("_meta")
         if not isinstance(meta, dict) or cast("Result", meta).get("progressToken") is None:

@@ -92,7 +92,7 @@ class McpServer:
 
     def _protocol_error(self, context: Context, error: OrsServerError) -> MCPError:
         """Turn an error into a JSON-RPC error that an agent may read."""
-        detail = str(error) if self._access.wants_rewards(context) else None
+        detail = str(error) if self._access.may_read_reasons(context) else None
         return protocol_error(withhold(error), detail=detail)
 
     async def _middleware(self, ctx: Context, call_next: CallNext) -> HandlerResult:
