@@ -22,7 +22,6 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.hosts import HostControl
-from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard, HttpMeters
@@ -249,11 +248,12 @@ class App:
                 shutdown=self.on_shutdown,
                 hosts=hosts,
             )
+            stack.push_async_callback(control.peers.aclose)
             self._doors[CONTROL_ROOT] = "control", control
             self._pages = {
                 FRONT_PATH: front_page,
                 METRICS_PATH: MetricsDoor(
-                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, control.peers
                 ),
             }
             if self._in_process is None and settings.console:
@@ -570,6 +570,7 @@ def sandbox_request(settings: Settings) -> BackendRequest:
         choice=BackendChoice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
         allow_visible_answers=settings.allow_visible_answers,
+        allow_network=settings.allow_network,
         at_least=Strength(settings.min_isolation),
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,

@@ -181,9 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    for line in getattr(first_of(error), "reports", ()):
-        complain(line)
     complain(explain(error))
+    for line in getattr(first_of(error), "reports", ())[1:]:  # the message has the first
+        complain(line)
     if isinstance(error, ImportError | AttributeError):
         _name_intruders()
     if isinstance(error, _UsageError):
@@ -206,12 +206,14 @@ def explain(error: BaseException) -> str:
     """Describe an error on one line, without the values of options and settings."""
     from pydantic import ValidationError
 
+    from ors_server.model.settings import as_expectation
+
     error = first_of(error)
     if isinstance(error, _UsageError):
-        return str(error.format_message())  # type: ignore[attr-defined]  # click has it
+        return as_expectation(error.format_message())  # type: ignore[attr-defined]  # click has it
     if isinstance(error, ValidationError):
         mistakes = (
-            f"{'.'.join(str(part) for part in item['loc']) or error.title}: {item['msg']}"
+            f"{'.'.join(str(part) for part in item['loc']) or error.title}: {as_expectation(item['msg'])}"
             for item in error.errors(include_url=False, include_input=False)
         )
         return "; ".join(mistakes)

@@ -51,10 +51,10 @@ def package(options: PackageCommandOptions) -> None:
     credentials in the source are refused.
     """
     from ors_server.packaging.environment_source import read_source
-    from ors_server.packaging.writing import PackageOptions, Target, write
+    from ors_server.packaging.writing import PackageOptions, PackageTarget, write
 
     source = read_source(options.reference)
-    target = Target(options.target)
+    target = PackageTarget(options.target)
     folder = options.output or Path(f"{source.name}-{target.value}")
     chosen = PackageOptions(options.image, options.tasks, tuple(options.split or ()))
     commands = write(source, target, folder, chosen)

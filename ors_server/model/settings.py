@@ -178,6 +178,8 @@ class Settings(BaseSettings):
     """URL of the Docker engine; by default that of `DOCKER_HOST`."""
     allow_unsandboxed: Annotated[bool, _ISOLATION] = False
     """Run agents' commands without isolation if `sandbox` is none, or if auto finds nothing better."""
+    allow_network: Annotated[bool, _ISOLATION] = False
+    """Let sandboxes connect to the hosts that their environments list, by a proxy that this server runs."""
     allow_visible_answers: Annotated[bool, _ISOLATION] = False
     """Serve environments even if agents can read their source, and the answers in it."""
     min_isolation: Annotated[int, _ISOLATION] = Field(default=1, ge=1, le=3)
@@ -324,7 +326,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         return _with_file({} if file is None else _placed(file), frozenset(flags_set))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
-            f"{_source(name, flags_set, file)}{_expected(item['msg'])}{_got(name, flags_set)}"
+            f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{_got(name, flags_set)}"
             for item in error.errors(include_url=False, include_input=False)
             for name in [str(item["loc"][0])]
         )
@@ -374,10 +376,10 @@ def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> st
     return f"{name}: " if file is None else f"{file.place(name)}: {name}: "
 
 
-def _expected(message: str) -> str:
-    """Put pydantic's sentence in the form of ours."""
+def as_expectation(message: str) -> str:
+    """Put pydantic's sentence, which may follow the name of an option, in the form of ours."""
     message = re.sub(r", unable to parse .*$", "", message)
-    return re.sub(r"^Input should be (?=greater|less)", "expected a number ", message).replace(
+    return re.sub(r"\bInput should be (?=greater|less)", "expected a number ", message).replace(
         "Input should be ", "expected ", 1
     )
 

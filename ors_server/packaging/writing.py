@@ -20,7 +20,7 @@ from ors_server.packaging.openenv_folder import write_openenv
 from ors_server.packaging.pip_project import write_pip
 
 
-class Target(StrEnum):
+class PackageTarget(StrEnum):
     """What a package is for."""
 
     PIP = "pip"
@@ -46,7 +46,7 @@ _Write = Callable[[EnvironmentSource, Path], Sequence[str]]
 
 
 def write(
-    source: EnvironmentSource, target: Target, folder: Path, options: PackageOptions | None = None
+    source: EnvironmentSource, target: PackageTarget, folder: Path, options: PackageOptions | None = None
 ) -> Sequence[str]:
     """Write a package into a new folder; return the commands that use it.
 
@@ -58,14 +58,16 @@ def write(
         raise PackagingError(f"{folder} exists already; nothing was changed")
     if source.folder is not None and folder.resolve().is_relative_to(source.folder):
         raise PackagingError(f"{folder} is inside of the environment's folder; choose another one with -o")
-    if target is not Target.HARBOR and (options.tasks is not None or options.splits):
+    if target is not PackageTarget.HARBOR and (options.tasks is not None or options.splits):
         raise PackagingError("--tasks and --split choose the tasks of --for harbor; leave them out")
-    write_target: Mapping[Target, _Write] = {
-        Target.PIP: write_pip,
-        Target.DOCKER: partial(write_docker, image=options.image),
-        Target.SPACE: write_space,
-        Target.OPENENV: write_openenv,
-        Target.HARBOR: partial(write_harbor, tasks=options.tasks, splits=options.splits, image=options.image),
+    write_target: Mapping[PackageTarget, _Write] = {
+        PackageTarget.PIP: write_pip,
+        PackageTarget.DOCKER: partial(write_docker, image=options.image),
+        PackageTarget.SPACE: write_space,
+        PackageTarget.OPENENV: write_openenv,
+        PackageTarget.HARBOR: partial(
+            write_harbor, tasks=options.tasks, splits=options.splits, image=options.image
+        ),
     }
     # The name is that of the finished folder, for commands and for environments that are named after it.
     part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")

@@ -157,9 +157,9 @@ class ControlApp:
         self._max_body_bytes = settings.max_body_bytes
         self._manager = manager
         self._description: Description | None = None
-        self.handlers = ControlHandlers(
-            manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
-        )
+        self.peers = Peers(settings.slot)
+        """The caller closes them when the server ends."""
+        self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
         batches = BatchHandlers(self.handlers, manager)

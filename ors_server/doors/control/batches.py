@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 class SessionBatch(RequestBody):
     """New sessions."""
 
-    items: Annotated[list[m.SessionOrderBody], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Annotated[list[m.SessionBody], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class SessionCallBody(m.CallBody):
@@ -107,7 +107,7 @@ class DeletedBatch(ResponseModel):
     items: list[DeletedItem | FailedItem]
 
 
-Begun: TypeAlias = tuple[SessionCallBody, Call] | FailedItem
+StartedItem: TypeAlias = tuple[SessionCallBody, Call] | FailedItem
 
 
 class BatchHandlers:
@@ -120,25 +120,25 @@ class BatchHandlers:
     async def create_sessions(self, request: ControlRequest, body: SessionBatch) -> CreatedBatch:
         """Create many sessions; their setups continue in the background."""
 
-        async def create(order: m.SessionOrderBody) -> CreatedItem:
-            return CreatedItem(created=await self._handlers.create_session(request, order))
+        async def create(session: m.SessionBody) -> CreatedItem:
+            return CreatedItem(created=await self._handlers.create_session(request, session))
 
-        return CreatedBatch(items=await _all([create(order) for order in body.items]))
+        return CreatedBatch(items=await _resolve_all([create(session) for session in body.items]))
 
     async def call_tools(self, request: ControlRequest, body: CallBatch) -> CalledBatch:
         """Call tools in many sessions and wait for all results; calls continue if the caller disconnects."""
-        begun = [await self._begin(item) for item in body.items]
+        started_items = [await self._start(item) for item in body.items]
         items: list[CalledItem | FailedItem] = []
         size = 0
-        for call in begun:
-            if isinstance(call, FailedItem):
-                items.append(call)
+        for started in started_items:
+            if isinstance(started, FailedItem):
+                items.append(started)
                 continue
-            item, running = call
-            result = await running.wait()
+            item, call = started
+            result = await call.wait()
             blocks = result.recorded.blocks if isinstance(result, Completed) else ()
             size += sum(len(block.text if isinstance(block, TextBlock) else block.data) for block in blocks)
-            items.append(self._show(request, item, running, is_too_large=size > MAX_ANSWER_BYTES))
+            items.append(self._show(request, item, call, is_too_large=size > MAX_ANSWER_BYTES))
         return CalledBatch(items=items)
 
     async def delete_sessions(self, body: DeletionBatch) -> DeletedBatch:
@@ -147,16 +147,16 @@ class BatchHandlers:
         async def delete(session_id: str) -> DeletedItem:
             return DeletedItem(session=await self._handlers.delete_session(session_id))
 
-        return DeletedBatch(items=await _all([delete(session_id) for session_id in body.items]))
+        return DeletedBatch(items=await _resolve_all([delete(session_id) for session_id in body.items]))
 
-    async def _begin(self, item: SessionCallBody) -> Begun:
+    async def _start(self, item: SessionCallBody) -> StartedItem:
         try:
             session = await self._manager.obtain(item.session_id)
             call = await session.call(
                 item.name, item.arguments, call_id=item.call_id, model_turn=item.model_turn
             )
         except OrsServerError as error:
-            return _failed(error)
+            return _failed_item(error)
         return item, call
 
     def _show(
@@ -171,22 +171,22 @@ class BatchHandlers:
             visibility = self._manager.find(item.session_id).visibility
             return CalledItem(result=show_call(call, request.caller, visibility))
         except OrsServerError as error:
-            return _failed(error)
+            return _failed_item(error)
 
 
-async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
+async def _resolve_all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
     async def resolve(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
-            return _failed(error)
+            return _failed_item(error)
 
     return list(await asyncio.gather(*map(resolve, items)))
 
 
-def _failed(error: OrsServerError) -> FailedItem:
+def _failed_item(error: OrsServerError) -> FailedItem:
     mistakes = error.mistakes if isinstance(error, WrongRequestError) else None
     problem = Problem(
         detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)

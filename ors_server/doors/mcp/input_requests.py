@@ -27,7 +27,7 @@ class WaitingCall(McpCallingClient):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.scope = anyio.CancelScope()
-        self._asked: set[str] = set()
+        self._awaited_names: set[str] = set()
         """Names of the questions that the tool waits for; a response of another name is dropped."""
         self._responses: dict[str, object] = {}
         self._open_questions: dict[str, Question] = {}
@@ -51,7 +51,7 @@ class WaitingCall(McpCallingClient):
             AskError: If the answers do not come within `ASK_LIMIT` seconds.
         """
         self.require(questions)
-        self._asked.update(questions)
+        self._awaited_names.update(questions)
         try:
             with anyio.fail_after(ASK_LIMIT):
                 return await self._collect(questions)
@@ -60,7 +60,7 @@ class WaitingCall(McpCallingClient):
             raise AskError(msg) from error
         finally:
             for name in questions:
-                self._asked.discard(name)
+                self._awaited_names.discard(name)
                 self._responses.pop(name, None)  # a later question of this name has its own answer
                 self._open_questions.pop(name, None)
 
@@ -80,7 +80,7 @@ class WaitingCall(McpCallingClient):
     def add_responses(self, context: Context, responses: Mapping[str, object]) -> None:
         """Add a further request's responses; log lines and progress go to that request from now on."""
         self.context = context
-        self._responses.update((name, responses[name]) for name in self._asked if name in responses)
+        self._responses.update((name, responses[name]) for name in self._awaited_names if name in responses)
         self._open_questions.clear()
         before, self._changed = self._changed, anyio.Event()
         before.set()  # an earlier request waits for it, and then waits for the next

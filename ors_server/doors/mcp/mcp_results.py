@@ -130,7 +130,7 @@ def tool_result(call: Call, fields: ResultFields) -> Result:
         case Refusal() as result:
             return _refused(result, fields)
         case Failure() as result:
-            return _failed(result, fields, call.id)
+            return _failure_result(result, fields, call.id)
         case _:  # pragma: no cover  (groups are scored over ORS)
             raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
 
@@ -170,7 +170,7 @@ def _refused(result: Refusal, fields: ResultFields) -> Result:
     return wire
 
 
-def _failed(result: Failure, fields: ResultFields, call_id: str) -> Result:
+def _failure_result(result: Failure, fields: ResultFields, call_id: str) -> Result:
     error = result.error
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)

@@ -60,7 +60,7 @@ _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _SPELLED: Final = re.compile(
     rf"(?<![\w-])(?:minus |negative )?(?:(?:{_TENS})(?:[- ](?:{_UNITS}))?|{_TEENS}|two|three|four|five|"
     rf"six|seven|eight|nine|"
-    rf"(?:a|one) (?=hundred|thousand|million))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|"
+    rf"(?:a|one)(?=[- ](?:hundred|thousand|million)))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|"
     rf"{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )
@@ -69,6 +69,16 @@ _SPELLED_PARTS: Final = words_of(
     "thousand million"
 )
 """Every number in words has one of these in it, in small letters."""
+_FEW: Final = re.compile(rf"(?:{_UNITS}|ten|eleven|twelve)", re.IGNORECASE)
+_STATING: Final = re.compile(
+    r"(?:(?<![\w'])(?:is|are|was|were|be|it's|that's|equals?|makes?|gives?|gets?|got|has|have|not|but|or|leaves?|"
+    r"answer|says?|said|than|exactly)|n't|[:=.!?\n\u2013\u2014*(]|\A)\s{0,3}\Z"
+)
+_COUNTED: Final = re.compile(
+    r"\s+(?:\w+ )?(?:sides?|values?|roots?|solutions?|candidates?|cases?|ways?|steps?|parts?|methods?|numbers?|answers?|"
+    r"options?|possibilities|readings?|approaches|terms?|factors?|equations?|times)\b"
+)
+_NEAR_CHARS: Final = 12
 
 
 def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
@@ -83,7 +93,18 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
         if _LONE_LETTER.fullmatch(text, opening, closing) is None:
             spans.append((opening, closing))
         position = closing
-    return spans + _plain_values(text, position, len(text), has_factorials=has_factorials)
+    spans += _plain_values(text, position, len(text), has_factorials=has_factorials)
+    few = [span for span in spans if _FEW.fullmatch(text, *span) is not None]
+    if few and len(few) < len(spans):
+        counting = {span for span in few if _only_counts(text, span)}
+        spans = [span for span in spans if span not in counting]
+    return spans
+
+
+def _only_counts(text: str, span: Span) -> bool:
+    """Whether a small number in words, beside other values, only counts: "the two sides agree"."""
+    before = text[max(0, span[0] - _NEAR_CHARS) : span[0]]
+    return _STATING.search(before) is None or _COUNTED.match(text, span[1]) is not None
 
 
 def _formulas(text: str) -> list[Span]:

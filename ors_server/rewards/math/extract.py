@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from ors_server.rewards.math.boxes import boxed, unbox
 from ors_server.rewards.math.dress import without_lead
+from ors_server.rewards.math.everyday import readings_of
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts, try_reading
@@ -65,10 +66,16 @@ def extract(
         inner = None if reading.is_math or not is_prose(tagged) else find_marked(tagged) or find_last(tagged)
         return Candidate(reading if inner is None else inner[0], "tag")
     if answers is not None and not is_strict and not printed:
-        stated = next(filter(None, map(try_reading, answers)), None)
+        stated = next(filter(None, map(_read_stated, answers)), None)
         if stated is not None:
             return Candidate(stated, "marker")
     return _in_running_text(text, printed, is_strict=is_strict)
+
+
+def _read_stated(text: str) -> ParsedAnswer | None:
+    """Parse the text of an asserted value, which may be a number in words; `None` if it is none."""
+    reading = try_reading(text)
+    return read(text) if reading is None and readings_of(text) else reading
 
 
 def _in_running_text(text: str, printed: str, *, is_strict: bool) -> Candidate | None:

@@ -24,6 +24,7 @@ from ors_server.rewards.reading.dispositions import (
     is_no_subject,
     is_of_user,
     is_on_the_way,
+    is_of_function,
     is_operation,
     is_pending,
     is_to_be_changed,
@@ -46,11 +47,13 @@ from ors_server.rewards.reading.frames import (
     is_guess,
     is_identity,
     is_label_of,
+    is_mention,
     is_mere,
     is_nothing_else,
     is_object_taker,
     is_of_another,
     is_of_error,
+    is_of_relative,
     is_of_some,
     is_of_subject,
     is_of_whole_subject,
@@ -179,6 +182,9 @@ class ClauseReader(HeadingRules):
                     value.polarity = self._inherit(sentence, position, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
+                is_conjecture = value.is_maybe and sentence.tokens[0].word == "if"
+                if value.polarity is Polarity.ASSERTED and is_conjecture:
+                    value.polarity = Polarity.SUPPOSED  # "If the map is right, it might be Riga."
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._judge_by_following(sentence, position, value) or value.polarity
                 if (
@@ -261,6 +267,7 @@ class ClauseReader(HeadingRules):
         )
         is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
         is_name = self.are_labels and value.token.end - value.token.start > 1
+        is_report = is_report and not _names_what_says(left)
         is_report = is_report and not takes_things(left, right, is_name=is_name)
         is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
@@ -274,22 +281,24 @@ class ClauseReader(HeadingRules):
                 Polarity.DENIED,
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (is_on_the_way(value, left), Polarity.INTERMEDIATE),
+            (is_on_the_way(value, left) or is_of_function(left), Polarity.INTERMEDIATE),
+            (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             (is_for_to_be(left, right), Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
-            (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
+            (is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (is_reported or (self.is_english and is_of_another(near_value, right)), Polarity.QUOTED),
             (self.are_labels and ("hearsay" in before or is_of_some(left)), Polarity.QUOTED),
+            (self.are_labels and is_mention(left, right), Polarity.INTERMEDIATE),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
@@ -516,6 +525,10 @@ class ClauseReader(HeadingRules):
         if is_reason or "exceptive" in earlier.tokens[0].classes:
             return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
+        is_elliptic = bool(left) and lead.word in (",", ";", "and")
+        is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
+        if is_elliptic and _is_of_next_speaker(left, earlier):
+            return polarity  # "My first guess says 41, my second one 42"
         if not left and right and all(token.word in _ELLIPSES for token in right):
             return polarity
         is_joined = (
@@ -720,6 +733,19 @@ def _is_range(clause: Clause, index: int) -> bool:
     return between in (["to"], ["and"], ["through"], ["until"]) and not any(
         token.word == "my answer" for token in tokens[:start]
     )
+
+
+def _names_what_says(left: Sequence[TextToken]) -> bool:
+    """Whether a clause names the answer by what it says: "the correct option is the one that says so"."""
+    if len(left) < 4 or left[-2].word not in ("that", "which"):  # noqa: PLR2004  ("option is", "that says")
+        return False
+    return bool(classes_in(left[:-2]) & {"answer"}) and "copula" in classes_in(left[:-2])
+
+
+def _is_of_next_speaker(left: Sequence[TextToken], earlier: Clause) -> bool:
+    """Whether a clause without a verb only names the next source of a value."""
+    opening, words = left[0].word.partition(" ")[0], earlier.tokens[0].word.partition(" ")[0]
+    return opening == words in _DETERMINERS and not classes_in(left) & {"copula", "report", "result"}
 
 
 def _is_other_than(left: Sequence[TextToken]) -> bool:

@@ -18,6 +18,8 @@ _LEFT_TO_DO: Final = words_of(
 )
 _MISSING: Final = words_of("missing unknown undetermined unresolved outstanding")
 _YET: Final = words_of("now next still then yet")
+_DATA: Final = words_of("given known data input inputs knowns")
+"""Headings of what a question gives."""
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 
@@ -56,6 +58,21 @@ class EndingRules(CharacterReader):
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
+
+    def _set_data_apart(self) -> None:
+        """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
+        for sentence in self._sentences:
+            if len(sentence.clauses) < 2 or len(sentence.clauses[0].tokens) > 1:  # noqa: PLR2004  (heading and data)
+                continue
+            entry = sentence.clauses[1].lead
+            if sentence.clauses[0].tokens[0].word not in _DATA or entry is None or entry.word != ":":
+                continue
+            for clause in sentence.clauses[1:]:
+                if clause is not sentence.clauses[1] and clause.lead is not None and clause.lead.word == ":":
+                    break
+                for value in clause.values:
+                    if value.polarity is Polarity.ASSERTED:
+                        value.polarity, value.is_framed = Polarity.INTERMEDIATE, False
 
     def _leave_fields(self) -> None:
         """Take no value of labelled lines for the answer, none of which has its name: "width: 42"."""

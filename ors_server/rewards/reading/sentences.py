@@ -219,7 +219,8 @@ class SentenceReader:
         self._takes_alternatives = takes_alternatives
         self.is_same: Callable[[str, str], bool] | None = None
         self.is_closed = True
-        """Whether the text is English, whose sentences the lexicon knows."""
+        """Whether the text is English, whose sentences the lexicon knows, and the values are mathematics."""
+        self.is_english = True
         self.are_labels = are_labels
         """Whether the values are labels or names."""
         # In this order: words need no classes to be cut, phrases need all words of their sentence, and
@@ -366,7 +367,7 @@ class SentenceReader:
         words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
         lexicons = languages_of({word for word in words if word[0] != "\0"})
         # Rules that rely on English sentences need a text in English only.
-        self.is_closed = len(lexicons) == 1 and CJK.search(self._text) is None
+        self.is_closed = self.is_english = len(lexicons) == 1 and CJK.search(self._text) is None
         tokens: list[TextToken] = []
         index = 0
         while index < len(words):

@@ -29,10 +29,10 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
-from ors_server.rewards.reading.ending_rules import EndingRules
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -92,6 +92,11 @@ _FROM_TEXT: Final = re.compile(
 )
 _OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
 """Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
+_FROM_SOURCE: Final = re.compile(
+    r"(?i)\b(?:the|this|that|these|both|all) (?:\w{1,15} ){0,2}(?:texts?|passages?|articles?|paragraphs?|sentences?|documents?"
+    r"|records?|reports?|sources?|excerpts?|abstracts?|contexts?|evidence)(?: \w{1,10}){0,3}[,:]?\s*<[a-z_]+>\s*\Z"
+)
+"""A document of the task that states what the tag behind it repeats."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _UNDECIDED: Final = frozenset(
     {
@@ -133,6 +138,8 @@ _BESIDES: Final = words_of("also though but or however equally")
 _MAYS: Final = words_of("may might could")
 _MAX_LED: Final = 2
 """Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
+_OWN: Final = words_of("this i we mine ours my our here")
+"""Words that open a clause about the author, or about the case at hand."""
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -184,6 +191,8 @@ def read_statements(
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         position = _place_of(text, span)
+        if position is Place.TAG and polarity is Polarity.QUOTED and _FROM_SOURCE.search(text, 0, span[0]):
+            polarity = Polarity.ASSERTED  # "The report states: <answer>Riga</answer>"
         is_relative = value.clause.lead is not None and value.clause.lead.word == "which"
         is_named = is_relative and bool(statements) and statements[-1].is_framed
         is_definite = reader.is_definite(value) and not is_named  # "The answer is 42, which gives 7 each."
@@ -273,6 +282,21 @@ def _verb_of(value: Value) -> str | None:
     return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
 
 
+def _overcomes_doubt(sentence: Sentence) -> bool:
+    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
+    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
+    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
+        return False
+    classes = last.classes()
+    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
+    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}
+
+
+def _is_indefinite(clause: Clause) -> bool:
+    """Whether a clause is about something that is none in particular: "a naive solver gets 42"."""
+    return clause.tokens[0].word in ("a", "an", "another", "some", "most", "many")
+
+
 def _sets_beside(clause: Clause) -> bool:
     """Whether a clause adds a second answer to another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
@@ -295,7 +319,7 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-class _Reader(EndingRules):
+class _Reader(ReferenceRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -316,6 +340,9 @@ class _Reader(EndingRules):
         self._resolve()
         self._leave_unfinished()
         self._leave_fields()
+        self._set_data_apart()
+        self._settle_sequence()
+        self._follow_references()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
@@ -474,7 +501,7 @@ class _Reader(EndingRules):
         openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
         words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
-        if sentence.is_question or is_aside or words & {"why", "how"}:
+        if sentence.is_question or is_aside or words & {"why", "how"} or _overcomes_doubt(sentence):
             return False
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
@@ -644,6 +671,10 @@ class _Reader(EndingRules):
                     if token is not None
                 ):
                     continue
+                is_own = value.clause.tokens[0].word in _OWN and earlier.clause.tokens[0].word not in _OWN
+                if is_own and _is_indefinite(earlier.clause) and earlier.polarity is Polarity.ASSERTED:
+                    earlier.polarity, earlier.is_framed = Polarity.QUOTED, False
+                    continue  # "A perfect answer gets 41; this one gets 42"
                 if (
                     {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
                     and earlier.is_framed is value.is_framed
