@@ -15,9 +15,9 @@ from ors_server.cli.main import main
 from ors_server.environments.loading import define, environment_at
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.packaging.environment_source import PackagingError, read_source
-from ors_server.packaging.writing import PackageOptions, Target, write
+from ors_server.packaging.writing import PackageOptions, PackageTarget, write
 
-TARGETS = list(Target)
+TARGETS = list(PackageTarget)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def environment_of(place):
 @pytest.mark.parametrize("name", ["sums", "quiz"])
 def test_every_target_takes_every_kind_and_its_copy_has_the_same_tasks(made, tmp_path, name, target):
     folder = tmp_path / "out"
-    options = PackageOptions(tasks=1) if target is Target.HARBOR else None
+    options = PackageOptions(tasks=1) if target is PackageTarget.HARBOR else None
     source = read_source(str(made / name))
     assert write(source, target, folder, options)
     for text in (path.read_text() for path in folder.rglob("*") if path.is_file()):
@@ -66,11 +66,11 @@ def test_a_single_file_is_a_package_too(made, tmp_path):
     text = (made / "sums" / "environment.py").read_text()
     file.write_text(text.replace('"sums"', '"words"'))
     source = read_source(str(file))
-    write(source, Target.PIP, tmp_path / "project")
+    write(source, PackageTarget.PIP, tmp_path / "project")
     assert environment_of(f"{tmp_path}/project/src/words_environment:Sums").name == "words"
-    write(source, Target.DOCKER, tmp_path / "image")
+    write(source, PackageTarget.DOCKER, tmp_path / "image")
     assert '"/opt/environments/words/environment.py"' in (tmp_path / "image/Dockerfile").read_text()
-    write(source, Target.HARBOR, tmp_path / "tasks", PackageOptions(tasks=1, splits=("test",)))
+    write(source, PackageTarget.HARBOR, tmp_path / "tasks", PackageOptions(tasks=1, splits=("test",)))
     assert grade(tmp_path / "tasks/test/words-00000", '{"answer": 20000}') == {"reward": 1.0}
 
 
@@ -81,21 +81,21 @@ def test_a_pip_project_names_its_class_by_an_entry_point_and_keeps_what_its_auth
         .replace('version = "0.1.0"', 'version = "2.5"\nlicense = "MIT"')
         .replace("dependencies = [", 'dependencies = ["numpy>=2", ')
     )
-    write(read_source(str(sums)), Target.PIP, tmp_path / "project")
+    write(read_source(str(sums)), PackageTarget.PIP, tmp_path / "project")
     made_project = tomllib.loads((tmp_path / "project/pyproject.toml").read_text())
     table = made_project["project"]
     assert table["entry-points"]["ors_server.environments"] == {"sums": "sums_environment:Sums"}
     assert (table["name"], table["version"], table["license"]) == ("sums-environment", "2.5", "MIT")
     assert table["dependencies"][0].startswith("ors-mcp-server>=")
     assert table["dependencies"][1:] == ["numpy>=2"]
-    write(read_source(str(sums)), Target.DOCKER, tmp_path / "image")
+    write(read_source(str(sums)), PackageTarget.DOCKER, tmp_path / "image")
     assert (tmp_path / "image/requirements.txt").read_text() == "numpy>=2\n"
     assert "-r /tmp/requirements.txt" in (tmp_path / "image/Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", ["sums", "quiz"])
 def test_the_project_builds_a_wheel_whose_class_loads_away_from_its_folder(made, tmp_path, name):
-    write(read_source(str(made / name)), Target.PIP, tmp_path / "project")
+    write(read_source(str(made / name)), PackageTarget.PIP, tmp_path / "project")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=tmp_path / "project", check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
@@ -128,7 +128,7 @@ def test_a_new_folder_is_a_project_itself(made, tmp_path):
 
 
 def test_a_space_has_front_matter_and_serves_the_public(made, tmp_path):
-    write(read_source(str(made / "quiz")), Target.SPACE, tmp_path / "space")
+    write(read_source(str(made / "quiz")), PackageTarget.SPACE, tmp_path / "space")
     front = yaml.safe_load((tmp_path / "space/README.md").read_text().split("---\n")[1])
     assert (front["sdk"], front["app_port"], front["base_path"]) == ("docker", 7860, "/console/play")
     assert front["colorFrom"] in {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
@@ -140,7 +140,7 @@ def test_a_space_has_front_matter_and_serves_the_public(made, tmp_path):
 
 def test_the_validation_block_has_the_policy_s_range_and_what_gold_and_blank_actions_earn(made, tmp_path):
     source = read_source(str(made / "sums"))
-    write(source, Target.OPENENV, tmp_path / "openenv")
+    write(source, PackageTarget.OPENENV, tmp_path / "openenv")
     manifest = yaml.safe_load((tmp_path / "openenv/openenv.yaml").read_text())
     block = manifest["validation"]
     assert block["reward"] == {"range": [0.0, 1.0], "oracle_tolerance": 0.0, "floor_margin": 1.0}
@@ -165,7 +165,10 @@ def grade(task, answer):
 
 def test_a_task_for_harbor_is_read_by_our_reader_and_pays_its_solution_only(made, tmp_path):
     write(
-        read_source(str(made / "quiz")), Target.HARBOR, tmp_path / "tasks", PackageOptions(splits=("train",))
+        read_source(str(made / "quiz")),
+        PackageTarget.HARBOR,
+        tmp_path / "tasks",
+        PackageOptions(splits=("train",)),
     )
     tasks = sorted((tmp_path / "tasks/train").iterdir())
     assert [task.name for task in tasks] == ["quiz-00000", "quiz-00001", "quiz-00002"]
@@ -246,7 +249,7 @@ def test_data_outside_of_the_folder_is_refused(made, tmp_path, place):
 def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_a_copy(sums, tmp_path):
     (tmp_path / "private.txt").write_text("private")
     (sums / "same.txt").symlink_to("README.md")
-    write(read_source(str(sums)), Target.DOCKER, tmp_path / "image")
+    write(read_source(str(sums)), PackageTarget.DOCKER, tmp_path / "image")
     assert not (tmp_path / "image/environments/sums/same.txt").is_symlink()
     (sums / "link.txt").symlink_to(tmp_path / "private.txt")
     with pytest.raises(PackagingError, match="leads out of the folder"):
@@ -259,7 +262,7 @@ def test_a_file_that_reads_its_neighbours_is_refused_with_advice(made, tmp_path)
     read = "from pathlib import Path\n\n(Path(__file__).parent / 'sizes.json').read_text()\n"
     (tmp_path / "words.py").write_text(f"{read}\n{text}")
     with pytest.raises(PackagingError, match="a Python file is packed alone"):
-        write(read_source(str(tmp_path / "words.py")), Target.DOCKER, tmp_path / "image")
+        write(read_source(str(tmp_path / "words.py")), PackageTarget.DOCKER, tmp_path / "image")
     assert not (tmp_path / "image").exists()
 
 
