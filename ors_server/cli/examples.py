@@ -38,6 +38,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ors-server new my_data --declared",
         "ors-server new my_tasks --harbor",
     ),
+    "package": (
+        "ors-server package ./my_environment --for pip",
+        "ors-server package ./my_environment --for openenv -o openenv",
+    ),
     "hosts": ("ors-server hosts http://127.0.0.1:8080",),
     "restart": ("ors-server restart http://127.0.0.1:8080",),
     "drain": ("ors-server drain h1 http://127.0.0.1:8080",),

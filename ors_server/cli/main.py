@@ -27,6 +27,7 @@ from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.mcp_command import mcp
 from ors_server.cli.new_command import new
+from ors_server.cli.package_command import package
 from ors_server.cli.play_command import play
 from ors_server.cli.regrade_command import regrade
 from ors_server.cli.replay_command import replay
@@ -111,6 +112,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "export": export,
     "watch": watch,
     "new": new,
+    "package": package,
     "hosts": hosts,
     "restart": restart,
     "drain": drain,
@@ -122,7 +124,7 @@ GROUPS: dict[str, typer.Typer] = {"mcp": mcp, "episodes": episodes, "store": sto
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call", "mcp"),
     "Run several hosts": ("hosts", "restart", "drain", "front"),
-    "Write environments": ("new", "check", "audit", "tasks", "import", "images"),
+    "Write environments": ("new", "check", "audit", "tasks", "package", "import", "images"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),

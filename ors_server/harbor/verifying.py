@@ -38,7 +38,7 @@ KEPT_OUTPUT = 32 * 1024
 MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
 """Limits on artefacts: bytes of one that is kept whole, bytes of all such, and files that are listed."""
 _DEPTH = 12
-_RUN = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
+_RUN_SCRIPT = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
 
 
 @dataclass
@@ -71,8 +71,8 @@ async def verify(
         except RootFilesError as error:
             if error.is_full:
                 reason = f"the agent's files leave the verifier no space: {error}"
-                least = folder.reward_range[0]
-                return VerifierVerdict(RewardResult(least, reason=reason), {REWARD: least}, record)
+                min_reward = folder.reward_range[0]
+                return VerifierVerdict(RewardResult(min_reward, reason=reason), {REWARD: min_reward}, record)
             return _failure(f"the tests could not be copied into the sandbox: {error}", record)
         except (RewardFileError, SandboxFileError) as error:
             return _failure(str(error), record)
@@ -155,7 +155,7 @@ async def _run_tests(
     record: JSONObject,
 ) -> VerifierVerdict:
     script = f"/tests/{step.script}"
-    argv = ["/bin/bash", "-c", _RUN, "bash", work_dir, script, OUTPUT]
+    argv = ["/bin/bash", "-c", _RUN_SCRIPT, "bash", work_dir, script, OUTPUT]
     path = environment.get("PATH", "")
     # The system's folders first: the agent may have put programs into the task's folders of PATH.
     shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}

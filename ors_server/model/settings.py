@@ -28,6 +28,7 @@ from ors_server.model.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?", re.IGNORECASE)
 _MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 
@@ -116,6 +117,20 @@ class Settings(BaseSettings):
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
+    public: Annotated[bool, _ACCESS] = False
+    """Let anyone without a key play, as an agent: over MCP and on the console's play page, and nothing else.
+    Keys keep their roles over the other doors."""
+    public_sessions: Annotated[int, _ACCESS] = Field(default=4, ge=1)
+    """Maximum number of live sessions of one address, or of one /64 of IPv6, on a public server."""
+    public_calls_per_minute: Annotated[int, _ACCESS] = Field(default=60, ge=1)
+    """Tool calls and starts of episodes per minute of one address on a public server."""
+    trusted_proxies: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Addresses or networks of proxies whose X-Forwarded-For header a public server believes."""
+    allowed_frames: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Origins whose pages may show the play page of a public server in a frame."""
+    openenv_root: Annotated[bool, _ADDRESS] = False
+    """Serve the OpenEnv door of the first environment at the server's root too, in place of `/health` and
+    `/mcp`. On a public server that opens the door for everyone, and its answers have rewards."""
     attempts_per_task: Annotated[int | None, _ACCESS] = Field(default=None, ge=0)
     """Episodes of one task that one API key with the role agent may start, 0 for any number; by default one
     on test splits and any number on others. Trainers may start any number."""
@@ -213,6 +228,17 @@ class Settings(BaseSettings):
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
+
+    @field_validator("allowed_frames")
+    @classmethod
+    def _check_origins(cls, origins: list[str]) -> list[str]:
+        """Refuse what is no origin: it becomes a part of a page's Content-Security-Policy."""
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN]!r}"
+                )
+        return origins
 
     @cached_property
     def slot(self) -> HostSlot:

@@ -22,9 +22,9 @@ SOCKET = "admin.sock"
 """Name of the admin socket in the folder of the front."""
 SLOT_MAP, HOST_MAP = "slots.map", "hosts.map"
 """Names of the front's tables: the host of each slot, and the hosts that still have slots."""
-SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds that HAProxy, or a host, may take to answer."""
-COMMANDS = 64
+MAX_COMMANDS = 64
 """Commands in one line to HAProxy, whose buffer takes about three times as many."""
 POLL_SECONDS = 1.0
 """Seconds between two requests to the hosts for their slots."""
@@ -65,7 +65,7 @@ class FrontControl:
             FrontControlError: If HAProxy does not answer.
         """
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(str(self.folder / SOCKET))
                 try:
                     writer.write(f"{command}\n".encode())
@@ -154,15 +154,15 @@ class FrontControl:
             await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
         path = self.folder / SLOT_MAP
         commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
-        for start in range(0, len(commands), COMMANDS):
-            await self.send(";".join(commands[start : start + COMMANDS]))
+        for start in range(0, len(commands), MAX_COMMANDS):
+            await self.send(";".join(commands[start : start + MAX_COMMANDS]))
         log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
 
     async def _slots_of(self, number: int) -> Sequence[int]:
         """Return the slots that a host says it has; empty if it does not answer."""
         client = await self._clients.client_of(number, self.addresses[number])
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 answered = await client.get("/_ors/slots", headers={"host": "127.0.0.1"})
                 return [int(slot) for slot in json.loads(answered.content)["slots"]]
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):

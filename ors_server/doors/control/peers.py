@@ -17,11 +17,11 @@ from ors_server.supervisor.host_clients import HostClients
 
 ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
-SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds in which another host must answer."""
 BOUNDS = AnswerBounds()
 """Bounds of another host's answer, whose longest is a page of sessions."""
-_SHOWN = 200
+_MAX_SHOWN = 200
 """Bytes of another host's refusal that an error repeats."""
 _PASSED_ON = ("authorization", "x-api-key", "host")
 
@@ -98,13 +98,13 @@ class Peers:
         try:
             client = await self._clients.client_of(number, address)
             async with (
-                asyncio.timeout(SECONDS),
+                asyncio.timeout(ANSWER_SECONDS),
                 client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
             ):
                 await BOUNDS.apply(response)
                 answer = await response.aread()
         except TimeoutError as error:
-            raise MachineryError(f"host {name} does not answer within {SECONDS:g} s") from error
+            raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
         except httpx2.ConnectError as error:
             raise StartingError(
                 f"host {name} does not listen ({error}), it is starting; repeat the request"
@@ -114,6 +114,6 @@ class Peers:
                 f"host {name} does not answer: {str(error) or type(error).__name__}"
             ) from error
         if not response.is_success:
-            text = answer[:_SHOWN].decode(errors="replace")
+            text = answer[:_MAX_SHOWN].decode(errors="replace")
             raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
         return answer

@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import parse_qs
 
 from ors_server._version import __version__
-from ors_server.doors.access import Caller, Keyring, Role
+from ors_server.doors.access import Caller, Keyring, Role, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
@@ -64,6 +64,14 @@ METHODS: Mapping[str, str] = {
 """Method of each path over HTTP."""
 
 
+def is_openenv_path(path: str) -> bool:
+    """Return whether OpenEnv's clients use a path, at the root of a server of one environment."""
+    return path.removeprefix("/") in _ROOT_PATHS
+
+
+_ROOT_PATHS = frozenset({*METHODS, "ws"})
+
+
 class OpenEnvRequest:
     """A request whose environment and caller are known."""
 
@@ -96,8 +104,20 @@ class OpenEnvApp:
     """The door as an ASGI application."""
 
     def __init__(
-        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, idle_seconds: float
+        self,
+        sessions: SessionManager,
+        keyring: Keyring,
+        *,
+        max_body_bytes: int,
+        idle_seconds: float,
+        lets_visitors_in: bool = False,
     ) -> None:
+        """Serve every environment of a session manager.
+
+        Args:
+            lets_visitors_in: Whether a public server serves its visitors here too, with rewards.
+        """
+        self._lets_visitors_in = lets_visitors_in
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
@@ -111,6 +131,7 @@ class OpenEnvApp:
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request, which may become a WebSocket."""
+        caller: Caller | None = None
         try:
             match [part for part in scope["path"].split("/") if part]:
                 case [_, environment, name]:
@@ -118,8 +139,9 @@ class OpenEnvApp:
                 case _:
                     await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
                     return
-            caller = self._keyring.caller_of(http.read_headers(scope))
-            caller.require(Role.TRAINER)
+            caller = self._keyring.caller_of(http.read_headers(scope), scope)
+            if not (caller.is_visitor and self._lets_visitors_in):
+                caller.require(Role.TRAINER)
             if name == "ws":
                 await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
                 return
@@ -136,7 +158,7 @@ class OpenEnvApp:
         except http.ClientGoneError:
             return
         except OrsServerError as error:
-            await http.send_fault(send, error)
+            await http.send_fault(send, _as_read_by(caller, error))
 
     # HTTP
 
@@ -212,7 +234,7 @@ class OpenEnvApp:
             result = await self._call_rpc(request, method, cast("JSONObject", params), client)
         except OrsServerError as error:
             codes = (code for kind, code in _RPC_CODES.items() if isinstance(error, kind))
-            return _rpc_error(request_id, next(codes, _INTERNAL), str(error))
+            return _rpc_error(request_id, next(codes, _INTERNAL), str(_as_read_by(request.caller, error)))
         if result is None:
             return _rpc_error(request_id, _NO_METHOD, f"Method not found: {method}")
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
@@ -305,7 +327,8 @@ class OpenEnvApp:
                 except InvalidRequestError as error:
                     await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
                 except OrsServerError as error:
-                    await socket.send(_socket_error("EXECUTION_ERROR", str(error)))
+                    text = str(_as_read_by(request.caller, error))
+                    await socket.send(_socket_error("EXECUTION_ERROR", text))
                 else:
                     await socket.send(compact_json(answer))
 
@@ -321,6 +344,11 @@ class OpenEnvApp:
                 return {"type": "state", "data": client.state()}
             case _:
                 return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
+
+
+def _as_read_by(caller: Caller | None, error: OrsServerError) -> OrsServerError:
+    """Return an error as its reader may read it: everybody may be a visitor of a public server."""
+    return error if caller is None or not caller.is_public else withhold(error)
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:

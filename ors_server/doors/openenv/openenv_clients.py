@@ -16,6 +16,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolSpec
+from ors_server.sessions.key_limits import VISITOR_PREFIX
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_call import Completed, Failure, Refusal, RefusalReason
@@ -28,6 +29,8 @@ EPISODE_ID_LABEL = "openenv_episode_id"
 """Label of a session: the id that the client gave its episode."""
 MAX_CLIENTS = 20_000
 """Clients that are remembered at most, connected or not."""
+MAX_VISITOR_CLIENTS = 64
+"""Clients of one address of a public server that are remembered at most."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
@@ -92,11 +95,19 @@ class OpenEnvClients:
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._clients) >= MAX_CLIENTS:
+        is_visitor = credential_id is not None and credential_id.startswith(VISITOR_PREFIX)
+        if is_visitor or len(self._clients) >= MAX_CLIENTS:
             oldest = self.now - self._idle_seconds
             for client in [client for client in self._clients.values() if client.socket is None]:
                 if client.used_at < oldest:  # its session has expired as well
                     del self._clients[client.id]
+        if is_visitor:
+            own = sum(client.credential_id == credential_id for client in self._clients.values())
+            if own >= MAX_VISITOR_CLIENTS:
+                raise CapacityError(
+                    f"{own} clients of your address are known: send openenv/session/close for one",
+                    retry_after=5,
+                )
         if len(self._clients) >= MAX_CLIENTS:
             raise CapacityError(
                 f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",

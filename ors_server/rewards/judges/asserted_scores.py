@@ -52,6 +52,14 @@ _IDEAL: Final = (
     r"\b(?:an?|the)\s(?:ideal|perfect|model|complete|better|full|flawless|excellent|typical|weaker|stronger|longer"
     r"|shorter)\s(?:\w{1,20}\s){1,4}?(?P<gone>NUMBER)"
 )
+_OF_ANOTHER: Final = (
+    r"\b(?:an?|some|other|most|many|every)\s(?:\w{2,12}\s)?(?:judge|reader|grader|reviewer|teacher|person|marker|examiner)s?"
+    r"\s(?:(?:would|might|may|could|will)\s)?(?:also\s)?\w{2,8}\s{1,3}(?P<gone>NUMBER)"
+)
+"""What another judge would say: "a lenient judge would say 0.9"."""
+_REACHABLE: Final = (
+    r"\b(?:might|could|would|may)\s(?:reach|rise\sto|get\sto|climb\sto|go\sup\sto)\s{1,3}(?P<gone>NUMBER)"
+)
 _DEDUCTED: Final = (
     r"\b(?:start(?:ing|s|ed)?\s(?:from|at|with)|deduct(?:s|ed|ing)?|subtract(?:s|ed|ing)?|tak(?:e|es|ing)\s(?:off|away)"
     r"|los(?:es|t|ing)|minus|dock(?:s|ed|ing)?|knock(?:s|ed|ing)?\soff)\s{1,3}(?:it\s)?(?P<gone>NUMBER)"
@@ -68,6 +76,8 @@ _NOT_SCORES: Final = tuple(
         _DISOWNED,
         _CONSIDERED,
         _IDEAL,
+        _OF_ANOTHER,
+        _REACHABLE,
         _DEDUCTED,
         _CONDITIONAL,
     )

@@ -18,7 +18,7 @@ _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|
 _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
-    "score|rating|reward|grade|mark|verdict|overall|final|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
@@ -67,7 +67,7 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending "
+    "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending merits merit makes gave stays stands receives receive "
     "donne attribue accorde mets doy otorgo pongo dou atribuo gebe vergebe geef assegno bewerte noto valoro"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
@@ -248,7 +248,9 @@ class _Reply:
         # A number behind a colon or "so" is the conclusion: "0.8 would be generous: 0.7".
         conclusion = _CONCLUSION.search(self.text, max(0, number.start - _NEAR), number.start)
         is_concluding = (
-            conclusion is not None and not rest and (NO_SCORE in self.text or conclusion[0].strip(" ,").replace(" ", "").isalpha())
+            conclusion is not None
+            and not rest
+            and (NO_SCORE in self.text or conclusion[0].strip(" ,").replace(" ", "").isalpha())
         )
         return number if is_concluding or is_given or is_sentence or is_stressed or is_subject else None
 

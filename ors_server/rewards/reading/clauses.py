@@ -24,6 +24,7 @@ from ors_server.rewards.reading.dispositions import (
     is_no_subject,
     is_of_user,
     is_on_the_way,
+    is_of_function,
     is_operation,
     is_pending,
     is_to_be_changed,
@@ -52,6 +53,7 @@ from ors_server.rewards.reading.frames import (
     is_object_taker,
     is_of_another,
     is_of_error,
+    is_of_relative,
     is_of_some,
     is_of_subject,
     is_of_whole_subject,
@@ -279,7 +281,8 @@ class ClauseReader(HeadingRules):
                 Polarity.DENIED,
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (is_on_the_way(value, left), Polarity.INTERMEDIATE),
+            (is_on_the_way(value, left) or is_of_function(left), Polarity.INTERMEDIATE),
+            (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
@@ -522,7 +525,8 @@ class ClauseReader(HeadingRules):
         if is_reason or "exceptive" in earlier.tokens[0].classes:
             return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
-        is_elliptic = bool(left) and lead.word in (",", ";", "and") and polarity is Polarity.QUOTED
+        is_elliptic = bool(left) and lead.word in (",", ";", "and")
+        is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
         if is_elliptic and _is_of_next_speaker(left, earlier):
             return polarity  # "My first guess says 41, my second one 42"
         if not left and right and all(token.word in _ELLIPSES for token in right):

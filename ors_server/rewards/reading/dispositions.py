@@ -16,6 +16,12 @@ _SUBJECTS_AND_ORDER: Final = words_of(
 )
 """Words in front of the verb of a clause that goes on with a value."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
+_FUNCTIONS: Final = words_of(
+    "half double triple twice third quarter fifth square cube root reciprocal inverse negative opposite complement "
+    "logarithm factorial divisors factors digits multiple divisor factor remainder successor predecessor"
+)
+_FUNCTION_PHRASES: Final = (["digit", "sum"], ["cross", "sum"], ["absolute", "value"])
+"""What is computed from a value: "the digit sum of 42"."""
 _FIRST_WORDS: Final = words_of("now next then first finally so and please just let's afterwards again")
 _PENDING_WORDS: Final = words_of("still yet then now only")
 _PARTICIPLES: Final = words_of("split cut put spread shared taken paid spent")
@@ -111,6 +117,15 @@ def is_operation(tokens: Sequence[TextToken]) -> bool:
     """Whether words go on to compute: "now divide by six"."""
     words = [word for token in tokens for word in token.word.split() if word not in _FIRST_WORDS]
     return bool(words) and words[0] in OPERATIONS
+
+
+def is_of_function(left: Sequence[TextToken]) -> bool:
+    """Whether the answer is computed from a value: "the answer is the digit sum of 42"."""
+    if len(left) < 3 or left[-1].word != "of":  # noqa: PLR2004  ("is half of")
+        return False
+    words = [word for token in left[-6:-1] for word in token.word.split()]
+    is_function = words[-1] in _FUNCTIONS or words[-2:] in _FUNCTION_PHRASES
+    return is_function and any("copula" in token.classes for token in left[:-2])
 
 
 def uses_part(tokens: Sequence[TextToken]) -> bool:

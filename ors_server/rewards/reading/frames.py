@@ -93,6 +93,11 @@ _PLACING: Final = words_of("between under over below above within beyond behind 
 _ELSE: Final = words_of("other else different others")
 _ANSWERING: Final = words_of("pick picks picked")
 _PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
+_POSSESSIVES: Final = words_of("his her their its")
+_RELATIONS: Final = words_of(
+    "brother sister father mother wife husband son daughter uncle aunt cousin friend friends colleague rival parents "
+    "teacher neighbour neighbor grandfather grandmother successor predecessor brothers sisters"
+)
 _MENTIONING: Final = words_of("mention mentions mentioned discusses describes returns")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
@@ -352,6 +357,12 @@ def takes_things(left: Sequence[TextToken], right: Sequence[TextToken], *, is_na
         return False
     is_thing = is_name or (bool(right) and right[0].kind == "word" and not right[0].classes)
     return is_thing and verb in _PICKING
+
+
+def is_of_relative(left: Sequence[TextToken]) -> bool:
+    """Whether a clause is about somebody near to whom the question asks for: "His brother lived in Riga"."""
+    words = [word for token in left[: NEAR + 1] for word in token.word.split()]
+    return len(words) > 1 and words[0] in _POSSESSIVES and not _RELATIONS.isdisjoint(words[1:3])
 
 
 def is_mention(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:

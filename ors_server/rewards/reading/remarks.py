@@ -1,11 +1,15 @@
 """Tells what a remark says of the value in front of it: that it is wrong, or taken back. Pure."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
 
+_SHOULD_HAVE: Final = re.compile(
+    r"\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to)\b"
+)
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
     "first initial original other another common many some most mistake mistakes others error errors "
@@ -129,6 +133,9 @@ def is_no_noun(tokens: Sequence[TextToken]) -> bool:
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence tells an error of its author: "I forgot the sign."."""
+    said = " ".join(token.word for token in tokens)
+    if _SHOULD_HAVE.search(said) is not None and "first_person" in classes_in(tokens[:NEAR]):
+        return True  # "I divided where I should have multiplied."
     at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
     if at is None:
         return False

@@ -282,6 +282,16 @@ def _verb_of(value: Value) -> str | None:
     return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
 
 
+def _overcomes_doubt(sentence: Sentence) -> bool:
+    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
+    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
+    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
+        return False
+    classes = last.classes()
+    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
+    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}
+
+
 def _is_indefinite(clause: Clause) -> bool:
     """Whether a clause is about something that is none in particular: "a naive solver gets 42"."""
     return clause.tokens[0].word in ("a", "an", "another", "some", "most", "many")
@@ -332,6 +342,8 @@ class _Reader(ReferenceRules):
         self._leave_fields()
         self._set_data_apart()
         self._settle_sequence()
+        if self.are_labels:
+            self._meet_requirements()
         self._follow_references()
         if CJK.search(self._text):
             self._read_characters()
@@ -491,7 +503,7 @@ class _Reader(ReferenceRules):
         openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
         words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
-        if sentence.is_question or is_aside or words & {"why", "how"}:
+        if sentence.is_question or is_aside or words & {"why", "how"} or _overcomes_doubt(sentence):
             return False
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
