@@ -11,7 +11,6 @@ process has the command line and the variables of the process that forked it.
 """
 
 import array
-import functools
 import inspect
 import json
 import os
@@ -48,37 +47,30 @@ PARAMETERS = [
 USUAL = {"executable": None, "preexec_fn": None, "shell": False, "gid": None, "gids": None, "uid": None}
 USUAL |= {"umask": -1, "process_group": -1}
 """The values of parameters that a forked process knows how to follow."""
+MAX_PREPARED = 3
+"""Processes that fork: audits start theirs with two seeds of hashes."""
 START_LIMIT = 120.0
 """Seconds in which the prepared interpreter must have imported everything, and must fork."""
 
 
-def read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a process cannot take over later."""
-    return {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
-
-
 class PreparedInterpreter:
-    """The process that forks, and the connection to it."""
+    """A process that forks, and the connection to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str]) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(START_LIMIT)
         self._lock = threading.Lock()
-        self._variables = read_at_start(os.environ)
         imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
         with theirs:
             number = theirs.fileno()
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"{imported}exec(wait())", str(number)],
                 cwd=ROOT,
+                env=dict(variables),  # no mark of a child's, by which its processes are found and killed
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
             )
         self._channel.recv(1)
-
-    def takes(self, variables: Mapping[str, str]) -> bool:
-        """Return whether a process with these variables may be forked."""
-        return read_at_start(variables) == self._variables
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Return the number of a new process."""
@@ -93,10 +85,33 @@ class PreparedInterpreter:
         self._process.wait(START_LIMIT)
 
 
-@functools.cache
-def prepared_interpreter() -> PreparedInterpreter:
-    """Return the process, which the first command starts."""
-    return PreparedInterpreter()
+class PreparedInterpreters:
+    """The processes that fork, by their variables; each starts when a command first needs it."""
+
+    def __init__(self) -> None:
+        self._started: dict[frozenset[tuple[str, str]], PreparedInterpreter] = {}
+        self._lock = threading.Lock()
+
+    def find(self, variables: Mapping[str, str]) -> PreparedInterpreter | None:
+        """Return the process for a command with these variables, or `None` if there are too many others."""
+        fixed = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
+        key = frozenset(fixed.items())
+        with self._lock:
+            if key not in self._started and len(self._started) < MAX_PREPARED:
+                others = {
+                    name: value for name, value in os.environ.items() if not name.startswith(READ_AT_START)
+                }
+                self._started[key] = PreparedInterpreter({**others, **fixed})
+            return self._started.get(key)
+
+    def close(self) -> None:
+        """End all of them; what they forked goes on."""
+        for interpreter in self._started.values():
+            interpreter.close()
+        self._started.clear()
+
+
+PREPARED = PreparedInterpreters()
 
 
 def find_program(words: list[str]) -> dict[str, Any] | None:
@@ -105,7 +120,8 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
     `first` is the first entry of its `sys.path`, `None` the folder in which it runs.
     """
     if words[:1] == [str(COMMAND)]:
-        return {"program": IMPORT_MAIN + "main()", "argv": words, "first": str(COMMAND.parent)}
+        program = "import sys; " + IMPORT_MAIN + "sys.exit(main())"
+        return {"program": program, "argv": words, "first": str(COMMAND.parent)}
     if words[:1] != [sys.executable]:
         return None
     if words[1:3] == ["-m", "ors_server"]:
@@ -133,7 +149,9 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts a
             bool(options[name]) is value or options[name] == value for name, value in USUAL.items()
         )
         program = find_program(words) if is_usual and folder.is_dir() else None
-        if program is None or any(map(os.isatty, standard)) or not prepared_interpreter().takes(variables):
+        may_fork = program is not None and not any(map(os.isatty, standard))
+        interpreter = PREPARED.find(variables) if may_fork else None
+        if program is None or interpreter is None:
             super()._execute_child(*values)  # type: ignore[misc]
             return
         request = {
@@ -144,7 +162,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts a
             "folder": str(folder),
             "variables": variables,
         }
-        self.pid = prepared_interpreter().fork(request, [*standard, *options["pass_fds"]])
+        self.pid = interpreter.fork(request, [*standard, *options["pass_fds"]])
         self._child_created = True
         self._close_pipe_fds(*(options[name] for name in PARAMETERS[11:17]))  # type: ignore[attr-defined]
 
@@ -160,5 +178,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure() -> None:
     """Starts interpreters as usual again."""
     subprocess.Popen = PreparedPopen.__base__  # type: ignore[assignment, misc]
-    if prepared_interpreter.cache_info().currsize:
-        prepared_interpreter().close()
+    PREPARED.close()

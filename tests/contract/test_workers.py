@@ -89,7 +89,7 @@ def new_session(client, index):
         created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
     except httpx2.RemoteProtocolError:  # a host had read it and was killed; a repeat is the same creation
         created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
-    assert created.status_code == 200
+    assert created.status_code == 200, created.text
     return session_id
 
 

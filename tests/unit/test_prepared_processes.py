@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.prepared_processes import PreparedPopen, prepared_interpreter
+from tests.prepared_processes import COMMAND, PreparedPopen
 
 STARTS = [PreparedPopen.__base__, PreparedPopen]
 PROGRAM = "from ors_server.cli.main import main; main()"
@@ -59,6 +59,16 @@ def test_it_has_the_arguments_the_variables_the_folder_and_the_descriptors(asked
     assert forked == started
 
 
+@pytest.mark.parametrize("words", [["rewards"], ["nothing"]], ids=["well", "misused"])
+def test_its_output_and_status_are_those_of_the_installed_command(words):
+    ran = []
+    for start in STARTS:
+        with start([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            ran.append((*process.communicate(timeout=60), process.returncode))
+    assert ran[0] == ran[1]
+    assert any(ran[1][:2])
+
+
 def test_it_ends_with_the_signal_that_it_is_sent():
     process = PreparedPopen(
         [sys.executable, "-c", PROGRAM, "serve", "qa", "--port", "0", "--json"],
@@ -71,7 +81,13 @@ def test_it_ends_with_the_signal_that_it_is_sent():
         assert process.wait(60) == -signal.SIGKILL
 
 
-def test_other_variables_of_python_s_start_an_interpreter():
-    assert prepared_interpreter().takes(os.environ)
-    assert not prepared_interpreter().takes({**os.environ, "PYTHONHASHSEED": "7"})
-    assert not prepared_interpreter().takes({**os.environ, "LC_ALL": "POSIX"})
+@pytest.mark.parametrize("seed", ["0", "7"])
+def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
+    (tmp_path / "asked.py").write_text("import sys; print(hash('text'), file=sys.stderr)\nraise RuntimeError")
+    hashes = []
+    for start in STARTS:
+        command = [sys.executable, "-c", PROGRAM, "check", "asked.py"]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        with start(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            hashes.append(process.communicate(timeout=60)[1].splitlines()[0])
+    assert hashes[0] == hashes[1]
