@@ -250,7 +250,7 @@ class App:
             )
             stack.push_async_callback(control.peers.aclose)
             self._doors[CONTROL_ROOT] = "control", control
-            self._pages = {
+            self._pages |= {
                 FRONT_PATH: front_page,
                 METRICS_PATH: MetricsDoor(
                     manager, self.keyring, self._http_meters, self._episodes.alarms, control.peers
@@ -329,10 +329,18 @@ class App:
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.doors.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
+        from ors_server.doors.mcp.server_card import (  # noqa: PLC0415  (as above)
+            CARD_PATHS,
+            ServerCardPage,
+        )
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
+        card = ServerCardPage(
+            self.settings.public_url, needs_key=not (self.keyring.is_open or self.keyring.is_public)
+        )
+        self._pages |= dict.fromkeys(CARD_PATHS, card)
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""

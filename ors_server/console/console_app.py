@@ -38,7 +38,7 @@ from ors_server.console.public_pages import PublicPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import formats
 from ors_server.doors.access import Keyring, Role
-from ors_server.doors.control.app import ControlApp, base_url, send_events
+from ors_server.doors.control.app import ControlApp, send_events
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.request_errors import MethodNotAllowedError, UnknownPathError
@@ -201,7 +201,7 @@ class ConsoleApp:
             method=scope["method"],
             segments=[unquote(part) for part in raw_path.split("/")[2:] if part],
             headers=headers,
-            base_url=self._public_url or base_url(scope, headers),
+            base_url=self._public_url or http.base_url(scope, headers),
             address=(scope.get("client") or ("",))[0],
             query=scope["query_string"].decode("latin-1"),
         )

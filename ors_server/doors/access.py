@@ -18,8 +18,9 @@ from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
 from ors_server.model.logs import get_logger
 from ors_server.model.settings_sources import TomlFile
+from ors_server.model.trajectory import Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import ToolOutput
+from ors_server.model.wire import TextBlock, ToolOutput
 from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.sessions.key_limits import NO_KEY_LIMITS, VISITOR_PREFIX, KeyLimits
 
@@ -436,6 +437,26 @@ def redact(output: ToolOutput, caller: Caller, visibility: Visibility) -> ToolOu
         return output
     reward = output.reward if may_see_rewards(caller, visibility) else None
     return output.model_copy(update={"reward": reward, "metadata": None})
+
+
+def describe_output(step: Step, caller: Caller, visibility: Visibility) -> dict[str, Any]:
+    """Return what a caller may see of a step's output, as the standard has it.
+
+    It is written out, because `model_dump` and `redact` take longer.
+    """
+    blocks: list[dict[str, Any]] = []
+    for block in step.blocks:
+        if isinstance(block, TextBlock):
+            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
+        else:
+            image = {"data": block.data, "mimeType": block.mimeType}
+            blocks.append({**image, "detail": block.detail, "type": block.type})
+    return {
+        "blocks": blocks,
+        "metadata": step.answer_metadata if may_read_reasons(caller, visibility) else None,
+        "reward": step.reward if may_see_rewards(caller, visibility) else None,
+        "finished": step.finished,
+    }
 
 
 def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerError:

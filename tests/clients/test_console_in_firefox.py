@@ -8,6 +8,8 @@ from tests.fixtures.console_browser import OVERFLOW, run_apart, serving
 from tests.fixtures.firefox import firefox
 from tests.unit.console.conftest import KEYS
 
+pytestmark = pytest.mark.timeout(300)
+"""Seconds: starting a browser with a new profile takes long on a busy machine."""
 SIGN_IN = """\
 document.querySelector('[name=key]').value = '%s';
 document.querySelector('main form').requestSubmit()"""

@@ -108,10 +108,17 @@ def _prompt_content(block: MessageBlock) -> Result:
             return text_content(block.model_dump_json(exclude_none=True))
 
 
+def title_of(name: str) -> str:
+    """Return a tool's name as people read it."""
+    words = name.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
 def announce(spec: ToolSpec, *, structured: bool) -> Result:
     """Describe a tool as `tools/list` does, with an output schema if its results are structured."""
     tool = {
         "name": spec.name,
+        "title": title_of(spec.name),
         "description": spec.description,
         "inputSchema": spec.input_schema or NO_PARAMETERS,
     }

@@ -45,6 +45,8 @@ class Requester:
     """Whether a header asks for rewards."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Of its HTTP request, by lower-case name."""
+    lists_all: bool = field(default=False, kw_only=True)
+    """Whether its URL asks for the tools of every environment."""
 
 
 class AttemptLimits:
@@ -175,6 +177,14 @@ class SessionAccess:
         if session_id is not None:
             requester.caller.require_session(session_id, self.sessions.episode_of(session_id))
         return session_id
+
+    def credential_of(self, context: Context) -> str | None:
+        """Return the id of the credential with which a request was sent; `None` on a server without keys."""
+        return self._requester(context).caller.credential_id
+
+    def lists_all(self, context: Context) -> bool:
+        """Whether the URL of a request asks for the tools of every environment."""
+        return self._requester(context).lists_all
 
     async def require_own(self, context: Context, session_id: str) -> None:
         """Check that the caller may play a session that an argument of a lobby tool names.

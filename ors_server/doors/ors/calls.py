@@ -7,12 +7,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.access import Caller, may_read_reasons, may_see_rewards, withhold
+from ors_server.doors.access import Caller, describe_output, may_read_reasons, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
     EVENT_HEADERS,
@@ -253,7 +253,8 @@ def _is_long(result: Completed) -> bool:
 
 async def _send_long(send: http.Send, step: Step, reader: ResultReader) -> None:
     """Send a result piece by piece, so that others run between them."""
-    for part in result_parts(text_parts(_describe(step, reader))):
+    answer = {"ok": True, "output": describe_output(step, *reader)}
+    for part in result_parts(text_parts(answer)):
         await send({"type": "http.response.body", "body": part, "more_body": True})
         await checkpoint()
     await send({"type": "http.response.body", "body": b""})
@@ -286,27 +287,7 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    payload = compact_json(_describe(result.recorded, ResultReader(caller, visibility)))
+    payload = compact_json({"ok": True, "output": describe_output(result.recorded, caller, visibility)})
     if len(payload) > PIECE:
         return result_events(payload)
     return b"event: end\ndata: %b\n\n" % payload.encode("ascii")
-
-
-def _describe(step: Step, reader: ResultReader) -> dict[str, Any]:
-    """Return the answer that has a step's output; written out, because `model_dump` takes longer."""
-    blocks: list[dict[str, Any]] = []
-    for block in step.blocks:
-        if isinstance(block, TextBlock):
-            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
-        else:
-            image = {"data": block.data, "mimeType": block.mimeType}
-            blocks.append({**image, "detail": block.detail, "type": block.type})
-    return {
-        "ok": True,
-        "output": {
-            "blocks": blocks,
-            "metadata": step.answer_metadata if may_read_reasons(*reader) else None,
-            "reward": step.reward if may_see_rewards(*reader) else None,
-            "finished": step.finished,
-        },
-    }

@@ -20,6 +20,8 @@ _MISSING: Final = words_of("missing unknown undetermined unresolved outstanding"
 _YET: Final = words_of("now next still then yet")
 _DATA: Final = words_of("given known data input inputs knowns")
 """Headings of what a question gives."""
+_SOUGHT: Final = frozenset({"to find", "find", "wanted", "sought", "to determine", "required"})
+"""Headings of what a question asks for: "To find: the number of ways to seat 42 guests"."""
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 
@@ -62,10 +64,12 @@ class EndingRules(CharacterReader):
     def _set_data_apart(self) -> None:
         """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
         for sentence in self._sentences:
-            if len(sentence.clauses) < 2 or len(sentence.clauses[0].tokens) > 1:  # noqa: PLR2004  (heading and data)
+            if len(sentence.clauses) < 2:  # noqa: PLR2004  (a heading and what it heads)
                 continue
             entry = sentence.clauses[1].lead
-            if sentence.clauses[0].tokens[0].word not in _DATA or entry is None or entry.word != ":":
+            heading = " ".join(token.word for token in sentence.clauses[0].tokens)
+            is_goal = heading in _SOUGHT and sentence.clauses[1].tokens[0].kind == "word"
+            if entry is None or entry.word != ":" or not (heading in _DATA or is_goal):
                 continue
             for clause in sentence.clauses[1:]:
                 if clause is not sentence.clauses[1] and clause.lead is not None and clause.lead.word == ":":

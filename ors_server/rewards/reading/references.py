@@ -8,6 +8,7 @@ of the values says of each of them. Words that point back without accepting or r
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.ending_rules import EndingRules
@@ -15,13 +16,13 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
 
 _POSITIONS: Final = {"former": 0, "first": 0, "second": 1, "third": 2, "latter": -1, "last": -1}
-_OF_PAIRS: Final = frozenset(
-    {"former", "latter", "other", "larger", "smaller", "greater", "bigger", "lesser"}
-)
+_OF_PAIRS: Final = frozenset({"former", "latter", "other", "larger", "smaller", "greater", "bigger", "lesser"})
 _LEAST: Final = words_of("smaller smallest lesser least lower lowest")
 _GREATEST: Final = words_of("larger largest greater greatest bigger biggest higher highest")
 _POINTERS: Final = frozenset(_POSITIONS) | _LEAST | _GREATEST | {"other"}
-_POINTED: Final = re.compile(rf"\b(?:{'|'.join(sorted(_POINTERS))})\b|\b(?:right|correct)\b", re.IGNORECASE)
+_POINTED: Final = re.compile(
+    rf"\b(?:{'|'.join(sorted(_POINTERS))}|right|correct|trust|believe|prefer|use|take|go with|choose)\b", re.IGNORECASE
+)
 """A text without any of these words is not read again."""
 _NOUNS: Final = words_of(
     "one ones root value candidate solution option town city place number answer possibility choice letter "
@@ -42,7 +43,12 @@ _RIGHT_SPEAKER: Final = re.compile(
     r"(?:(?:and|so|but|hence|thus|here) )?(?P<speaker>[A-Z][a-z]+(?: [A-Z\d])?|(?:[Tt]he|[Mm]y) [a-z]+)"
     r"(?:,? who)? (?:is|was|were) (?:right|correct|the one who is right)\b"
 )
+_TRUSTED: Final = re.compile(
+    r"(?i)\b(?:go with|take|trust|believe|choose|prefer|use) the (?P<speaker>[a-z]{3,20})(?: one| value| count| result)?(?=[.,;!]|\Z)"
+)
+"""Words that point to a value by what it was called: "The honest count says 42. Go with the honest one."."""
 _SPEAKER_CHARS: Final = 60
+_REQUIRED: Final = frozenset({"as required", "as asked", "as wanted", "as demanded", "as described", "as needed"})
 _LASTLY: Final = words_of("finally eventually ultimately now lastly ended")
 _MAX_BACK: Final = 3
 """Sentences between words that point back and the values."""
@@ -58,6 +64,7 @@ class _Pointer:
     clause: Clause
     rest: Sequence[TextToken]
     """The other tokens of the clause."""
+    is_only: bool
 
 
 class ReferenceRules(EndingRules):
@@ -85,6 +92,17 @@ class ReferenceRules(EndingRules):
                         other.polarity, other.is_framed = Polarity.DENIED, False
                     value.polarity, value.is_framed, value.is_maybe = Polarity.ASSERTED, True, False
         self._follow_speaker()
+
+    def _meet_requirements(self) -> None:
+        """Assert a name of which a remark says that it is as the question asks: "It is by the sea, as required."."""
+        for sentence in self._sentences:
+            for clause, remark in pairwise(sentence.clauses):
+                is_met = len(remark.tokens) == 1 and remark.tokens[0].word in _REQUIRED
+                if not is_met or len(clause.values) != 1 or "negative" in clause.classes():
+                    continue
+                value = clause.values[0]
+                if value.polarity is Polarity.INTERMEDIATE and value.is_weak and not sentence.is_question:
+                    value.polarity, value.is_framed = Polarity.ASSERTED, True
 
     def _settle_sequence(self) -> None:
         """Take back what a sentence tells of former answers: "First I thought 40, then 41, finally 42."."""
@@ -142,15 +160,12 @@ class ReferenceRules(EndingRules):
 
     def _follow_speaker(self) -> None:
         """Assert the value of the speaker who is said to be right: "Ann says 41. Ann is right."."""
-        for match in _RIGHT_SPEAKER.finditer(self._text):
+        for match in (*_RIGHT_SPEAKER.finditer(self._text), *_TRUSTED.finditer(self._text)):
             speaker = match["speaker"].casefold()
             said = [value for value in self._values if speaker in self._words_in_front(value)]
             inner = [value for value in self._values if match.start() <= value.token.start < match.end()]
             said = [value for value in said if value not in inner]
-            if (
-                len({self._written(value) for value in said}) != 1
-                or said[-1].token.start < match.start() - 300
-            ):
+            if len({self._written(value) for value in said}) != 1 or said[-1].token.start < match.start() - 300:
                 continue
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
@@ -173,22 +188,20 @@ def _pointers_of(sentence: Sentence) -> list[_Pointer]:
             if token.kind != "word" or not words or words[-1] not in _POINTERS:
                 continue
             before = clause.tokens[index - 1].word if index else ""
-            is_definite = words[0] == "the" or before.split(" ")[-1:] in (["the"], ["our"])
+            is_definite = "the" in words[:-1] or before.split(" ")[-1:] in (["the"], ["our"])
             behind = clause.tokens[index + 1 : index + 2]
             if is_definite and _ends_phrase(behind) and all(t.kind == "word" for t in clause.tokens[index:]):
                 rest = [*clause.tokens[:index], *clause.tokens[index + 1 :]]
                 if clause.lead is not None and clause.lead.kind == "word":
                     rest.insert(0, clause.lead)
-                pointers.append(_Pointer(words[-1], token.start, clause, rest))
+                pointers.append(_Pointer(words[-1], token.start, clause, rest, "only" in words))
     return pointers
 
 
 def _is_negated(tokens: Sequence[TextToken]) -> bool:
     """Whether words deny something, though it may say nothing of a number: "the first is not even"."""
     words = {word for token in tokens for word in token.word.split()}
-    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(
-        word.endswith("n't") for word in words
-    )
+    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(word.endswith("n't") for word in words)
 
 
 def _ends_phrase(behind: Sequence[TextToken]) -> bool:
@@ -204,4 +217,4 @@ def _accepts(pointer: _Pointer, classes: frozenset[str]) -> bool:
     words = {word for token in pointer.rest for word in token.word.split()} - {"the", "one"}
     is_alone = not words - {"only", "just", "of", "them", "these", "two"}
     fitting = classes_in([token for token in pointer.rest if token.word not in ("one", "it", "so")])
-    return is_alone or bool(words & _TAKING) or bool(fitting & _ACCEPTING)
+    return is_alone or pointer.is_only or bool(words & _TAKING) or bool(fitting & _ACCEPTING)

@@ -342,6 +342,8 @@ class _Reader(ReferenceRules):
         self._leave_fields()
         self._set_data_apart()
         self._settle_sequence()
+        if self.are_labels:
+            self._meet_requirements()
         self._follow_references()
         if CJK.search(self._text):
             self._read_characters()

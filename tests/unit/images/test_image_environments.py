@@ -68,14 +68,15 @@ async def test_class_and_task_name_the_image_and_the_record_says_how_it_became_a
             assert printed.blocks[0].text.startswith("3\n")
             assert (await session.call("submit", answer="x")).reward == 1.0
         for index, told in ((2, "no image 'missing:1' in"), (3, "expected the name of an image, got 7")):
+            session = await client.create(split="train", index=index)
             with pytest.raises(EnvironmentFailedError, match=told):
-                await client.create(split="train", index=index)
+                await session.call("bash", command="true")
 
 
 async def test_declaration_names_an_image(tmp_path):
     (tmp_path / "environment.toml").write_text(
         'name = "declared-image"\ndata = "rows.jsonl"\nprompt = "question"\nanswer = "answer"\n'
-        'reward = "exact_match"\ntoolsets = ["bash"]\nsandbox_image = "other:1"\n'
+        'reward = "exact_match_reward"\ntoolsets = ["bash"]\nsandbox_image = "other:1"\n'
     )
     (tmp_path / "rows.jsonl").write_text(json.dumps({"question": "Which?", "answer": "other"}) + "\n")
     async with open_environment(str(tmp_path), sandbox=BUBBLEWRAP) as client:

@@ -18,6 +18,11 @@ ALONE = partial(score, word_match_reward, max_ratio=1000.0)
 LETTERS = partial(score, multiple_choice_reward, choices=["amber", "slate", "coral", "flint"])
 
 ASSERTS_TARTU = [
+    "I hesitated between Bergen and Tartu and chose the latter.",
+    "Most people answer Bergen. The right answer is Tartu.",
+    "Take away Bergen and Cusco, and Tartu is left.",
+    "First I thought Bergen, then Cusco, and finally Tartu.",
+    "Bergen is inland. Cusco is inland too. Tartu is on the coast, as required.",
     "While Bergen has the older bridge, the longest one is in Tartu.",
     "Bergen lost out to Tartu.",
     "Bergen → Tartu",
@@ -43,6 +48,11 @@ ASSERTS_TARTU = [
     "Statt Bergen ist Tartu richtig.",
 ]
 ASSERTS_NEITHER = [
+    "The passage mentions Tartu, but says nothing about the congress.",
+    "If the map is right, it might be Tartu.",
+    "The harbour rules out Bergen, the castle Tartu.",
+    "His brother lived in Tartu.",
+    "Not to be confused with Tartu.",
     "Tartu, but Bergen would also fit.",
     "Tartu... or was it Bergen?",
     "Tartu in theory, Bergen in practice.",
@@ -154,6 +164,9 @@ def test_a_question_that_ends_with_a_bracket_is_read():
         "Score: 0.6. I considered 0.8, but the example is missing.",
         "The answer is wrong in one place, hence 0.6.",
         "Draft: 0.5\nFinal: 0.6",
+        "In total: 0.6",
+        "A lenient judge would say 0.9. I say 0.6.",
+        "Had it cited a source, I would have given 0.9. As it stands, 0.6.",
     ],
 )
 def test_a_judge_may_give_its_score_in_a_sentence(reply):
