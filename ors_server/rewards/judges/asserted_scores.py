@@ -57,7 +57,9 @@ _OF_ANOTHER: Final = (
     r"\s(?:(?:would|might|may|could|will)\s)?(?:also\s)?\w{2,8}\s{1,3}(?P<gone>NUMBER)"
 )
 """What another judge would say: "a lenient judge would say 0.9"."""
-_REACHABLE: Final = r"\b(?:might|could|would|may)\s(?:reach|rise\sto|get\sto|climb\sto|go\sup\sto)\s{1,3}(?P<gone>NUMBER)"
+_REACHABLE: Final = (
+    r"\b(?:might|could|would|may)\s(?:reach|rise\sto|get\sto|climb\sto|go\sup\sto)\s{1,3}(?P<gone>NUMBER)"
+)
 _DEDUCTED: Final = (
     r"\b(?:start(?:ing|s|ed)?\s(?:from|at|with)|deduct(?:s|ed|ing)?|subtract(?:s|ed|ing)?|tak(?:e|es|ing)\s(?:off|away)"
     r"|los(?:es|t|ing)|minus|dock(?:s|ed|ing)?|knock(?:s|ed|ing)?\soff)\s{1,3}(?:it\s)?(?P<gone>NUMBER)"

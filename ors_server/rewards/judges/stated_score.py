@@ -248,7 +248,9 @@ class _Reply:
         # A number behind a colon or "so" is the conclusion: "0.8 would be generous: 0.7".
         conclusion = _CONCLUSION.search(self.text, max(0, number.start - _NEAR), number.start)
         is_concluding = (
-            conclusion is not None and not rest and (NO_SCORE in self.text or conclusion[0].strip(" ,").replace(" ", "").isalpha())
+            conclusion is not None
+            and not rest
+            and (NO_SCORE in self.text or conclusion[0].strip(" ,").replace(" ", "").isalpha())
         )
         return number if is_concluding or is_given or is_sentence or is_stressed or is_subject else None
 

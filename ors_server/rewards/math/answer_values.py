@@ -94,7 +94,7 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
             spans.append((opening, closing))
         position = closing
     spans += _plain_values(text, position, len(text), has_factorials=has_factorials)
-    few = [span for span in spans if _FEW.fullmatch(text, *span) is not None]
+    few = [span for span in spans if text[span[0]].isalpha() and _FEW.fullmatch(text, *span) is not None]
     if few and len(few) < len(spans):
         counting = {span for span in few if _only_counts(text, span)}
         spans = [span for span in spans if span not in counting]

@@ -281,7 +281,11 @@ class ClauseReader(HeadingRules):
                 Polarity.DENIED,
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (is_on_the_way(value, left) or is_of_function(left), Polarity.INTERMEDIATE),
+            (
+                is_on_the_way(value, left)
+                or (last is not None and last.word == "of" and is_of_function(left)),
+                Polarity.INTERMEDIATE,
+            ),
             (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
