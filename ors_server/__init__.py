@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from ors_server.environments.environment import Environment, Prompt
     from ors_server.environments.indexed_tasks import IndexedTasks
+    from ors_server.environments.loading import environment_at
     from ors_server.environments.offers import prompt, resource
     from ors_server.environments.rich_blocks import audio_block, resource_block
     from ors_server.environments.simulated_user.conversation import (
@@ -245,6 +246,7 @@ __all__ = [
     "code_execution_reward",
     "create_app",
     "efficiency_reward",
+    "environment_at",
     "find_reward",
     "gather_evidence",
     "grade_functions",
@@ -282,6 +284,7 @@ _HOMES = {
     ),
     "environments.environment": "Environment Prompt",
     "environments.indexed_tasks": "IndexedTasks",
+    "environments.loading": "environment_at",
     "environments.offers": "prompt resource",
     "environments.rich_blocks": "audio_block resource_block",
     "environments.simulated_user.conversation": "SimulatedUser UserBudget UserConversation UserReply",

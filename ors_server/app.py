@@ -22,15 +22,15 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.control.hosts import HostControl
-from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard, HttpMeters
 from ors_server.doors.metrics import METRICS_PATH, MetricsDoor
 from ors_server.doors.openenv.openenv_app import ROOT as OPENENV_ROOT
-from ors_server.doors.openenv.openenv_app import OpenEnvApp
+from ors_server.doors.openenv.openenv_app import OpenEnvApp, is_openenv_path
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
+from ors_server.doors.visitors import Visitors
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import check_names, definitions_of
 from ors_server.model import logs
@@ -43,6 +43,7 @@ from ors_server.model.errors import (
     ShuttingDownError,
 )
 from ors_server.model.settings import Settings, load_settings
+from ors_server.model.visibility import Visibility
 from ors_server.processes import offload
 from ors_server.recovery.rebuilding import RebuildRules
 from ors_server.recovery.recovery import Recovery
@@ -247,11 +248,12 @@ class App:
                 shutdown=self.on_shutdown,
                 hosts=hosts,
             )
+            stack.push_async_callback(control.peers.aclose)
             self._doors[CONTROL_ROOT] = "control", control
-            self._pages = {
+            self._pages |= {
                 FRONT_PATH: front_page,
                 METRICS_PATH: MetricsDoor(
-                    manager, self.keyring, self._http_meters, self._episodes.alarms, Peers(settings.slot)
+                    manager, self.keyring, self._http_meters, self._episodes.alarms, control.peers
                 ),
             }
             if self._in_process is None and settings.console:
@@ -276,6 +278,7 @@ class App:
                     self.keyring,
                     max_body_bytes=settings.max_body_bytes,
                     idle_seconds=settings.idle_seconds,
+                    lets_visitors_in=settings.openenv_root,
                 )
                 self._doors[OPENENV_ROOT] = "openenv", self._openenv
             if self._in_process is None and settings.slot.number == 0:  # one host looks for all
@@ -326,10 +329,18 @@ class App:
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.doors.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
+        from ors_server.doors.mcp.server_card import (  # noqa: PLC0415  (as above)
+            CARD_PATHS,
+            ServerCardPage,
+        )
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), ("mcp", mcp))
+        card = ServerCardPage(
+            self.settings.public_url, needs_key=not (self.keyring.is_open or self.keyring.is_public)
+        )
+        self._pages |= dict.fromkeys(CARD_PATHS, card)
 
     def begin_to_stop(self) -> None:
         """End the streams that continue for as long as somebody reads, before the server waits for them."""
@@ -373,6 +384,9 @@ class App:
             answer = watched = http.WatchedAnswer(send)
             send = watched.send
         path, method = scope["path"], scope["method"]
+        if self._openenv is not None and self.settings.openenv_root and is_openenv_path(path):
+            path = f"/{OPENENV_ROOT}/{self.definitions[0].name}{path}"
+            scope = {**scope, "path": path}
         if path in self._pages and method in {"GET", "HEAD"}:
             name, door = path.strip("/") or "front", self._pages[path]
         else:
@@ -469,13 +483,32 @@ def make_keyring(settings: Settings, clock: Clock | None = None) -> Keyring:
         key_file=settings.api_keys_file,
         token_secret=None if settings.token_secret is None else settings.token_secret.get_secret_value(),
         clock=clock,
+        visitors=_visitors_of(settings),
     )
     if keyring.is_open and not settings.is_loopback:
         raise SettingsError(
             f"binding to {settings.host!r} would let everybody on the network be a trainer; "
-            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1"
+            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1; or let everybody play, and no more, "
+            "with --public"
         )
     return keyring
+
+
+def _visitors_of(settings: Settings) -> Visitors | None:
+    if not settings.public:
+        return None
+    if not settings.slot.is_alone or settings.workers > 1 or settings.engine == "ray":
+        raise SettingsError(
+            "a public server is one process, which sees the address of each client: leave out --public, or "
+            "--workers and the other settings of several hosts"
+        )
+    if settings.openenv_root and settings.visibility is not Visibility.VISIBLE:
+        raise SettingsError(
+            "OpenEnv's answers have rewards, and everyone can read them on a public server: set visibility "
+            "to visible, or leave out openenv_root or public"
+        )
+    limits = KeyLimits(settings.public_sessions, settings.public_calls_per_minute)
+    return Visitors.read(limits, settings.trusted_proxies)
 
 
 def _environment_keys(settings: Settings) -> str | None:
@@ -545,6 +578,7 @@ def sandbox_request(settings: Settings) -> BackendRequest:
         choice=BackendChoice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
         allow_visible_answers=settings.allow_visible_answers,
+        allow_network=settings.allow_network,
         at_least=Strength(settings.min_isolation),
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,

@@ -14,6 +14,7 @@ is_there() {
   case $1 in
     bubblewrap) command -v bwrap ;;
     chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
+    firefox-esr) command -v firefox-esr || command -v firefox ;;
     build-essential) command -v g++ && command -v make ;;
     default-jdk-headless) command -v javac ;;
     openjdk-*-jre-headless) command -v java ;;

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 from typing_extensions import override
 
 from ors_server.adapters.gymnasium_names import MINIGRID, REPEATING, TOY_TEXT
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
+from ors_server.adapters.numbered_tasks import SeededTasks, SplitSizes, share_tasks
 from ors_server.environments.boundary import describe
 from ors_server.environments.environment import Environment
 from ors_server.environments.sources import Source, served_name
@@ -300,21 +300,13 @@ class GameSettings(SplitSizes):
         return list(first.values())
 
 
-class GymnasiumGame(NumberedTasks):
+class GymnasiumGame(SeededTasks):
     """Base of the classes that `from_gymnasium` makes."""
 
-    prompts_may_repeat: ClassVar[bool] = False
-    """Whether chance makes different tasks of games that begin alike."""
     _settings: ClassVar[GameSettings]
-    _seeds: ClassVar[Sequence[int]]
     _actions: ClassVar[Sequence[str]]
     _env: Any = None
     _view = ""
-
-    @override
-    @classmethod
-    def _task_of(cls, number: int) -> JSONObject:
-        return {"seed": cls._seeds[number]}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:

@@ -1,5 +1,6 @@
 """Tasks that a package generates from numbers: those of `train` come first, those of `test` after them."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from typing_extensions import override
@@ -65,3 +66,16 @@ class NumberedTasks(IndexedTasks):
     @classmethod
     def make_task(cls, split: str, index: int) -> JSONObject:
         return cls._task_of(index if split == "train" else cls._split_sizes.train_tasks + index)
+
+
+class SeededTasks(NumberedTasks):
+    """Base of games whose tasks differ in the seed, of a list of those whose games differ."""
+
+    prompts_may_repeat: ClassVar[bool] = False
+    """Whether games that begin alike are different tasks."""
+    _seeds: ClassVar[Sequence[int]]
+
+    @override
+    @classmethod
+    def _task_of(cls, number: int) -> JSONObject:
+        return {"seed": cls._seeds[number]}

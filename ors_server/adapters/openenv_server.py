@@ -102,7 +102,7 @@ class OpenEnvSession:
     async def open(self) -> None:
         """Connect; ResourceError if the server does not accept."""
         from websockets.asyncio.client import connect  # noqa: PLC0415  (an extra)
-        from websockets.exceptions import WebSocketException  # noqa: PLC0415
+        from websockets.exceptions import WebSocketException  # noqa: PLC0415  (an extra)
 
         connecting = connect(
             f"{self._url}/ws",
@@ -125,7 +125,7 @@ class OpenEnvSession:
             ResourceError: If the connection is lost, or the server takes too long.
             RuntimeError: If the environment fails.
         """
-        from websockets.exceptions import WebSocketException  # noqa: PLC0415
+        from websockets.exceptions import WebSocketException  # noqa: PLC0415  (an extra)
 
         if self._is_lost:
             raise ResourceError(
@@ -268,7 +268,7 @@ def _checked(url: str) -> str:
 
 def _tools(url: str, seconds: float) -> list[JSONObject]:
     """Return the tools for a server's actions."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only with this source)
 
     with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop
         return thread.submit(anyio.run, _find_tools, url, seconds).result()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
+from ors_server.adapters.numbered_tasks import SeededTasks, SplitSizes, share_tasks
 from ors_server.adapters.worker_package import WorkerPackage
 from ors_server.environments.environment import Environment
 from ors_server.environments.sources import Source, served_name
@@ -112,20 +112,12 @@ class ArenaSettings(SplitSizes):
         return cast("Sequence[int]", PACKAGE.call({"game": self.game}, "find_starts", 2 * total, total))
 
 
-class TextArenaEnvironment(NumberedTasks):
+class TextArenaEnvironment(SeededTasks):
     """Base of the classes that `from_textarena` makes."""
 
-    prompts_may_repeat: ClassVar[bool] = False
-    """Whether games that begin alike are different tasks."""
     _settings: ClassVar[ArenaSettings]
-    _seeds: ClassVar[Sequence[int]]
     _worker: Any = None
     _view = ""
-
-    @override
-    @classmethod
-    def _task_of(cls, number: int) -> JSONObject:
-        return {"seed": cls._seeds[number]}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:

@@ -20,8 +20,8 @@ from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.alarms")
 
-LOOK_SECONDS = 10.0
-"""Seconds between two looks of a server at its runs."""
+POLL_SECONDS = 10.0
+"""Seconds after which a server evaluates the alarms of its runs again."""
 PAGE = 200
 """Episodes that are read at once."""
 MAX_RUNS = 32
@@ -174,14 +174,14 @@ class AlarmBook:
         return [(run, alarm) for run, watched in self._runs.items() for alarm in watched.alarms.open]
 
     async def watch(self, ended: Mapping[str, int], clock: Clock) -> None:
-        """Look again and again at the runs of which episodes ended.
+        """Evaluate the alarms of runs whose episodes have ended, every `POLL_SECONDS`, until cancelled.
 
         Args:
-            ended: Number of ended episodes by run, which others count up.
+            ended: Number of ended episodes by run, which the caller increments.
         """
         seen: dict[str, int] = {}
         while True:
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
             self._active = set(ended)
             for run, count in list(ended.items()):
                 if seen.get(run) == count:

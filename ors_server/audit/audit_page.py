@@ -7,9 +7,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from markupsafe import Markup
+
 from ors_server._version import __version__
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.markup import element
 from ors_server.audit.report import (
     AuditFinding,
     AuditReport,
@@ -19,9 +22,7 @@ from ors_server.audit.report import (
     TranscriptCall,
 )
 from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
-from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.report.shell import document, facts, header, remarks, section, tile
-from ors_server.evaluation.report.transcript_section import preformatted, visible
+from ors_server.evaluation.report.shell import document, parts, visible
 
 _FOLDED = 400
 """Characters of an argument above which it is folded."""
@@ -38,7 +39,7 @@ def render_class(class_report: ClassReport, report: AuditReport) -> Markup:
         *(part for finding in class_report.findings for part in _finding(finding)),
         *_rewards(class_report, report),
         element("h4", "Question and remedy"),
-        facts(
+        parts.facts(
             [
                 ("why it is a hole", about.question),
                 ("how to close it", about.remedy),
@@ -56,7 +57,7 @@ def _rewards(class_report: ClassReport, report: AuditReport) -> Iterator[Markup]
     rows = [(reward.name, reward.hazards or "no documented hazard") for reward in report.rewards]
     if shown := [row for row in rows if row[0] in names]:
         yield element("h4", "Judged by rewards of this library, whose documented hazards are")
-        yield facts(shown)
+        yield parts.facts(shown)
 
 
 def _related(class_report: ClassReport, report: AuditReport) -> Iterator[tuple[str, str]]:
@@ -71,14 +72,14 @@ def _related(class_report: ClassReport, report: AuditReport) -> Iterator[tuple[s
 
 def _finding(finding: AuditFinding) -> Iterator[Markup]:
     yield element("h4", "What happened")
-    yield preformatted(finding.message)
+    yield parts.preformatted(finding.message)
     rows = [("found by", finding.variant)] if finding.variant else []
     if finding.file:
         location = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
         rows.append(("source", location))
     if finding.transcript is not None:
         rows += list(_facts(finding.transcript))
-    yield facts(rows)
+    yield parts.facts(rows)
     if finding.transcript is not None:
         yield from _transcript(finding.transcript)
 
@@ -106,10 +107,10 @@ def _call(call: TranscriptCall) -> Iterator[Markup]:
 def _argument(name: str, value: Any) -> Markup:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if len(text) <= _FOLDED:
-        return element("div", element("span", f"{name}:", class_="soft"), preformatted(text))
+        return element("div", element("span", f"{name}:", class_="soft"), parts.preformatted(text))
     begin = " ".join(text[:_BEGIN].split())
     summary = element("summary", f"{name}: {len(text):,} characters, beginning with {begin}…")
-    return element("details", summary, preformatted(text))
+    return element("details", summary, parts.preformatted(text))
 
 
 _WORDS = {
@@ -144,13 +145,13 @@ def page_of(report: AuditReport) -> str:
     shown = [(name, title, content) for name, title, content in sections if content is not None]
     return document(
         f"Audit of {report.environment}",
-        header(
+        parts.header(
             "Audit",
             f"{report.environment} · {report.version}" if report.version else report.environment,
             _lead(report),
             [(name, title) for name, title, _ in shown],
         ),
-        [section(name, title, *content) for name, title, content in shown],
+        [parts.section(name, title, *content) for name, title, content in shown],
         f"Made by ors-server {__version__}.",
     )
 
@@ -194,12 +195,12 @@ def _verdicts(report: AuditReport) -> list[Markup]:
     failed = len(report.failed)
     tiles = element(
         "div",
-        tile(
+        parts.tile(
             "Failures", str(failed), f"{len(report.warned)} with warnings", style="down" if failed else "up"
         ),
-        tile("Passed", str(passed), f"of {len(report.classes)}; {untried} not judged"),
-        tile("Gold return", full, "mean return of the gold actions"),
-        tile("Chance", percent(report.chance), "of the gold return, by guessing"),
+        parts.tile("Passed", str(passed), f"of {len(report.classes)}; {untried} not judged"),
+        parts.tile("Gold return", full, "mean return of the gold actions"),
+        parts.tile("Chance", percent(report.chance), "of the gold return, by guessing"),
         class_="tiles",
     )
     rows = [
@@ -207,7 +208,7 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         for class_report in report.classes
     ]
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
-    return [tiles, remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
+    return [tiles, parts.remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
 
 
 def _name_cell(report: ClassReport) -> Markup:
@@ -240,7 +241,7 @@ def _classes(report: AuditReport, classes: Sequence[ClassReport], nothing: str) 
 
 def _not_judged(untried: Sequence[ClassReport]) -> list[Markup]:
     note = element("p", "These classes have not passed: nothing is known about them.", class_="soft")
-    parts = (
+    groups = (
         (
             element("h4", _title(untried_class)),
             element("p", HACK_CLASSES[untried_class.id].question, class_="soft"),
@@ -248,7 +249,7 @@ def _not_judged(untried: Sequence[ClassReport]) -> list[Markup]:
         )
         for untried_class in untried
     )
-    return [note, element("div", *(part for group in parts for part in group), class_="card")]
+    return [note, element("div", *(part for group in groups for part in group), class_="card")]
 
 
 def _scores(report: AuditReport) -> list[Markup]:
@@ -289,7 +290,7 @@ def _about(report: AuditReport) -> list[Markup]:
         ("gold return", number(report.gold_return)),
         ("chance", percent(report.chance)),
     ]
-    return [element("div", facts(pairs), class_="card")]
+    return [element("div", parts.facts(pairs), class_="card")]
 
 
 def _title(report: ClassReport) -> str:

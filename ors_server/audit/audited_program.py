@@ -1,6 +1,6 @@
 """The program in which an audited environment is played: a process that may hang, crash or be killed.
 
-`AuditedServer` runs it as a worker. It plays one environment with the client that plays on servers, and
+`AuditedProcess` runs it as a worker. It plays one environment with the client that plays on servers, and
 answers questions that need the author's class.
 
 Finds the rewards of this library that judge an environment's answers, with their documented hazards.

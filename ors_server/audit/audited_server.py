@@ -2,7 +2,7 @@
 
 A call to a process has a time limit that excludes its progress and its waits for a processor.
 
-Invariants of an `AuditedServer` with its own process:
+Invariants of an `AuditedProcess`:
 
 - At most one process runs. `_starting` serialises restarts, and `restart(seen)` does nothing if another task
   has restarted the process since.
@@ -15,9 +15,10 @@ import inspect
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
+from typing_extensions import override
 
 from ors_server.audit.audited_facts import Facts, read_facts
 from ors_server.audit.plays import (
@@ -50,7 +52,8 @@ from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
 from ors_server.rewards.batch.machine_delay import MachineDelay
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
+"""Seconds between two measurements of the machine's delay while a call runs."""
 BACKSTOP = 20
 """How many times the limit a call may take on a machine that gives the process no processor."""
 _Result = TypeVar("_Result")
@@ -97,7 +100,7 @@ async def _watch(
     delay = MachineDelay(process_id)
     began, seen = time.monotonic(), await anyio.to_thread.run_sync(progress)
     while True:
-        with anyio.move_on_after(LOOK_SECONDS):
+        with anyio.move_on_after(POLL_SECONDS):
             await is_answered.wait()
             return
         await anyio.to_thread.run_sync(delay.look_now)
@@ -146,29 +149,21 @@ class TaskRow:
     """What `gold_actions` raised."""
 
 
-@dataclass
-class AuditedServer:
-    """A running server. A server in the audit's own process is started again after it was killed."""
+class AuditedServer(ABC):
+    """A server that is audited: a process of the audit's own, or a server elsewhere."""
 
-    reference: str
-    name: str | None = None
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    store: str | None = None
-    """Where episodes are recorded; in memory by default."""
-    suspects: frozenset[int] = frozenset()
-    """Positions of the plays during which the process was killed or ended."""
-    starts: int = 0
-    """How often the process was started."""
-    folder: Path = field(default_factory=Path)
-    """The folder in which the process runs, which is empty when it starts."""
-    _facts: Facts | None = None
-    _target: Target | None = None
-    _worker: WorkerEnvResource | None = None
-    _knows_seeds: bool = False
-    _silences: int = 0
-    _was_cut: bool = False
-    """Whether a call was cancelled, with which its process ended."""
-    _starting: anyio.Lock = field(default_factory=anyio.Lock)
+    def __init__(self, reference: str, name: str | None) -> None:
+        """Nothing is started yet.
+
+        Args:
+            reference: As for the command line.
+            name: The environment's name, where the reference leads to several.
+        """
+        self.reference = reference
+        self.name = name
+        self.suspects: frozenset[int] = frozenset()
+        """Positions of the plays during which the process was killed or ended."""
+        self._facts: Facts | None = None
 
     @property
     def facts(self) -> Facts:
@@ -177,14 +172,139 @@ class AuditedServer:
         return self._facts
 
     @property
-    def is_own(self) -> bool:
-        """Whether the process is the audit's own, whose class, time and files can be looked at."""
-        return self._target is None
+    def process(self) -> "AuditedProcess | None":
+        """The audit's own process, whose class, time and files can be examined; `None` for another server."""
+        return None
 
     @property
     def has_seeds(self) -> bool:
         """Whether a session can be given a seed, which the standard does not know."""
-        return self.is_own or self._knows_seeds
+        return True
+
+    @abstractmethod
+    async def play(
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+    ) -> dict[int, PlayResult]:
+        """Play each in a separate session, and return the results by position.
+
+        Plays without a result are missing; of these, `suspects` has the positions of the running ones.
+
+        Args:
+            seconds: Abort if no play of an own process finishes within this time; waits for a processor do
+                not count.
+
+        Raises:
+            StalledError: If a server elsewhere answers no play of several batches.
+        """
+
+    @abstractmethod
+    async def tasks(self, split: str, indices: list[int]) -> list[TaskRow]:
+        """Return tasks of a split, with their gold actions where the class has them."""
+
+    @abstractmethod
+    async def splits(self) -> list[tuple[str, int]]:
+        """Return the splits with their numbers of tasks."""
+
+    @abstractmethod
+    async def listing(self) -> ToolListing:
+        """Return the tools that every session has."""
+
+    async def compare_tasks(self) -> dict[str, str]:
+        """Return how the tasks of an own process compare, by class id; empty if that takes too long."""
+        return {}
+
+
+class RemoteServer(AuditedServer):
+    """A server that somebody else runs; nothing is known of its code."""
+
+    def __init__(self, reference: str, name: str | None, target: Target) -> None:
+        super().__init__(reference, name)
+        self._target = target
+        self._knows_seeds = False
+        self._silences = 0
+        """Batches in a row without any answer."""
+
+    @property
+    @override
+    def has_seeds(self) -> bool:
+        return self._knows_seeds
+
+    async def read_facts(self) -> None:
+        """Ask the server for what it states of the environment; only an ors-server states its rewards."""
+        target = self._target
+        self._knows_seeds = await target.client.server.is_ours()
+        bounds: tuple[float, float] | None = None
+        if self._knows_seeds:
+            path = f"/_ors/environments/{quote(target.environment, safe='')}"
+            answer = await target.client.server.connection.ask(HttpRequest("GET", path))
+            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {path}")
+            reward_range = stated["policy"].get("reward_range")
+            bounds = None if reward_range is None else (reward_range[0], reward_range[1])
+        self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
+
+    @override
+    async def play(
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+    ) -> dict[int, PlayResult]:
+        played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
+        # One slow play may be the play's fault; only a batch without any answer tells of the server.
+        is_silent = bool(played) and all(result.blame == "slow" for result in played)
+        self._silences = self._silences + 1 if is_silent else 0
+        if self._silences >= MAX_SILENCES:
+            raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
+        return dict(enumerate(played))
+
+    @override
+    async def tasks(self, split: str, indices: list[int]) -> list[TaskRow]:
+        client, name = self._target.client, self._target.environment
+        return [TaskRow(await client.task(split, index, name)) for index in indices]
+
+    @override
+    async def splits(self) -> list[tuple[str, int]]:
+        splits = await self._target.splits()
+        return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
+
+    @override
+    async def listing(self) -> ToolListing:
+        return await self._target.client.tools(self._target.environment)
+
+
+class AuditedProcess(AuditedServer):
+    """A server in a process of the audit's own, which is started again after it was killed."""
+
+    def __init__(
+        self,
+        reference: str,
+        name: str | None,
+        *,
+        variables: Mapping[str, str],
+        store: str | None,
+        folder: Path,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            reference: As for the command line.
+            name: The environment's name, where the reference leads to several.
+            variables: Environment variables of the process, besides those of a server.
+            store: Where episodes are recorded; in memory by default.
+            folder: The folder in which the process runs, which is empty when it starts.
+        """
+        super().__init__(reference, name)
+        self.folder = folder
+        self.starts = 0
+        """How often the process was started."""
+        self._variables = variables
+        self._store = store
+        self._worker: WorkerEnvResource | None = None
+        self._was_cut = False
+        """Whether a call was cancelled, with which its process ended."""
+        self._starting = anyio.Lock()
+
+    @property
+    @override
+    def process(self) -> "AuditedProcess":
+        return self
 
     async def start(self) -> None:
         """Start the process and load the environment.
@@ -195,10 +315,11 @@ class AuditedServer:
         """
         spec = WorkerEnvResourceSpec(
             _PROGRAM,
-            {"reference": self.reference, "name": self.name, "store": self.store},
-            # The hash seed is fixed so that sets of texts have the same order in each run; `variables` may
+            {"reference": self.reference, "name": self.name, "store": self._store},
+            # The hash seed is fixed so that sets of texts have the same order in each run; the
+            # variables may
             # change it.
-            variables={**_own_variables(), "PYTHONHASHSEED": "0", **self.variables},
+            variables={**_own_variables(), "PYTHONHASHSEED": "0", **self._variables},
             start_timeout=START_SECONDS,
             call_timeout=_BACKSTOP_SECONDS,
             answer_limit=_MAX_BYTES,
@@ -224,29 +345,12 @@ class AuditedServer:
         self._facts = read_facts(facts)
         self._was_cut = False
 
+    @override
     async def play(
         self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
     ) -> dict[int, PlayResult]:
-        """Play each in a separate session, and return the results by position.
-
-        If that stalls or ends the process, plays that had not ended are missing, and `suspects` has the
-        positions of the running plays. The process is then killed and started again.
-
-        Args:
-            seconds: In which some play must end; waits for a processor do not count.
-
-        Raises:
-            StalledError: If a server elsewhere answers no play of several batches.
-        """
+        # A stalled process is killed and started again.
         self.suspects = frozenset()
-        if self._target is not None:
-            played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
-            # One slow play may be the play's fault; only a batch without any answer tells of the server.
-            is_silent = bool(played) and all(result.blame == "slow" for result in played)
-            self._silences = self._silences + 1 if is_silent else 0
-            if self._silences >= MAX_SILENCES:
-                raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
-            return dict(enumerate(played))
         started = self.starts
         journal = self.folder / "plays.jsonl"
         try:
@@ -266,7 +370,7 @@ class AuditedServer:
         return {position: read_played(body) for position, body in enumerate(bodies)}
 
     async def play_broken(self, plays: Sequence[CallPlan], kind: str) -> list[tuple[PlayResult, int]]:
-        """Play each in a session whose sandbox and resources break after setup; an own process's only.
+        """Play each in a session whose sandbox and resources break after setup.
 
         Args:
             kind: One of `broken_parts.FAULTS`.
@@ -291,12 +395,8 @@ class AuditedServer:
         if worker is not None:
             await worker.end()
 
+    @override
     async def tasks(self, split: str, indices: list[int]) -> list[TaskRow]:
-        """Return tasks of a split, with their gold actions where the class has them."""
-        if self._target is not None:
-            target = self._target
-            client, name = target.client, target.environment
-            return [TaskRow(await client.task(split, index, name)) for index in indices]
         rows = await self._ask("gold", split, indices)
         return [
             TaskRow(
@@ -307,17 +407,12 @@ class AuditedServer:
             for row in rows
         ]
 
+    @override
     async def splits(self) -> list[tuple[str, int]]:
-        """Return the splits with their numbers of tasks."""
-        if self._target is not None:
-            splits = await self._target.splits()
-            return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
         return [(name, size) for name, size in await self._ask("splits")]
 
+    @override
     async def compare_tasks(self) -> dict[str, str]:
-        """Return how the tasks of an own process compare, by class id; nothing if that takes too long."""
-        if not self.is_own:
-            return {}
         started = self.starts
         try:
             return dict(await self._ask("compare_tasks", seconds=COMPARE_SECONDS))
@@ -325,10 +420,8 @@ class AuditedServer:
             await self.restart(started)
             return {}
 
+    @override
     async def listing(self) -> ToolListing:
-        """Return the tools that every session has."""
-        if self._target is not None:
-            return await self._target.client.tools(self._target.environment)
         return ToolListing.model_validate(await self._ask("listing"))
 
     async def used(self) -> tuple[float, int]:
@@ -346,7 +439,7 @@ class AuditedServer:
         """Call a method of the process; `StalledError` if it stalls."""
         if self._was_cut:
             await self.restart(self.starts)
-        assert self._worker is not None  # noqa: S101  (asked of an own process only)
+        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
         return await self._ask_worker(self._worker, method, *arguments, seconds=seconds, progress=progress)
 
     async def _ask_worker(
@@ -365,19 +458,6 @@ class AuditedServer:
         except anyio.get_cancelled_exc_class():
             self._was_cut = True  # with its call, a cancelled process has ended
             raise
-
-    async def use_url(self, target: Target) -> None:
-        """Play on a server that somebody else runs."""
-        self._target = target
-        self._knows_seeds = await target.client.server.is_ours()
-        bounds: tuple[float, float] | None = None
-        if self._knows_seeds:
-            path = f"/_ors/environments/{quote(target.environment, safe='')}"
-            answer = await target.client.server.connection.ask(HttpRequest("GET", path))
-            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {path}")
-            reward_range = stated["policy"].get("reward_range")
-            bounds = None if reward_range is None else (reward_range[0], reward_range[1])
-        self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
 
 
 @asynccontextmanager
@@ -408,31 +488,31 @@ async def open_audited(
     """
     reference = reference_of(environment)
     if reference.startswith(("http://", "https://")):
-        server = AuditedServer(reference, name)
         options = ClientOptions(patience=_PATIENCE)
         async with AsyncExitStack() as stack:
             try:
                 with anyio.fail_after(seconds):
                     opening = open_server_target(reference, name, api_key=api_key, options=options)
-                    await server.use_url(await stack.enter_async_context(opening))
+                    server = RemoteServer(reference, name, await stack.enter_async_context(opening))
+                    await server.read_facts()
             except TimeoutError as error:
                 raise AuditError(f"{reference} did not answer within {seconds} seconds") from error
             yield server
         return
     with TemporaryDirectory(prefix="ors-audit-") as folder:
-        server = AuditedServer(
+        process = AuditedProcess(
             reference,
             name,
-            {"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder, **(variables or {})},
-            store,
+            variables={"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder, **(variables or {})},
+            store=store,
             folder=Path(folder),
         )
-        await server.start()
+        await process.start()
         try:
-            yield server
+            yield process
         finally:
             with anyio.CancelScope(shield=True):
-                await server.kill()
+                await process.kill()
 
 
 def reference_of(environment: str | type) -> str:

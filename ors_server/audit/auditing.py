@@ -311,7 +311,7 @@ async def audit(
     async with open_audited(environment, name, api_key=chosen.api_key, seconds=chosen.budget) as server:
         player = AuditPlayer(server, budget.deadline)
         report = await _audit(server, player, budget, chosen, on_progress)
-    if chosen.record is None or not server.is_own:
+    if chosen.record is None or server.process is None:
         return report
     return await record_transcripts(report, environment, name, chosen.record)
 
@@ -387,7 +387,7 @@ async def _judge_all(
     """
     reports: dict[str, ClassReport] = {}
     player = context.player
-    apart = [kind for kind in policies if kind.has_own_process and context.server.is_own]
+    apart = [kind for kind in policies if kind.has_own_process and context.server.process is not None]
 
     async def judge_apart(kind: type[AuditPolicy]) -> None:
         reports[kind.hack_class] = await _judge(kind(), context, budget, budget.left)

@@ -39,7 +39,7 @@ class Chart:
     legend: tuple[tuple[str, str], ...] = ()
     """Ink and meaning."""
     entries: int = 0
-    """Bars that lie below each other, which decide the height; 0 where they stand."""
+    """Number of horizontal bars, which decides the height; 0 for vertical bars."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Announcement:
     """Where the record is kept, without a password."""
     has_console: bool = True
     """Whether the pages for browsers are served."""
+    is_public: bool = False
+    """Whether anyone may play without a key."""
     activation: str = ""
     """What a shell needs so that it finds the command `ors-server`; empty if it does."""
 
@@ -86,7 +88,8 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
         app.sandboxes,
         record,
         app.settings.console,
-        find_activation(),
+        is_public=app.settings.public,
+        activation=find_activation(),
     )
 
 
@@ -106,6 +109,12 @@ def announce_host(announcement: Announcement) -> None:
 def lines_of(announcement: Announcement) -> list[str]:
     """Render the announcement for a person; the lines to paste are never broken."""
     url = announcement.url
+    harness = [
+        f"  harness  {_client_variables(announcement)} python your_evaluation.py",
+        f"  trainer  {_client_variables(announcement)} python your_training.py",
+        f'           with OpenRewardSpec("{url}", num_tasks=64) of trl.experimental.openreward',
+    ]
+    note = ["", "Public: anyone who reaches the server may play, and needs no key."]
     return [
         "Doors",
         f"  ORS      {url}",
@@ -122,11 +131,10 @@ def lines_of(announcement: Announcement) -> list[str]:
         "",
         "To paste",
         f"  agent    {_mcp_line(announcement)}",
-        f"  harness  {_client_variables(announcement)} python your_evaluation.py",
-        f"  trainer  {_client_variables(announcement)} python your_training.py",
-        f'           with OpenRewardSpec("{url}", num_tasks=64) of trl.experimental.openreward',
+        *([] if announcement.is_public else harness),
         "  author   ors-server new my_environment",
         *([f"  shell    {announcement.activation}"] if announcement.activation else []),
+        *(note if announcement.is_public else []),
         "",
         "Stop with Ctrl-C.",
     ]
@@ -159,7 +167,7 @@ def _sizes(served: Served) -> str:
 
 def _mcp_line(announcement: Announcement) -> str:
     server: dict[str, Any] = {"type": "http", "url": f"{announcement.url}/mcp"}
-    if announcement.has_keys:
+    if announcement.has_keys and not announcement.is_public:
         server["headers"] = {"X-API-Key": "YOUR-KEY"}
     return json.dumps({"mcpServers": {"ors": server}})
 

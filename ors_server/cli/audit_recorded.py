@@ -11,7 +11,7 @@ import typer
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.filters import FiltersOfEnvironment, StoreChoice
-from ors_server.cli.recorded_options import RecordedOptions, open_recorded
+from ors_server.cli.recorded_options import PlainFile, RecordedOptions, open_recorded
 from ors_server.cli.terminal import make_console, make_table, progress_bar
 from ors_server.model.printable import clean_line
 
@@ -30,14 +30,7 @@ _SHOWN_DIGITS = 12
 class RecordedAuditOptions(FiltersOfEnvironment, StoreChoice):
     """Options of `audit --episodes`: which recorded episodes, and what counts as a success."""
 
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE",
-            help="Read episodes that `export plain` wrote instead; - is standard input.",
-        ),
-    ] = None
+    source: PlainFile = None
     success_at: Annotated[
         float | None,
         typer.Option(

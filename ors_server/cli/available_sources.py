@@ -44,12 +44,10 @@ def _print_table(described: list[dict[str, Any]]) -> None:
             "yes" if source["installed"] else "no",
         )
     make_console().print(table)
-    say("Install with:")
     for source in described:
-        say(f"  {source['install']}")
-    for source in described:
-        for wrong in source["missing"]:
-            complain(f"{source['source']}: {wrong}")
+        if not source["installed"]:
+            complain(f"{source['source']}: {'; '.join(source['missing'])}")
+            say(f"Install {source['source']} with: {source['install']}")
 
 
 def _describe(source: Any) -> dict[str, Any]:

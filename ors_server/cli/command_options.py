@@ -36,7 +36,7 @@ class TaskPlaceOptions:
     """The options that choose a task."""
 
     split: Annotated[str | None, Option(help="Split of the task.", show_default="the first one")] = None
-    index: Annotated[int, Option(help="Index of the task.")] = 0
+    index: Annotated[int, Option(help="Index of the task.", min=0)] = 0
 
 
 class Command(TyperCommand):

@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ors_server.environments.loading import UnusableEnvironment
     from ors_server.model.settings import Settings
     from ors_server.rewards.judges import EndpointVariables
+    from ors_server.sandboxes.isolation_report import IsolationReport
     from ors_server.store.location import StoreLocation
 
 MIN_PYTHON = (3, 11)
@@ -100,7 +101,7 @@ async def examine() -> list[Finding]:
         findings.append(Finding("settings", PROBLEM, str(error), "correct it and run this again"))
         settings = Settings.model_construct()
     findings += environments(settings)
-    findings += [await sandbox(settings), docker(settings), store(settings), port(settings)]
+    findings += [*await sandbox(settings), docker(settings), store(settings), port(settings)]
     return [*findings, judge(), user_model(), *extras(), *test_programs()]
 
 
@@ -171,26 +172,38 @@ def _describe_unusable(environment: "UnusableEnvironment") -> Finding:
     return _absent(environment.name, "an optional environment", missing, remedy)
 
 
-async def sandbox(settings: "Settings") -> Finding:
-    """Find out what would isolate agents' commands, and what would isolate them better."""
+async def sandbox(settings: "Settings") -> list[Finding]:
+    """Find out what would isolate agents' commands, what would do it better, and whether images run."""
     from ors_server.app import sandbox_request
+    from ors_server.images.image_cache import image_to_try
     from ors_server.sandboxes.choose import choose
     from ors_server.sandboxes.isolation_report import Strength
 
     strongest = int(max(Strength))
     try:
-        chosen = await choose(sandbox_request(settings))
+        chosen = await choose(replace(sandbox_request(settings), image=image_to_try()))
     except OrsServerError as error:
         outcome = MISSING if settings.sandbox == "auto" else PROBLEM
         text = f"none, level 0 of {strongest}: {error}"
-        return Finding("sandbox", outcome, text, _sandbox_remedy(str(error)))
+        return [Finding("sandbox", outcome, text, _sandbox_remedy(str(error)))]
     await chosen.aclose()
+    images = _describe_images(chosen.report)
     text = f"{chosen.report.backend}, level {int(chosen.report.strength)} of {strongest}"
     refused = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
     if chosen.report.strength < max(Strength):
         text += f"; not stronger, because {refused or 'the setting `sandbox` asks for it'}"
-        return Finding("sandbox", MISSING, text, _sandbox_remedy(refused))
-    return Finding("sandbox", OK, text)
+        return [Finding("sandbox", MISSING, text, _sandbox_remedy(refused)), images]
+    return [Finding("sandbox", OK, text), images]
+
+
+def _describe_images(report: "IsolationReport") -> Finding:
+    if report.images is not None:
+        return Finding("images", OK, f"as roots of sandboxes: {report.images}")
+    if report.images_refused is not None:
+        remedy = "serve with bubblewrap, which has them, or add an image with /bin/bash"
+        return Finding("images", PROBLEM, report.images_refused, remedy)
+    text = "no image with /bin/bash is in the cache, so none was tried as a root"
+    return Finding("images", MISSING, text, "ors-server images add FILE")
 
 
 def _sandbox_remedy(reason: str) -> str:

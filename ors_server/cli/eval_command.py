@@ -161,7 +161,7 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress, *, checks_onl
                 on_attempt=lambda _, tally: show(tally.ended, tally.headline),
             )
             runner = Runner(target, agent, folder, conduct)
-            progress.run = await runner.play(run, requested.budget, requested.policy)
+            progress.run = await runner.play(run, requested.budget, requested.policy, requested.labels)
 
 
 @contextmanager

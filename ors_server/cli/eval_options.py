@@ -72,6 +72,10 @@ class _TaskOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlayingOptions:
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A label of every episode, by which it is found; repeatable."),
+    ] = None
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Attempts at a time.", min=1)] = 4
     store: Annotated[
         str | None,
@@ -182,12 +186,27 @@ def read_run_options(options: EvalOptions) -> "list[RunOptions]":
         cost=options.max_cost,
         seconds=options.max_seconds,
         policy=read_pairs("--policy", options.policy),
+        labels=_read_labels(options.label),
     )
     return [
         replace(shared, target=target, agent=agent)
         for target in options.target or (None,)
         for agent in options.agent or (None,)
     ]
+
+
+def _read_labels(pairs: list[str] | None) -> dict[str, str] | None:
+    if not pairs:
+        return None
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"--label: expected KEY=VALUE, got {pair!r}")
+        if name in labels:
+            raise typer.BadParameter(f"--label: expected each name once, got {name!r} twice")
+        labels[name] = value
+    return labels
 
 
 def run_budget(options: EvalOptions) -> "UsageBudget":

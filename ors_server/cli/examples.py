@@ -38,6 +38,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ors-server new my_data --declared",
         "ors-server new my_tasks --harbor",
     ),
+    "package": (
+        "ors-server package ./my_environment --for pip",
+        "ors-server package ./my_environment --for openenv -o openenv",
+    ),
     "hosts": ("ors-server hosts http://127.0.0.1:8080",),
     "restart": ("ors-server restart http://127.0.0.1:8080",),
     "drain": ("ors-server drain h1 http://127.0.0.1:8080",),
@@ -50,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("ors-server watch --run first --url http://127.0.0.1:8080",),
     "episodes tail": ("ors-server episodes tail --environment qa",),
     "images add": ("ors-server images add debian.tar --name debian:12",),
+    "images build": ("ors-server images build ./context --name mine:1 --builder podman --allow-network",),
     "images list": ("ors-server images list --json",),
     "images rm": ("ors-server images rm debian:12",),
     "images verify": ("ors-server images verify",),

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,16 +153,10 @@ def front(options: FrontCommandOptions) -> None:
     HAProxy carries the requests and is restarted if it ends. The front keeps no other state, so there may be
     several fronts. SIGHUP makes it read the certificate again.
     """
-    import asyncio
-    import tempfile
-
-    from ors_server.cli.listening import bind
-    from ors_server.cli.serving_workers import front_options, front_program, write_certificate
+    from ors_server.cli.serving_workers import open_front, run_until_stopped
     from ors_server.model import logs
     from ors_server.model.settings import load_settings
     from ors_server.supervisor.front_control import FrontControl
-    from ors_server.supervisor.haproxy import check_configuration, find_program, write_configuration
-    from ors_server.supervisor.supervising import HostsFailedError, Supervisor, inheritable
 
     for address in options.addresses:
         if _ADDRESS.fullmatch(address) is None:
@@ -176,17 +169,9 @@ def front(options: FrontCommandOptions) -> None:
     }
     settings = load_settings(None, **{name: value for name, value in flags.items() if value is not None})
     logs.configure(form=settings.log_format, level=settings.log_level)
-    haproxy = find_program()
-    listener = bind(settings.host, settings.port)
-    with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
-        folder = Path(name)
-        control = FrontControl(folder, options.addresses)
-        descriptor = inheritable(listener)
-        path = write_configuration(front_options(settings, folder, options.addresses), descriptor)
-        check_configuration(haproxy, path, descriptor)
-        port = listener.getsockname()[1]
+    with open_front(settings) as haproxy:
         scheme = "http" if settings.tls_cert is None else "https"
-        url = f"{scheme}://{settings.host}:{port}"
+        url = f"{scheme}://{settings.host}:{haproxy.port}"
 
         def announce(_announcement: object) -> None:
             if options.json:
@@ -194,12 +179,5 @@ def front(options: FrontCommandOptions) -> None:
             else:
                 say(f"The front listens at {url}, before {', '.join(options.addresses)}. Stop with Ctrl-C.")
 
-        async def run() -> None:
-            program = front_program(haproxy, path, descriptor)
-            renew = partial(write_certificate, settings, folder)
-            await Supervisor([], program, control, renew).run(announce)
-
-        try:
-            asyncio.run(run())
-        except HostsFailedError as error:
-            raise CommandError(str(error)) from None
+        control = FrontControl(haproxy.folder, options.addresses)
+        run_until_stopped(haproxy.supervise(control).run(announce))

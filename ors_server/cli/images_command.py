@@ -23,11 +23,27 @@ class AddImageOptions:
     """Options of `add`."""
 
     file: Annotated[
-        Path, typer.Argument(help="An OCI layout (a folder or a tar), or what docker save has written.")
+        str,
+        typer.Argument(
+            help="An OCI layout (a folder or a tar), or what docker save has written; skopeo fetches "
+            "docker://NAME from a registry."
+        ),
     ]
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its name.", show_default="those in the file")
     ] = None
+
+
+@dataclass(frozen=True)
+class BuildImageOptions:
+    """Options of `build`."""
+
+    folder: Annotated[Path, typer.Argument(help="The folder of a Dockerfile.")]
+    name: Annotated[str, typer.Option(metavar="NAME", help="The image's name.")]
+    builder: Annotated[str, typer.Option(metavar="BUILDER", help="buildah, podman or docker.")] = "buildah"
+    allow_network: Annotated[
+        bool, typer.Option("--allow-network", help="Let RUN lines run with this host's network.")
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -57,10 +73,25 @@ class VerifyImagesOptions:
 def add_image(options: AddImageOptions) -> None:
     """Unpack an image into the cache; digests are checked, and a hostile file leaves nothing."""
     from ors_server.images.image_cache import ImageCache
+    from ors_server.images.image_programs import REGISTRY, fetch_image
 
-    image = ImageCache().add(options.file, options.name)
+    if options.file.startswith(REGISTRY):
+        image = fetch_image(ImageCache(), options.file, options.name)
+    else:
+        image = ImageCache().add(Path(options.file), options.name)
     names = ", ".join(image.names) or "no name"
     say(f"added {image.short_id} ({names}): {image.entries} entries, {image.data_bytes} bytes")
+
+
+def build_image_command(options: BuildImageOptions) -> None:
+    """Build a Dockerfile with RUN lines by another program, and add the image to the cache."""
+    from ors_server.images.image_cache import ImageCache
+    from ors_server.images.image_programs import build_image
+
+    image = build_image(
+        ImageCache(), options.folder, options.name, options.builder, has_network=options.allow_network
+    )
+    say(f"built {image.short_id} ({options.name}): {image.entries} entries, {image.data_bytes} bytes")
 
 
 def list_images(options: ListImagesOptions) -> None:
@@ -103,6 +134,7 @@ def verify_images(options: VerifyImagesOptions) -> None:
 
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "add": add_image,
+    "build": build_image_command,
     "list": list_images,
     "rm": remove_image,
     "verify": verify_images,

@@ -27,6 +27,7 @@ from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.mcp_command import mcp
 from ors_server.cli.new_command import new
+from ors_server.cli.package_command import package
 from ors_server.cli.play_command import play
 from ors_server.cli.regrade_command import regrade
 from ors_server.cli.replay_command import replay
@@ -111,6 +112,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "export": export,
     "watch": watch,
     "new": new,
+    "package": package,
     "hosts": hosts,
     "restart": restart,
     "drain": drain,
@@ -122,7 +124,7 @@ GROUPS: dict[str, typer.Typer] = {"mcp": mcp, "episodes": episodes, "store": sto
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call", "mcp"),
     "Run several hosts": ("hosts", "restart", "drain", "front"),
-    "Write environments": ("new", "check", "audit", "tasks", "import", "images"),
+    "Write environments": ("new", "check", "audit", "tasks", "package", "import", "images"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "watch", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),
@@ -179,9 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    for line in getattr(first_of(error), "reports", ()):
-        complain(line)
     complain(explain(error))
+    for line in getattr(first_of(error), "reports", ())[1:]:  # the message has the first
+        complain(line)
     if isinstance(error, ImportError | AttributeError):
         _name_intruders()
     if isinstance(error, _UsageError):
@@ -204,12 +206,14 @@ def explain(error: BaseException) -> str:
     """Describe an error on one line, without the values of options and settings."""
     from pydantic import ValidationError
 
+    from ors_server.model.settings import as_expectation
+
     error = first_of(error)
     if isinstance(error, _UsageError):
-        return str(error.format_message())  # type: ignore[attr-defined]  # click has it
+        return as_expectation(error.format_message())  # type: ignore[attr-defined]  # click has it
     if isinstance(error, ValidationError):
         mistakes = (
-            f"{'.'.join(str(part) for part in item['loc']) or error.title}: {item['msg']}"
+            f"{'.'.join(str(part) for part in item['loc']) or error.title}: {as_expectation(item['msg'])}"
             for item in error.errors(include_url=False, include_input=False)
         )
         return "; ".join(mistakes)

@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
+from ors_server._version import __version__
 from ors_server.cli.command_output import CommandError, MisuseError, say
 
 TEMPLATES = files("ors_server.cli") / "new_environment"
 """The files of a new environment, in which `$name` and `$title` are its name and its class's."""
 DECLARED = files("ors_server.cli") / "new_declared_environment"
 """The files of a new declared environment, in which `$name` is its name."""
+PROJECT = files("ors_server.cli") / "new_project"
+"""What makes the folder a project that pip installs; `$version` is the server's."""
 HARBOR = files("ors_server.cli") / "new_harbor_task"
 """The files of a new task in Harbor's format; the first dot of a name stands for a folder."""
 SCHEMA = "environment.schema.json"
@@ -97,6 +100,15 @@ def _write_class(folder: Path, name: str) -> None:
         text = Template((TEMPLATES / f"{template}.py.txt").read_text("utf-8"))
         file = folder / f"{template.replace('test_environment', f'test_{name}')}.py"
         file.write_text(text.substitute(name=name, title=title), encoding="utf-8")
+    for template in ("pyproject.toml", "README.md", "audit.toml"):
+        text = Template((PROJECT / f"{template}.txt").read_text("utf-8"))
+        values = {
+            "name": name,
+            "title": title,
+            "distribution": name.replace("_", "-"),
+            "version": __version__,
+        }
+        (folder / template).write_text(text.substitute(values), encoding="utf-8")
 
 
 def _write_task(folder: Path) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from ors_server.store.episode_filter import EpisodeFilter
 
 STDIN = "-"
+
+
+PlainFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Read episodes that `export plain` wrote instead; - is standard input.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +39,7 @@ class RecordedOptions(FiltersOfEnvironment, StoreChoice):
             show_default=False,
         ),
     ] = None
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE",
-            help="Read episodes that `export plain` wrote instead; - is standard input.",
-        ),
-    ] = None
+    source: PlainFile = None
     everything: Annotated[
         bool, typer.Option("--all", help="All episodes of the record.", rich_help_panel=FILTERS)
     ] = False

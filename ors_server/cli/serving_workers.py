@@ -4,9 +4,9 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from ors_server.sessions.session_services import default_gradings
 from ors_server.store.location import MEMORY, StoreKind, parse_location
 from ors_server.supervisor.front_control import FrontControl
 from ors_server.supervisor.haproxy import (
-    CONFIGURATION,
     FrontOptions,
     check_configuration,
     find_program,
@@ -54,33 +53,18 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
         CommandError: If the address cannot be used, or a host does not start.
     """
     _check(settings)
-    haproxy = find_program()
-    listener = bind(settings.host, settings.port)
-    with listener, tempfile.TemporaryDirectory(prefix="ors-hosts-") as name:
-        folder = Path(name)
-        port = listener.getsockname()[1]
-        arguments = [*sys.argv[1:], "--json", "--port", str(port), *_shares(settings)]
-        options = HostOptions(settings.workers, arguments, folder)
-        hosts = [host_program(number, options) for number in range(settings.workers)]
-        descriptor = inheritable(listener)
-        addresses = [f"{UNIX}{socket_path(folder, number)}" for number in range(settings.workers)]
-        control = FrontControl(folder, addresses)
-        path = write_configuration(front_options(settings, folder, addresses), descriptor)
-        check_configuration(haproxy, path, descriptor)
-        front = front_program(haproxy, path, descriptor)
+    with open_front(settings, "ors-hosts-") as front:
+        numbers = range(settings.workers)
+        arguments = [*sys.argv[1:], "--json", "--port", str(front.port), *_shares(settings)]
+        options = HostOptions(settings.workers, arguments, front.folder)
+        hosts = [host_program(number, options) for number in numbers]
+        addresses = [f"{UNIX}{socket_path(front.folder, number)}" for number in numbers]
+        supervisor = front.supervise(FrontControl(front.folder, addresses), hosts)
 
         def announce(announcement: Mapping[str, Any]) -> None:
             _announce(announcement, settings.workers, as_json=as_json)
 
-        async def run() -> None:
-            await Supervisor(hosts, front, control, partial(write_certificate, settings, folder)).run(
-                announce
-            )
-
-        try:
-            asyncio.run(run())
-        except HostsFailedError as error:
-            raise CommandError(str(error)) from None
+        run_until_stopped(supervisor.run(announce))
 
 
 def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
@@ -102,32 +86,21 @@ def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
     except ModuleNotFoundError as error:
         raise SettingsError(f"--engine ray needs Ray: {install_hint('ray')}") from error
 
-    haproxy = find_program()
-    listener = bind(settings.host, settings.port)
-    with listener, tempfile.TemporaryDirectory(prefix="ors-front-") as name:
-        folder, descriptor = Path(name), inheritable(listener)
-        arguments = [*sys.argv[1:], "--json", "--port", str(listener.getsockname()[1])]
+    with open_front(settings) as front:
+        arguments = [*sys.argv[1:], "--json", "--port", str(front.port)]
         hosts = RayHosts(RayOptions(settings.workers, arguments, settings.ray_address, resources, labels))
 
         async def run() -> None:
             try:
                 announcement = await hosts.start()
-                control = FrontControl(folder, hosts.addresses)
-
-                def configure() -> Path:
-                    options = front_options(settings, folder, control.addresses)
-                    return write_configuration(options, descriptor)
-
-                check_configuration(haproxy, configure(), descriptor)
-                renew = partial(write_certificate, settings, folder)
-                program = front_program(haproxy, folder / CONFIGURATION, descriptor)
-                supervisor = Supervisor([], program, control, renew)
+                control = FrontControl(front.folder, hosts.addresses)
+                supervisor = front.supervise(control)
 
                 async def move(number: int, address: str) -> None:
                     try:
                         await control.move_host(number, address)
                     finally:
-                        configure()  # for a HAProxy that is started again
+                        front.configure(control.addresses)  # for a HAProxy that is started again
 
                 async def follow() -> None:
                     try:
@@ -145,10 +118,7 @@ def serve_on_ray(settings: "Settings", *, as_json: bool) -> None:
             finally:
                 await hosts.aclose()
 
-        try:
-            asyncio.run(run())
-        except HostsFailedError as error:
-            raise CommandError(str(error)) from None
+        run_until_stopped(run())
 
 
 def _announce(announcement: Mapping[str, Any], workers: int, *, as_json: bool) -> None:
@@ -226,45 +196,92 @@ def _shares(settings: "Settings") -> list[str]:
     return ["--gradings-at-once", str(gradings), "--worker-threads", str(threads)]
 
 
-def front_program(haproxy: str, path: Path, descriptor: int) -> Program:
-    """Return the program of a front that inherits its listening socket."""
-    return Program(
-        name="haproxy",
-        command=[haproxy, "-db", "-q", "-f", str(path)],
-        variables={"PATH": os.environ.get("PATH", os.defpath)},
-        descriptors=(descriptor,),
-    )
+@dataclass(frozen=True, slots=True)
+class Front:
+    """HAProxy at the server's address: its program, its folder, and the listening socket that it inherits."""
+
+    settings: "Settings"
+    haproxy: str
+    folder: Path
+    port: int
+    descriptor: int
+    """Descriptor of the listening socket."""
+
+    def configure(self, addresses: Sequence[str]) -> Path:
+        """Write the configuration for hosts at these addresses, and return its path."""
+        return write_configuration(self._options(addresses), self.descriptor)
+
+    def supervise(self, control: FrontControl, hosts: Sequence[Program] = ()) -> Supervisor:
+        """Configure the front for the hosts of `control`; return the supervisor of it and of `hosts`.
+
+        Raises:
+            SettingsError: If HAProxy refuses the configuration.
+        """
+        path = self.configure(control.addresses)
+        check_configuration(self.haproxy, path, self.descriptor)
+        program = Program(
+            name="haproxy",
+            command=[self.haproxy, "-db", "-q", "-f", str(path)],
+            variables={"PATH": os.environ.get("PATH", os.defpath)},
+            descriptors=(self.descriptor,),
+        )
+        return Supervisor(hosts, program, control, self._write_certificate)
+
+    def _write_certificate(self) -> Path | None:
+        """Copy the certificate and its key into one file for the front; return it, or `None` without any.
+
+        Raises:
+            OSError: If they cannot be read.
+        """
+        settings = self.settings
+        if settings.tls_cert is None:
+            return None
+        parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
+        text = "\n".join(part.read_text() for part in parts)
+        certificate = self.folder / "certificate.pem"
+        certificate.touch(mode=0o600)
+        certificate.write_text(text)
+        return certificate
+
+    def _options(self, addresses: Sequence[str]) -> FrontOptions:
+        settings = self.settings
+        # Each connection of the front is two files: to the client, and to the host.
+        limits = ConnectionLimits.of(settings)
+        files = raise_file_limit(replace(limits, connections=2 * limits.connections))
+        return FrontOptions(
+            folder=self.folder,
+            addresses=addresses,
+            token_prefix=TOKEN_PREFIX,
+            session_key=SESSION_KEY,
+            max_connections=min(limits.connections, max(1, (files - min(SPARE_FILES, files // 2)) // 2)),
+            max_connections_per_address=settings.max_connections_per_address,
+            max_header_bytes=settings.max_header_bytes,
+            header_seconds=settings.header_seconds,
+            certificate=self._write_certificate(),
+        )
 
 
-def write_certificate(settings: "Settings", folder: Path) -> Path | None:
-    """Copy the certificate and its key into one file for the front; return it, or `None` without any.
+@contextmanager
+def open_front(settings: "Settings", prefix: str = "ors-front-") -> Generator[Front]:
+    """Bind the server's address for a front, in a temporary folder whose name begins with `prefix`.
 
     Raises:
-        OSError: If they cannot be read.
+        SettingsError: If HAProxy is not installed.
+        CommandError: If the address cannot be used.
     """
-    if settings.tls_cert is None:
-        return None
-    parts = [settings.tls_cert, *([settings.tls_key] if settings.tls_key is not None else [])]
-    text = "\n".join(part.read_text() for part in parts)
-    certificate = folder / "certificate.pem"
-    certificate.touch(mode=0o600)
-    certificate.write_text(text)
-    return certificate
+    haproxy = find_program()
+    listener = bind(settings.host, settings.port)
+    with listener, tempfile.TemporaryDirectory(prefix=prefix) as folder:
+        yield Front(settings, haproxy, Path(folder), listener.getsockname()[1], inheritable(listener))
 
 
-def front_options(settings: "Settings", folder: Path, addresses: Sequence[str]) -> FrontOptions:
-    """Return what the front is configured with, before hosts at these addresses."""
-    # Each connection of the front is two files: to the client, and to the host.
-    limits = ConnectionLimits.of(settings)
-    files = raise_file_limit(replace(limits, connections=2 * limits.connections))
-    return FrontOptions(
-        folder=folder,
-        addresses=addresses,
-        token_prefix=TOKEN_PREFIX,
-        session_key=SESSION_KEY,
-        max_connections=min(limits.connections, max(1, (files - min(SPARE_FILES, files // 2)) // 2)),
-        max_connections_per_address=settings.max_connections_per_address,
-        max_header_bytes=settings.max_header_bytes,
-        header_seconds=settings.header_seconds,
-        certificate=write_certificate(settings, folder),
-    )
+def run_until_stopped(work: Coroutine[None, None, None]) -> None:
+    """Run a supervisor until a signal ends it.
+
+    Raises:
+        CommandError: If a host or the front could not be started or kept up.
+    """
+    try:
+        asyncio.run(work)
+    except HostsFailedError as error:
+        raise CommandError(str(error)) from None

@@ -114,7 +114,7 @@ async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "Ala
                 f"{options.baseline!r}, got {len(baseline)}."
             )
     watched = WatchedRun(record, options.run, thresholds, success_at=options.success_at, baseline=baseline)
-    news_at = clock.monotonic()
+    changed_at = clock.monotonic()
     while True:
         before = watched.alarms.episodes
         try:
@@ -132,8 +132,8 @@ async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "Ala
             return True
         now = clock.monotonic()
         if watched.alarms.episodes > before:
-            news_at = now
-        if options.once or (options.idle is not None and now - news_at >= options.idle):
+            changed_at = now
+        if options.once or (options.idle is not None and now - changed_at >= options.idle):
             complain(f"{watched.alarms.episodes} ended episodes of the run {options.run!r}, no alarm")
             return False
         await clock.sleep(POLL_SECONDS if options.idle is None else min(POLL_SECONDS, options.idle))

@@ -89,7 +89,7 @@ class AnswerBounds:
             elif lower == b"content-encoding":
                 coding = coding + b", " + value if coding else value
         limit = MAX_PROBLEM_BYTES if is_problem else self._limit(response, kind)
-        if not is_problem and limit is not None and length.isdigit() and len(length) < 20:  # noqa: PLR2004
+        if not is_problem and limit is not None and length.isdigit() and len(length) < 20:  # noqa: PLR2004  (fewer digits than 2**64)
             _check_length(int(length), limit, source)
         if coding:
             # Decoded here, in pieces and within the limit; the client would decode it again.

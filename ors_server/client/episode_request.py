@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ors_server.model.errors import InvalidRequestError, NotSupportedError
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, names_one_task
 
 
 class EpisodeRequest(TypedDict, total=False):
@@ -39,9 +39,7 @@ _ORS_SERVER_ONLY = ("seed", "policy", "labels", "visibility")
 
 def check_request(requested: EpisodeRequest) -> None:
     """Raise `InvalidRequestError` unless a request names one task, once."""
-    by_value = requested.get("task_spec") is not None
-    places = [requested.get("split") is not None, requested.get("index") is not None]
-    if by_value == any(places) or (any(places) and not all(places)):
+    if not names_one_task(requested.get("task_spec"), requested.get("split"), requested.get("index")):
         raise InvalidRequestError("a request names one task: give either task_spec, or both split and index")
 
 

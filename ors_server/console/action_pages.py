@@ -11,14 +11,14 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ors_server.console.page_types import Answer, Download, Page, PageRequest, Redirect, note_action
+from ors_server.console.views import formats
 from ors_server.console.views.episode import pretty, task_title
 from ors_server.doors.control import models as m
 from ors_server.doors.control.episode_jobs import EpisodeJobs, ExportQuery, RegradeBody, RegradedEpisode
 from ors_server.doors.control.episodes import EpisodeHandlers, NoteBody
 from ors_server.doors.control.handlers import ControlHandlers
-from ors_server.doors.control.operations import ControlRequest
 from ors_server.model.errors import InvalidRequestError, OrsServerError
-from ors_server.model.wire import JSONObject, compact_json
+from ors_server.model.wire import JSONObject
 from ors_server.store.base import RecordReader
 from ors_server.store.lookup import find_episode
 
@@ -47,14 +47,14 @@ class ActionPages:
             raise InvalidRequestError(
                 "expected a text of 1 to 10,000 characters, a verdict of at most 100, the number of a step"
             ) from error
-        await self._episodes.add_note(_asked(request), episode_id, body)
+        await self._episodes.add_note(request.control, episode_id, body)
         note_action(request, "note", episode_id=episode_id)
         return Redirect(f"{request.root}/episodes/{episode_id}#notes")
 
     async def replay(self, request: PageRequest) -> Answer:
         """Play an episode again, and lead to the new one, which is live."""
         episode_id = await self._episode_id(request)
-        replayed = await self._jobs.replay_episode(_asked(request), episode_id)
+        replayed = await self._jobs.replay_episode(request.control, episode_id)
         note_action(request, "replay", replayed.session_id, episode_id)
         return Redirect(f"{request.root}/episodes/{replayed.episode_id}")
 
@@ -62,7 +62,7 @@ class ActionPages:
         """Copy a live session, and lead to the copy."""
         record = await find_episode(self._store, request.path["episode"])
         session_id = record.origin.session_id
-        forks = await self._control.fork_session(_asked(request), session_id, m.ForkBody())
+        forks = await self._control.fork_session(request.control, session_id, m.ForkBody())
         note_action(request, "fork", session_id, record.origin.episode_id)
         return Redirect(f"{request.root}/episodes/{forks.sessions[0].status.episode_id}")
 
@@ -124,7 +124,7 @@ class ActionPages:
                 "reward": result.get("reward"),
                 "status": result.get("status"),
                 "rest": [
-                    (name, value if isinstance(value, str) else compact_json(value))
+                    (name, formats.plain(value))
                     for name, value in result.items()
                     if name not in {"reward", "status"} and value not in (None, {}, [])
                 ],
@@ -135,7 +135,3 @@ class ActionPages:
 
     async def _episode_id(self, request: PageRequest) -> str:
         return (await find_episode(self._store, request.path["episode"])).origin.episode_id
-
-
-def _asked(request: PageRequest) -> ControlRequest:
-    return ControlRequest(request.session.caller, request.base_url, "", b"")

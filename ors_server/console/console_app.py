@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import anyio.to_thread
@@ -34,13 +34,15 @@ from ors_server.console.page_types import (
 )
 from ors_server.console.pages import Pages
 from ors_server.console.play_pages import PlayPages
+from ors_server.console.public_pages import PublicPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import formats
 from ors_server.doors.access import Keyring, Role
-from ors_server.doors.control.app import ControlApp, base_url, send_events
+from ors_server.doors.control.app import ControlApp, send_events
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.request_errors import MethodNotAllowedError, UnknownPathError
+from ors_server.doors.mcp.session_access import AttemptLimits
 from ors_server.model.clock import Clock
 from ors_server.model.errors import (
     ForbiddenError,
@@ -154,22 +156,42 @@ class _Visit:
         return next((value for name, _, value in pairs if name == self.cookie_name), None)
 
 
+class SitePages(Protocol):
+    """The pages of a console: all of them, or those of a public server."""
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return every page; of two that fit a path, the first one counts."""
+        ...
+
+    def take_templates(self, templates: Environment) -> None:
+        """Take the templates of the parts of pages that are written one by one."""
+        ...
+
+    def stop(self) -> None:
+        """End every live stream soon, because a server that stops waits for them."""
+        ...
+
+
 class ConsoleApp:
     """Serves everything below `/console`."""
 
-    def __init__(self, pages: Pages, keyring: Keyring, settings: Settings, clock: Clock) -> None:
+    def __init__(self, pages: SitePages, keyring: Keyring, settings: Settings, clock: Clock) -> None:
         self._keyring = keyring
+        self._guards = GUARDS
+        if keyring.is_public and settings.allowed_frames:
+            self._guards = _frame_guards(settings.allowed_frames)
         self._public_url = settings.public_url
         self._root = urlsplit(settings.public_url or "").path + CONSOLE_PATH
         self._sessions = BrowserSessions(keyring, clock)
         self._pages = pages
         self._static = load_static_files()
-        self._templates = pages.episodes.templates = _make_templates(self._static, self._root)
+        self._templates = _make_templates(self._static, self._root)
+        pages.take_templates(self._templates)
         self.routes: tuple[Route, ...] = pages.routes()
 
     def stop(self) -> None:
         """End every live stream soon, because a server that stops waits for them."""
-        self._pages.episodes.stop()
+        self._pages.stop()
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
@@ -179,7 +201,7 @@ class ConsoleApp:
             method=scope["method"],
             segments=[unquote(part) for part in raw_path.split("/")[2:] if part],
             headers=headers,
-            base_url=self._public_url or base_url(scope, headers),
+            base_url=self._public_url or http.base_url(scope, headers),
             address=(scope.get("client") or ("",))[0],
             query=scope["query_string"].decode("latin-1"),
         )
@@ -188,11 +210,11 @@ class ConsoleApp:
             if visit.segments[:1] == ["static"] and visit.method == "GET":
                 await self._send_static(visit, send)
                 return
-            session = self._sessions.find(visit.cookie)
+            session = self._session_of(visit, scope)
             form: Mapping[str, str] = {}
             if visit.method == "POST":
                 form = await self._read_form(visit, session, receive)
-            if visit.segments in (["sign-in"], ["sign-out"]):
+            if visit.segments in (["sign-in"], ["sign-out"]) and not self._keyring.is_public:
                 await self._sign(visit, session, form, send)
                 return
             if session is None:
@@ -202,7 +224,7 @@ class ConsoleApp:
             if isinstance(answer, LiveEvents):
                 guards = [
                     (name.encode(), value.encode())
-                    for name, value in GUARDS.items()
+                    for name, value in self._guards.items()
                     if name != "cache-control"
                 ]
                 await send_events(
@@ -218,6 +240,12 @@ class ConsoleApp:
             log.exception("console_defect", path=raw_path)
             failure = OrsServerError("the server failed; its log has the details")
             await self._send_error(failure, session, visit, send)
+
+    def _session_of(self, visit: _Visit, scope: http.Scope) -> BrowserSession | None:
+        """Return the session of a browser; on a public server each is a visitor, and no cookie counts."""
+        if self._keyring.is_public:
+            return BrowserSession(self._keyring.caller_of({}, scope), self._sessions.anonymous_csrf)
+        return self._sessions.find(visit.cookie)
 
     async def _answer(self, visit: _Visit, session: BrowserSession, form: Mapping[str, str]) -> Answer:
         allowed: list[str] = []
@@ -317,7 +345,7 @@ class ConsoleApp:
     async def _send_to_sign_in(self, visit: _Visit, send: http.Send) -> None:
         """Lead a browser to the sign-in; a script of a page gets 401, for its session is over."""
         if visit.method != "GET" or "hx-request" in visit.headers or visit.segments[-1:] == ["events"]:
-            await http.send_pieces(send, 401, (b"Signed out",), b"text/plain", GUARDS)
+            await http.send_pieces(send, 401, (b"Signed out",), b"text/plain", self._guards)
             return
         here = self._root + "".join(f"/{quote(part, safe='')}" for part in visit.segments)
         target = here + (f"?{visit.query}" if visit.query else "")
@@ -337,14 +365,14 @@ class ConsoleApp:
             case Page():
                 shell = self._shell(session, visit)
                 body = await anyio.to_thread.run_sync(partial(self._render, answer, shell))
-                headers = {**GUARDS, **(extra or {})}
+                headers = {**self._guards, **(extra or {})}
                 if answer.refresh is not None:
                     headers["refresh"] = str(answer.refresh)
                 await http.send_pieces(send, answer.status, (body,), b"text/html; charset=utf-8", headers)
             case Redirect(location=location):
                 await self._redirect(location, send)
             case Download(content=content, content_type=content_type, name=name):
-                headers = {**GUARDS, "content-security-policy": "default-src 'none'; sandbox"}
+                headers = {**self._guards, "content-security-policy": "default-src 'none'; sandbox"}
                 if name is not None:
                     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
                 await http.send_pieces(send, 200, (content,), content_type.encode("latin-1"), headers)
@@ -362,7 +390,8 @@ class ConsoleApp:
             "section": visit.segments[0] if visit.segments else "",
             "csrf": self._sessions.anonymous_csrf if session is None else session.csrf,
             "reader": None if caller is None else caller.credential_id,
-            "is_signed_in": session is not None,
+            "is_signed_in": session is not None and not self._keyring.is_public,
+            "is_public": self._keyring.is_public,
             "is_admin": caller is not None and caller.role >= Role.ADMIN,
             "is_open": self._keyring.is_open,
         }
@@ -388,7 +417,7 @@ class ConsoleApp:
         await self._send(Page("error", lambda: values, status, refresh), session, visit, send, extra)
 
     async def _redirect(self, location: str, send: http.Send, extra: Mapping[str, str] | None = None) -> None:
-        headers = {**GUARDS, "location": location, **(extra or {})}
+        headers = {**self._guards, "location": location, **(extra or {})}
         await http.send_pieces(send, 303, (b"",), b"text/plain", headers)
 
     async def _send_static(self, visit: _Visit, send: http.Send) -> None:
@@ -396,7 +425,7 @@ class ConsoleApp:
         file = self._static.get(name)
         if file is None or "/".join(visit.segments) != file.address:
             raise UnknownPathError("the console has no such file")
-        headers = {**GUARDS, "cache-control": FOREVER, "vary": "Accept-Encoding"}
+        headers = {**self._guards, "cache-control": FOREVER, "vary": "Accept-Encoding"}
         content = file.content
         if _ACCEPTS_GZIP.search(visit.headers.get("accept-encoding", "").lower()):
             content = await anyio.to_thread.run_sync(lambda: file.compressed)
@@ -440,6 +469,13 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
     return templates
 
 
+def _frame_guards(origins: Sequence[str]) -> Mapping[str, str]:
+    """Return the guards of pages that other sites may show in a frame."""
+    policy = POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(origins)}")
+    rest = {name: value for name, value in GUARDS.items() if name != "x-frame-options"}
+    return {**rest, "content-security-policy": policy}
+
+
 def open_console(
     control: ControlApp,
     manager: SessionManager,
@@ -454,4 +490,8 @@ def open_console(
     server = ServerPages(store, manager, handlers, keyring, clock, alarms)
     play = PlayPages(store, manager, handlers, clock)
     actions = ActionPages(store, handlers, control.episodes, control.jobs)
+    if keyring.is_public:
+        attempts = AttemptLimits(manager, settings.attempts_per_task)
+        public = PublicPages(store, manager, handlers, keyring, attempts)
+        return ConsoleApp(public, keyring, settings, clock)
     return ConsoleApp(Pages(store, clock, alarms, episodes, server, play, actions), keyring, settings, clock)

@@ -1,8 +1,9 @@
 """The pages about one episode: its steps, its blocks one by one, and its live stream."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from ors_server.console.page_types import (
     PageRequest,
     Redirect,
     note_action,
+    whole_number,
 )
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
@@ -37,7 +39,7 @@ from ors_server.model.wire import Block, ImageBlock, compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
-from ors_server.store.episode_updates import follow
+from ors_server.store.episode_updates import LiveUpdates, follow
 from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
@@ -46,6 +48,8 @@ MAX_RUNNING = 8
 """Running calls of an episode that are shown."""
 MAX_FOLLOWERS = 200
 """Live pages that are sent at once."""
+KEPT_EVENTS = 64
+"""Events that are kept as they were written, for the other pages that follow the same episode."""
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
@@ -59,8 +63,15 @@ class EpisodePages:
     _ping_seconds: float
     templates: Environment | None = None
     """Set by the application that serves the pages."""
+    _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
+        default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
+    )
+    """By episode and number of the step, 0 for the figures: what an event is about, and the event."""
     _followers: int = 0
     _is_stopping: bool = False
+
+    def __post_init__(self) -> None:
+        self._live = LiveUpdates(self._manager.live_summary)
 
     def stop(self) -> None:
         """End every stream soon, because a server that stops waits for them."""
@@ -123,7 +134,7 @@ class EpisodePages:
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
         record, step = await self._step(request)
-        return _block_answer(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
+        return answer_with_block(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
 
     async def call_file(self, request: PageRequest) -> Answer:
         """Return a step's call as the file that a command sends."""
@@ -133,11 +144,11 @@ class EpisodePages:
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
         record = await find_episode(self._store, request.path["episode"])
-        return _block_answer(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
+        return answer_with_block(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
 
     async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
         record = await find_episode(self._store, request.path["episode"])
-        position = _position(request.path["number"])
+        position = position_in(request.path["number"])
         steps = await self._store.steps(record.origin.episode_id, position, position + 1)
         if not steps:
             raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
@@ -183,17 +194,21 @@ class EpisodePages:
         last_sent = self._clock.monotonic()
         cards: Mapping[str, views.RunningCallView] | None = None
         doubtful: set[str] = set()
-        async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as updates:
+        updates = follow(self._store, episode_id, start=start, clock=self._clock, live=self._live)
+        async with aclosing(updates):
             async for update in updates:
                 if self._is_stopping:
                     raise ShuttingDownError("the server is stopping; the page comes back by itself")
                 pieces = [
-                    await anyio.to_thread.run_sync(partial(self._step_event, episode_id, step))
+                    await self._write_once(
+                        episode_id, step.number, step, partial(self._step_event, episode_id, step)
+                    )
                     for step in update.steps
                 ]
                 if update.record.summary != sent:
                     sent = update.record.summary
-                    pieces.append(await anyio.to_thread.run_sync(self._summary_event, update.record))
+                    write = partial(self._summary_event, update.record)
+                    pieces.append(await self._write_once(episode_id, 0, sent, write))
                 playing = self._running_calls(update.record)
                 # A call that has just ended stays until its step is there, which this poll may have missed.
                 written = doubtful | {step.call_id for step in update.steps}
@@ -214,6 +229,17 @@ class EpisodePages:
                 for piece in pieces:
                     last_sent = now
                     yield piece
+
+    async def _write_once(
+        self, episode_id: str, number: int, subject: object, write: Callable[[], bytes]
+    ) -> bytes:
+        """Return an event about a step, or about the latest figures; it is written once for all pages."""
+        kept = self._written.get((episode_id, number))
+        if kept is None or kept[0] != subject:
+            kept = self._written[episode_id, number] = subject, await anyio.to_thread.run_sync(write)
+            while len(self._written) > KEPT_EVENTS:
+                self._written.popitem(last=False)
+        return kept[1]
 
     def _step_event(self, episode_id: str, step: Step) -> bytes:
         view = views.view_step(step)
@@ -255,15 +281,17 @@ class EpisodePages:
         return self.templates.get_template("episode_parts.html.j2").module
 
 
-def _position(text: str) -> int:
+def position_in(text: str) -> int:
     """Return the position from 0 of a number from 1."""
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text) > 0):  # noqa: PLR2004  (2**53)
+    number = whole_number(text)
+    if not number:
         raise UnknownPathError("expected a number from 1")
-    return int(text) - 1
+    return number - 1
 
 
-def _block_answer(blocks: tuple[Block, ...], request: PageRequest, name: str) -> Download:
-    position = _position(request.path["index"])
+def answer_with_block(blocks: Sequence[Block], request: PageRequest, name: str) -> Download:
+    """Return one block of several: an image to be shown, anything else to be saved."""
+    position = position_in(request.path["index"])
     if position >= len(blocks):
         raise UnknownPathError("there is no such block")
     block = blocks[position]

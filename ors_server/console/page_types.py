@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ors_server.console.browser_sessions import BrowserSession
+from ors_server.doors.control.operations import ControlRequest
 from ors_server.model.logs import get_logger
 
 log = get_logger("ors_server.console")
@@ -35,8 +36,17 @@ class PageRequest:
 
     def number(self, name: str) -> int | None:
         """Return a whole number from a parameter; `None` for anything else."""
-        text = self.value(name) or ""
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
+        return whole_number(self.value(name) or "")
+
+    @property
+    def control(self) -> ControlRequest:
+        """The request as operations of the control API take it: of the same caller."""
+        return ControlRequest(self.session.caller, self.base_url, "", b"")
+
+
+def whole_number(text: str) -> int | None:
+    """Read a whole number from 0 that JSON keeps exactly; `None` for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jinja2 import Environment
+
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
@@ -66,6 +68,14 @@ class Pages:
             Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
             Route("GET", "episodes/{episode}/steps/{number}/call", episodes.call_file),
         )
+
+    def take_templates(self, templates: Environment) -> None:
+        """Take the templates of the parts of pages that are written one by one."""
+        self.episodes.templates = templates
+
+    def stop(self) -> None:
+        """End every live stream soon, because a server that stops waits for them."""
+        self.episodes.stop()
 
     async def list_episodes(self, request: PageRequest) -> Answer:
         """List episodes, newest first; a condition that was typed becomes a part of the address."""

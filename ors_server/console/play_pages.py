@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action, whole_number
 from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
-from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.model.clock import Clock
 from ors_server.model.errors import InvalidRequestError, OrsServerError
@@ -21,12 +20,22 @@ from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
-MAX_DIGITS = 16
-"""Digits from which an index is refused: readers of JSON keep shorter numbers exactly."""
 PLAYER = {"player": "human"}
 """Label of every episode that is played here."""
 MAX_UNDO = 3
 """Snapshots of one session that are kept for undoing."""
+
+
+def read_task(form: Mapping[str, str]) -> tuple[str, int]:
+    """Return the split and the index that a form names; `InvalidRequestError` if they are none."""
+    text = form.get("index", "0").strip() or "0"
+    index = whole_number(text)
+    if index is None:
+        raise InvalidRequestError(f"expected the index of a task, from 0, got {text!r:.80}")
+    split = form.get("split") or None
+    if split is None:
+        raise InvalidRequestError("expected the split of the task, got none")
+    return split, index
 
 
 @dataclass(eq=False)
@@ -42,17 +51,10 @@ class PlayPages:
 
     async def start(self, request: PageRequest) -> Answer:
         """Create a session of the task that was chosen."""
-        form = request.form
-        index = form.get("index", "0").strip() or "0"
-        if not (index.isascii() and index.isdigit() and len(index) < MAX_DIGITS):
-            raise InvalidRequestError(f"expected the index of a task, from 0, got {index!r:.80}")
-        split = form.get("split") or None
-        if split is None:
-            raise InvalidRequestError("expected the split of the task, got none")
-        body = m.SessionOrderBody(
-            environment=form.get("environment"), split=split, index=int(index), labels=PLAYER
-        )
-        created = await self._control.create_session(self._asked(request), body)
+        split, index = read_task(request.form)
+        environment = request.form.get("environment")
+        body = m.SessionBody(environment=environment, split=split, index=index, labels=PLAYER)
+        created = await self._control.create_session(request.control, body)
         note_action(request, "play", created.session_id)
         return Redirect(f"{request.root}/play/{created.status.episode_id}")
 
@@ -73,7 +75,7 @@ class PlayPages:
         await self._keep(session_id)
         note_action(request, "call", session_id)
         body = m.CallBody(name=name, arguments=arguments)
-        answer = (await self._control.call_tool(self._asked(request), session_id, body)).root
+        answer = (await self._control.call_tool(request.control, session_id, body)).root
         if isinstance(answer, RefusedCall) and answer.step is None:
             raise InvalidRequestError(answer.detail)
         return Redirect(f"{request.root}/play/{request.path['episode']}#s{answer.step or 1}")
@@ -150,6 +152,3 @@ class PlayPages:
             }
 
         return Page("play", build, 422 if errors else 200)
-
-    def _asked(self, request: PageRequest) -> ControlRequest:
-        return ControlRequest(request.session.caller, request.base_url, "", b"")

@@ -6,13 +6,13 @@ from typing import Any
 
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.page_types import Answer, Page, PageRequest, note_action
+from ors_server.console.views import formats
 from ors_server.console.views import overview as views
 from ors_server.console.views.episode import policy_differences
 from ors_server.console.views.episode_list import view_row
 from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import ControlHandlers
-from ors_server.doors.control.operations import ControlRequest
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.clock import Clock
 from ors_server.model.errors import ForbiddenError, OrsServerError
@@ -46,7 +46,7 @@ class ServerPages:
         live = await self._store.page(EpisodeFilter(closed=False), limit=RECENT)
         ended = await self._store.page(EpisodeFilter(closed=True), limit=RECENT)
         failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
-        health = await self._control.get_health(_asked(request))
+        health = await self._control.get_health(request.control)
         sessions = await self._manager.sessions()
         alarms = self._alarms.open
 
@@ -135,7 +135,7 @@ class ServerPages:
             rows = [
                 (
                     name,
-                    views.shown(value),
+                    formats.plain(value),
                     value != views.plain(defaults[name].get_default(call_default_factory=True)),
                     shown.sources[name],
                     docs.get(name, ""),
@@ -153,7 +153,3 @@ class ServerPages:
         note_action(request, "shut_down")
         await self._control.shut_down()
         return Page("stopping", dict)
-
-
-def _asked(request: PageRequest) -> ControlRequest:
-    return ControlRequest(request.session.caller, request.base_url, "", b"")

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
+from ors_server.doors.visitors import Visitors
 from ors_server.model import errors
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
 from ors_server.model.logs import get_logger
 from ors_server.model.settings_sources import TomlFile
+from ors_server.model.trajectory import Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import ToolOutput
+from ors_server.model.wire import TextBlock, ToolOutput
 from ors_server.sandboxes import sandbox_errors as sandboxes
-from ors_server.sessions.key_limits import NO_KEY_LIMITS, KeyLimits
+from ors_server.sessions.key_limits import NO_KEY_LIMITS, VISITOR_PREFIX, KeyLimits
 
 TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
 """Prefix of an agent token."""
@@ -77,11 +79,20 @@ class Caller:
     """The one episode of that session: a session's id may be used again, its token may not."""
     key: ApiKey | None = field(default=None, repr=False, compare=False)
     """The API key; `None` without keys, and for agent tokens."""
+    is_public: bool = False
+    """Whether anybody may have this credential: a visitor of a public server, or an agent's token there. Such
+    a caller reads no metadata and no reason of a failure, even where it may see rewards: both may state the
+    answer of a task that everyone plays."""
 
     @property
     def has_trainer_key(self) -> bool:
         """Whether a configured key makes the caller a trainer; being on loopback does not."""
         return self.role >= Role.TRAINER and self.credential_id is not None
+
+    @property
+    def is_visitor(self) -> bool:
+        """Whether the caller sent no credential to a public server."""
+        return self.credential_id is not None and self.credential_id.startswith(VISITOR_PREFIX)
 
     def require(self, role: Role) -> None:
         """Refuse a caller of a lower role; `ForbiddenError` if the caller's role is lower."""
@@ -118,12 +129,21 @@ class Keyring:
     """Identifies callers and mints agent tokens."""
 
     def __init__(
-        self, keys: Iterable[ApiKey] = (), *, token_secret: bytes | None = None, clock: Clock | None = None
+        self,
+        keys: Iterable[ApiKey] = (),
+        *,
+        token_secret: bytes | None = None,
+        clock: Clock | None = None,
+        visitors: Visitors | None = None,
     ) -> None:
         """Keep the keys; without any, every caller is a trainer, and the server binds to loopback.
 
-        The secret signs agent tokens: the same for servers that share tokens, random by default.
+        Args:
+            token_secret: Signs agent tokens: the same for servers that share tokens, random by default.
+            visitors: What callers without a credential may do on a public server, where nobody is a trainer
+                without a key; `None` on other servers.
         """
+        self._visitors = visitors
         self._clock = clock or SystemClock()
         self._put(keys)
         self.own_key = secrets.token_urlsafe()
@@ -153,12 +173,19 @@ class Keyring:
 
     def limits_of(self, credential_id: str | None) -> KeyLimits:
         """Return the limits of a key by its id: those of the first key with the id."""
+        if self._visitors is not None and (credential_id or "").startswith(VISITOR_PREFIX):
+            return self._visitors.limits
         return self._limits.get(credential_id, NO_KEY_LIMITS)
 
     @property
     def is_open(self) -> bool:
-        """Whether no keys are configured."""
-        return not self._keys
+        """Whether every caller is a trainer: no keys are configured, and the server is not public."""
+        return not self._keys and self._visitors is None
+
+    @property
+    def is_public(self) -> bool:
+        """Whether callers without a credential may play."""
+        return self._visitors is not None
 
     def listed(self) -> list[ApiKey]:
         """Return the keys that are configured, by their digests alone."""
@@ -178,7 +205,7 @@ class Keyring:
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
-        if not self._keys or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
+        if self.is_open or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
             return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:
@@ -191,11 +218,25 @@ class Keyring:
             )
         return Caller(key.role, key.id, key=key)
 
-    def caller_of(self, headers: Mapping[str, str]) -> Caller:
-        """Return the caller of a request by its headers; names are in lower case. Raises as `identify`."""
+    def caller_of(self, headers: Mapping[str, str], scope: Mapping[str, Any]) -> Caller:
+        """Return the caller of a request. Raises as `identify`.
+
+        Args:
+            headers: Those of the request; names are in lower case.
+            scope: The request's ASGI scope, by which a public server tells callers without a credential
+                apart.
+        """
         if not (self._keys or "x-api-key" in headers or "authorization" in headers):
-            return _UNNAMED_TRAINER
-        return self.identify(credential_from(headers))
+            return _UNNAMED_TRAINER if self._visitors is None else self._visitor(self._visitors, scope)
+        credential = credential_from(headers)
+        if credential is None and self._visitors is not None:
+            return self._visitor(self._visitors, scope)
+        return self.identify(credential)
+
+    def _visitor(self, visitors: Visitors, scope: Mapping[str, Any]) -> Caller:
+        # Signed, and not the address itself: the record keeps the id, and nobody reads an address from it.
+        visitor = VISITOR_PREFIX + self._sign(visitors.network_of_client(scope))[:22]
+        return Caller(Role.AGENT, visitor, is_public=True)
 
     def identify_agent(self, token: str) -> Caller:
         """Return the caller with an agent token; `UnauthenticatedError` if this server did not make it."""
@@ -209,7 +250,8 @@ class Keyring:
             raise UnauthenticatedError(
                 "unknown agent token: it was not made by this server, or another ORS_TOKEN_SECRET was set"
             )
-        return Caller(Role.AGENT, f"agent:{session_id}", session_id, episode_id)
+        own = f"agent:{session_id}"
+        return Caller(Role.AGENT, own, session_id, episode_id, is_public=self.is_public)
 
     def mint(self, session_id: str, episode_id: str) -> str:
         """Make the token with which an agent plays one episode; the same episode always gets the same token.
@@ -284,11 +326,17 @@ def load_keys(*, keys: str | None, key_file: Path | None) -> list[ApiKey]:
 
 
 def load_keyring(
-    *, keys: str | None, key_file: Path | None, token_secret: str | None, clock: Clock | None = None
+    *,
+    keys: str | None,
+    key_file: Path | None,
+    token_secret: str | None,
+    clock: Clock | None = None,
+    visitors: Visitors | None = None,
 ) -> Keyring:
     """Make the keyring of the keys that `load_keys` returns; raises as it does."""
     secret = None if token_secret is None else token_secret.encode()
-    return Keyring(load_keys(keys=keys, key_file=key_file), token_secret=secret, clock=clock)
+    loaded = load_keys(keys=keys, key_file=key_file)
+    return Keyring(loaded, token_secret=secret, clock=clock, visitors=visitors)
 
 
 _KEY_FIELDS = frozenset(
@@ -378,11 +426,37 @@ def may_see_rewards(caller: Caller, visibility: Visibility) -> bool:
     return caller.role >= Role.TRAINER or visibility is Visibility.VISIBLE
 
 
+def may_read_reasons(caller: Caller, visibility: Visibility) -> bool:
+    """Whether a caller may read the metadata of answers, and what an author's code said when it failed."""
+    return may_see_rewards(caller, visibility) and not caller.is_public
+
+
 def redact(output: ToolOutput, caller: Caller, visibility: Visibility) -> ToolOutput:
     """Remove reward and metadata from an output for a caller who may not see them."""
-    if may_see_rewards(caller, visibility):
+    if may_read_reasons(caller, visibility):
         return output
-    return output.model_copy(update={"reward": None, "metadata": None})
+    reward = output.reward if may_see_rewards(caller, visibility) else None
+    return output.model_copy(update={"reward": reward, "metadata": None})
+
+
+def describe_output(step: Step, caller: Caller, visibility: Visibility) -> dict[str, Any]:
+    """Return what a caller may see of a step's output, as the standard has it.
+
+    It is written out, because `model_dump` and `redact` take longer.
+    """
+    blocks: list[dict[str, Any]] = []
+    for block in step.blocks:
+        if isinstance(block, TextBlock):
+            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
+        else:
+            image = {"data": block.data, "mimeType": block.mimeType}
+            blocks.append({**image, "detail": block.detail, "type": block.type})
+    return {
+        "blocks": blocks,
+        "metadata": step.answer_metadata if may_read_reasons(caller, visibility) else None,
+        "reward": step.reward if may_see_rewards(caller, visibility) else None,
+        "finished": step.finished,
+    }
 
 
 def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerError:

@@ -28,7 +28,8 @@ from ors_server.model.wire import (
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
-from ors_server.sandboxes.base import Limits, Sandbox, SandboxRequest
+from ors_server.sandboxes.base import Limits, Sandbox, SandboxRequest, SandboxRoot
+from ors_server.sandboxes.egress import SandboxNetwork
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
@@ -46,6 +47,10 @@ class _TaskAlias:
     def __get__(self, instance: "Environment", owner: type) -> JSONObject: ...
     def __get__(self, instance: "Environment | None", owner: type) -> Self | JSONObject:
         return self if instance is None else instance.task_spec
+
+
+IMAGE_FIELD = "sandbox_image"
+"""The field of a task that names its image."""
 
 
 class _UserSlot:
@@ -86,6 +91,13 @@ class Environment:
     sandbox_limits: ClassVar[Limits | None] = None
     """Limits of a session's sandbox. Without them the default limits hold, and a session has a sandbox only
     if one of its toolsets needs it."""
+    sandbox_image: ClassVar[str | None] = None
+    """The image that is the root of a session's sandbox: a name or an id in the cache of `ors-server images`.
+    A task's field `sandbox_image` names another one for this task."""
+
+    sandbox_network: ClassVar[str | Sequence[str]] = "loopback"
+    """What a session's sandbox can connect to: `"none"`, `"loopback"` (servers inside of it), or a list of
+    hosts, which the operator must allow (`--allow-network`)."""
 
     return_range: ClassVar[tuple[float, float] | None] = None
     """Least and greatest return of an episode, penalties included: what `blank_actions` and `gold_actions`
@@ -227,8 +239,12 @@ class Environment:
 
         Args:
             limits: The class's limits.
+
+        Raises:
+            ImageError: The task names an image that is not in the cache.
         """
-        return SandboxRequest(limits)
+        root = find_root(self.sandbox_image, self.task_spec)
+        return SandboxRequest(limits, root, SandboxNetwork.of(self.sandbox_network))
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare the session; runs once, in the background, before the first call."""
@@ -299,6 +315,24 @@ class Environment:
 def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
     """Set the sandbox of an environment's session."""
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
+
+
+def find_root(image: str | None, task_spec: JSONObject) -> SandboxRoot | None:
+    """Return the root with the image that a task names, or the class; `None` if neither does.
+
+    Raises:
+        ImageError: The image is not in the cache, or the task's field is not a text.
+    """
+    name = task_spec.get(IMAGE_FIELD, image)
+    if name is None:
+        return None
+    # Only environments with images load the cache.
+    from ors_server.images.image_cache import ImageCache  # noqa: PLC0415  (as above)
+    from ors_server.images.image_errors import ImageError  # noqa: PLC0415  (as above)
+
+    if not isinstance(name, str):
+        raise ImageError(f"{IMAGE_FIELD}: expected the name of an image, got {name!r:.80}")
+    return SandboxRoot.of_image(ImageCache().find(name).as_tree())
 
 
 def sandbox_request(instance: object, limits: Limits) -> SandboxRequest:

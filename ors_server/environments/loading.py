@@ -252,6 +252,24 @@ def find_classes(reference: str) -> list[type]:
     return _find_classes(reference, installed_environments())
 
 
+def environment_at(path: str | Path) -> type:
+    """Return the environment in a folder or file, for a package whose entry point names the class.
+
+    Args:
+        path: A folder with an `environment.toml`, with tasks in Harbor's format or with a package, or a
+            Python file; with `:Class` after it if it has several.
+
+    Raises:
+        UnknownEnvironmentError: If there is no environment.
+        EnvironmentDefinitionError: If there are several, or it breaks a rule.
+    """
+    classes = _find_classes(str(Path(path).absolute()), {})
+    if len(classes) != 1:
+        names = ", ".join(cls.__name__ for cls in classes)
+        raise EnvironmentDefinitionError(f"{path}: expected one environment, got {names}")
+    return classes[0]
+
+
 def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if reference not in installed:
         adapted = (

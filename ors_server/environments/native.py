@@ -112,7 +112,8 @@ def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetD
 def _sandbox_of(cls: type[Environment], toolsets: Sequence[ToolsetDefinition]) -> Limits | None:
     if cls.sandbox_limits is not None:
         return cls.sandbox_limits
-    return Limits() if any(toolset.needs_sandbox for toolset in toolsets) else None
+    needs_sandbox = cls.sandbox_image is not None or any(toolset.needs_sandbox for toolset in toolsets)
+    return Limits() if needs_sandbox else None
 
 
 def read_splits(cls: Any) -> tuple[Split, ...]:

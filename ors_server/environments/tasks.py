@@ -1,10 +1,11 @@
 """Reads the tasks of an environment class through the listing or index methods that its author wrote."""
 
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import anyio
 
-from ors_server.environments.boundary import AuthorRaisedError, call_author, listed
+from ors_server.environments.boundary import AuthorRaisedError, call_author, is_async, listed
 from ors_server.environments.source_places import name_with_location
 from ors_server.model.errors import (
     EnvironmentFailedError,
@@ -16,6 +17,8 @@ from ors_server.model.wire import JSONObject
 
 LISTABLE_BY_INDEX = 10_000
 """Largest index-only split that is listed by reading every index."""
+TASKS_PER_TURN = 100
+"""Tasks that one turn of a worker thread reads: a turn costs ten times as much as most `get_task`."""
 
 
 class ClassTasks:
@@ -108,7 +111,30 @@ class ClassTasks:
         if tasks is not None:
             return tasks[start:stop]
         indices = range(await self.num_tasks(split))[start:stop]
-        return [await self.get_task(split, index) for index in indices]
+        found: list[JSONObject] = []
+        if "get_task" in self._written and not is_async(self._cls.get_task):
+            for first in range(0, len(indices), TASKS_PER_TURN):
+                turn = indices[first : first + TASKS_PER_TURN]
+                found += await call_author(self._get_tasks, split, turn)
+                if len(found) < first + len(turn):
+                    break
+        # One by one what is left: a task that was not returned, so that its error names it.
+        return found + [await self.get_task(split, index) for index in indices[len(found) :]]
+
+    def _get_tasks(self, split: str, indices: range) -> list[JSONObject]:
+        """Return tasks, up to the first index for which the author's method has none."""
+        tasks: list[JSONObject] = []
+        for index in indices:
+            try:
+                task = self._cls.get_task(split, index)
+            except BaseException:  # noqa: BLE001  (raised again when the task is read by itself)
+                break
+            if not isinstance(task, dict):
+                if isinstance(task, Coroutine):
+                    task.close()  # of a method that returns another one's coroutine
+                break
+            tasks.append(task)
+        return tasks
 
     async def _count_if_known(self, split: str) -> int | None:
         try:

@@ -167,6 +167,8 @@ def seed_of(run_seed: int, key: AttemptKey) -> int:
 
 MAX_NAME = 128
 """Characters of an agent's name that label its episodes."""
+RUN_LABELS = frozenset({"run", "attempt", "agent"})
+"""Labels that every episode of a run has: its id, the number of the attempt, and the agent's name."""
 _LIBRARIES = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     str(Path(__file__).parents[1]),
@@ -186,6 +188,8 @@ class AttemptRules:
     budget: UsageBudget = NO_BUDGET
     """Of each attempt."""
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels of every episode, beside `RUN_LABELS`."""
     counts_tokens: bool = False
     """Whether the run has a budget of tokens or cost, so that agents must report them."""
 
@@ -247,7 +251,7 @@ class _RunningAttempt:
 
     def _labels(self) -> Mapping[str, str]:
         name = str(self._agent.describe().get("name", ""))[:MAX_NAME]
-        labels = {"run": self._rules.run_id, "attempt": str(self._key.attempt)}
+        labels = {**self._rules.labels, "run": self._rules.run_id, "attempt": str(self._key.attempt)}
         return {**labels, "agent": name} if name else labels
 
     def _policy(self) -> Mapping[str, Any]:

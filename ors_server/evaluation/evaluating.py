@@ -53,7 +53,8 @@ async def evaluate(
             run = await plan_run(options, target, player.describe(), SystemClock().now())
             await check_agent(player, target)
             written.begin(run)
-        return await Runner(target, player, written, controls).play(run, options.budget, options.policy)
+        runner = Runner(target, player, written, controls)
+        return await runner.play(run, options.budget, options.policy, options.labels)
     finally:
         if is_own:
             await player.aclose()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ors_server.deprecation import deprecated_names
 from ors_server.evaluation.agents.base import SOURCE, ChecksTarget, EvaluationAgent
+from ors_server.evaluation.attempt_runner import RUN_LABELS
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
@@ -51,6 +52,8 @@ class RunOptions:
     seconds: float | None = None
     policy: JSONObject | None = None
     """Overrides of the environment's policy."""
+    labels: Mapping[str, str] | None = None
+    """Labels of every episode, beside those of `RUN_LABELS`, which the run sets itself."""
 
     @property
     def budget(self) -> UsageBudget:
@@ -239,6 +242,9 @@ def _check(options: RunOptions) -> None:
         raise RunError(f"attempts must be at least 1, got {options.attempts}")
     if not 0 <= (options.seed or 0) < SEEDS:
         raise RunError(f"a seed must be between 0 and 2**53 - 1, got {options.seed}")
+    own = sorted(RUN_LABELS & set(options.labels or {}))
+    if own:
+        raise RunError(f"a label must have another name than {', '.join(sorted(RUN_LABELS))}, got {own[0]}")
     # The property checks the limits.
     _ = options.budget
 

@@ -167,7 +167,11 @@ class Runner:
             raise RunError(f"at least 1 attempt is played at a time, not {self._controls.concurrency}")
 
     async def play(
-        self, run: Run, budget: UsageBudget = NO_BUDGET, policy: Mapping[str, Any] | None = None
+        self,
+        run: Run,
+        budget: UsageBudget = NO_BUDGET,
+        policy: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Run:
         """Play what is left of a run, and return it with its end, as its folder has it.
 
@@ -177,6 +181,7 @@ class Runner:
             run: The run, as its folder has it.
             budget: Of each attempt.
             policy: Overrides of the environment's policy, for each attempt.
+            labels: Labels of every episode, beside those that the run sets itself.
 
         Raises:
             RunError: If the folder has attempts of another run, or a budget cannot be kept.
@@ -185,9 +190,11 @@ class Runner:
         """
         self._check(budget)
         with self._folder:
-            return await self._resume(run, budget, policy or {})
+            return await self._resume(run, budget, policy or {}, labels or {})
 
-    async def _resume(self, run: Run, budget: UsageBudget, policy: Mapping[str, Any]) -> Run:
+    async def _resume(
+        self, run: Run, budget: UsageBudget, policy: Mapping[str, Any], labels: Mapping[str, str]
+    ) -> Run:
         # In a thread: a folder of many attempts takes seconds to read.
         progress = await anyio.to_thread.run_sync(self._progress, run)
         # A complete run is not played again, and its end stays as it was.
@@ -198,7 +205,7 @@ class Runner:
         await anyio.to_thread.run_sync(self._folder.write, run)
         whole = self._controls.budget
         counts_tokens = whole.tokens is not None or whole.cost is not None
-        rules = AttemptRules(run.run_id, run.seed, run.success_at, budget, policy, counts_tokens)
+        rules = AttemptRules(run.run_id, run.seed, run.success_at, budget, policy, labels, counts_tokens)
         spent = await self._play_all(AttemptRunner(self._target, self._agent, rules, self._clock), progress)
         stop_reason = None if spent is None or progress.tally.ended == run.planned else str(spent)
         ended = replace(run, ended_at=self._clock.now(), stop_reason=stop_reason)

@@ -47,7 +47,7 @@ class ConversationTurn:
     answers: ToolUse | None = None
     """The call whose result a tool's message is."""
     is_agents: bool = False
-    """Whether the episode's agent group it; an assistant's message in a conversation prompt is not."""
+    """Whether the agent of the episode wrote it; false for an assistant's message of the prompt."""
     reasoning: str = ""
     """What the agent thought before it, where its client attached that."""
     has_run: bool = True
@@ -100,7 +100,7 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
 
 
 def group_calls(steps: Iterable[Step]) -> Generator[tuple[ModelTurn, Sequence[Step]]]:
-    """Yield the steps whose calls one message of the model group, with that message.
+    """Group steps by the message of the model that made their calls; yield each message with its steps.
 
     A step without a recorded message is alone, with an empty turn.
     """
@@ -144,7 +144,7 @@ def _blocks_of(message: ModelMessage) -> Blocks:
 
 
 def _other_calls(turn: ModelTurn) -> set[str]:
-    """Return the ids of the calls of a turn's last message that later steps may have group."""
+    """Return the ids of the calls of a turn's last message that later steps may have made."""
     if not turn.messages:
         return set()
     calls: Any = turn.messages[-1].__pydantic_extra__.get("tool_calls")

@@ -63,7 +63,7 @@ class TimedProcess(FreshProcess):
     async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T:
         if self._clock.spent_s >= self._time_limit:
             # What was counted since the last look is wall time: the program may have spent less of it.
-            self._clock.look()
+            self._clock.measure_if_due()
         left = self._time_limit - self._clock.spent_s
         if left > 0 and not self.is_out_of_time:
             with contextlib.suppress(OutOfTimeError):

@@ -4,6 +4,7 @@ Everything else is refused with its line, or has no effect on a task (CMD, EXPOS
 replaces the container's command).
 """
 
+import contextlib
 import json
 import posixpath
 import re
@@ -13,14 +14,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ors_server.harbor.file_sets import LaidFile, laid, list_tree
+from ors_server.harbor.file_sets import RootFile, as_root_file, list_tree
 from ors_server.harbor.ignore_rules import IgnoreRules
 from ors_server.harbor.task_config import TaskFolderError
+from ors_server.images.image_cache import CachedImage, ImageCache
+from ors_server.images.image_errors import UnknownImageError
+from ors_server.model.errors import SettingsError
 
 ROOT_USERS = ("root", "0", "root:root", "0:0")
 _NO_EFFECT = frozenset({"CMD", "EXPOSE", "LABEL", "MAINTAINER", "STOPSIGNAL", "VOLUME", "SHELL"})
 _REFUSED = {
-    "RUN": "RUN needs a builder: build the image elsewhere, and name it as docker_image",
+    "RUN": "RUN needs a builder: ors-server images build makes an image of it; name that as docker_image",
     "ENTRYPOINT": "an ENTRYPOINT is not run here; start what the task needs in its healthcheck or its steps",
     "HEALTHCHECK": "write [environment.healthcheck] in task.toml instead",
     "ONBUILD": "ONBUILD is for images that others build on",
@@ -37,9 +41,11 @@ class BuildPlan:
     base: str = "scratch"
     """The image after FROM."""
     base_line: int = 0
+    image: CachedImage | None = None
+    """The base image, if it is in the cache: the root of the task's sessions."""
     work_dir: str = "/"
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    files: list[LaidFile] = field(default_factory=list[LaidFile])
+    files: list[RootFile] = field(default_factory=list[RootFile])
     """In order; a later one replaces an earlier one of the same path."""
 
 
@@ -54,6 +60,19 @@ def read_dockerfile(path: Path, task: Path) -> BuildPlan:
     except (OSError, ValueError) as error:
         raise TaskFolderError(f"{path}: {error}") from error
     return _DockerfileReader(path, task).read(text)
+
+
+def find_image(name: str) -> CachedImage | None:
+    """Return the image that a task names, if it is in the cache."""
+    try:
+        cache = ImageCache()
+    except SettingsError:
+        return None  # a user without a home has no cache
+    short = name.removeprefix("docker.io/").removeprefix("library/")
+    for candidate in dict.fromkeys((name, short, f"docker.io/library/{short}", f"docker.io/{short}")):
+        with contextlib.suppress(UnknownImageError):
+            return cache.find(candidate)
+    return None
 
 
 class _DockerfileReader:
@@ -146,6 +165,9 @@ class _DockerfileReader:
         if not words or len(words) not in {1, 3}:
             raise self._error(f"expected FROM IMAGE, got FROM {value}")
         self._plan.base, self._plan.base_line = self._expand(words[0]), self._line
+        self._plan.image = find_image(self._plan.base)
+        if self._plan.image is not None:
+            self._plan.work_dir = self._plan.image.work_dir
         self._has_base = True
 
     def read_arg(self, value: str) -> None:
@@ -178,7 +200,7 @@ class _DockerfileReader:
         """Change the work dir, and make it."""
         path = self._expand(value.strip("\"'"))
         self._plan.work_dir = _join(self._plan.work_dir, path)
-        self._plan.files.append(LaidFile(self._plan.work_dir, None, 0o755))
+        self._plan.files.append(RootFile(self._plan.work_dir, None, 0o755))
 
     def read_user(self, value: str) -> None:
         """Refuse every user but root."""
@@ -204,11 +226,11 @@ class _DockerfileReader:
         if len(words) < 2:  # noqa: PLR2004  (a source and a target)
             raise self._error(f"expected COPY SOURCE TARGET, got {rest}")
         target = _join(self._plan.work_dir, words[-1])
-        is_folder = words[-1].endswith(("/", "/.")) or words[-1] == "." or len(words) > 2  # noqa: PLR2004
+        is_folder = words[-1].endswith(("/", "/.")) or words[-1] == "." or len(words) > 2  # noqa: PLR2004  (several sources)
         for source in words[:-1]:
-            self._lay(source, target, None if mode is None else int(mode, 8), is_folder=is_folder)
+            self._plan_copy(source, target, None if mode is None else int(mode, 8), is_folder=is_folder)
 
-    def _lay(self, source: str, target: str, mode: int | None, *, is_folder: bool) -> None:
+    def _plan_copy(self, source: str, target: str, mode: int | None, *, is_folder: bool) -> None:
         if "://" in source or source.startswith("git@"):
             raise self._error(f"ADD {source} needs the network; put the file into {self._context.name}/")
         pattern = posixpath.normpath(source.lstrip("/") or ".")
@@ -220,7 +242,7 @@ class _DockerfileReader:
             raise self._error(f"there is no {source} in {self._context}, the folder of the Dockerfile")
         for match in matches:
             if match.is_dir():
-                self._plan.files.append(LaidFile(target, None, 0o755))
+                self._plan.files.append(RootFile(target, None, 0o755))
                 for path in list_tree(match, self._task, None):
                     relative = path.relative_to(self._context).as_posix()
                     if not left_out.leaves_out(relative, is_folder=path.is_dir()):
@@ -231,9 +253,9 @@ class _DockerfileReader:
                 self._append(match, _join(target, match.name) if is_folder else target, mode)
 
     def _append(self, path: Path, target: str, mode: int | None) -> None:
-        file = laid(path, target)
+        file = as_root_file(path, target)
         if mode is not None and file.source is not None:
-            file = LaidFile(file.target, file.source, mode)
+            file = RootFile(file.target, file.source, mode)
         self._plan.files.append(file)
 
 

@@ -16,7 +16,7 @@ HARBOR_IGNORE = ".harborignore"
 
 
 @dataclass(frozen=True)
-class LaidFile:
+class RootFile:
     """One file or folder, with its path in the root."""
 
     target: str
@@ -67,19 +67,19 @@ def list_tree(folder: Path, task: Path, is_left_out: Callable[[str, bool], bool]
     return listed
 
 
-def lay_tree(folder: Path, task: Path, target: str) -> Iterator[LaidFile]:
+def list_root_files(folder: Path, task: Path, target: str) -> Iterator[RootFile]:
     """Yield the files below a folder of tests or solutions, without what `.harborignore` files leave out."""
     for path in list_tree(folder, task, read_harbor_ignore(folder, task)):
         inside = f"{target.rstrip('/')}/{path.relative_to(folder).as_posix()}"
-        yield laid(path, inside)
+        yield as_root_file(path, inside)
 
 
-def laid(path: Path, target: str) -> LaidFile:
+def as_root_file(path: Path, target: str) -> RootFile:
     """Return a file or folder with the path and mode that its copy in the root gets."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        return LaidFile(target, None, 0o755)
-    return LaidFile(target, path, 0o755 if mode & 0o111 else 0o644)
+        return RootFile(target, None, 0o755)
+    return RootFile(target, path, 0o755 if mode & 0o111 else 0o644)
 
 
 def read_harbor_ignore(folder: Path, task: Path) -> Callable[[str, bool], bool]:
@@ -107,7 +107,7 @@ def read_harbor_ignore(folder: Path, task: Path) -> Callable[[str, bool], bool]:
     return is_left_out
 
 
-def pack(files: list[LaidFile]) -> bytes:
+def pack(files: list[RootFile]) -> bytes:
     """Return an archive of the files, whose paths begin at the root.
 
     Raises:

@@ -18,10 +18,10 @@ from ors_server.environments.indexed_tasks import IndexedTasks
 from ors_server.environments.tool import ToolError, tool
 from ors_server.environments.toolsets.bash import BashTools
 from ors_server.environments.toolsets.sandboxed import SandboxToolset
-from ors_server.harbor.file_sets import LaidFile, lay_tree
+from ors_server.harbor.file_sets import RootFile, list_root_files
 from ors_server.harbor.lint_rules import ON_REQUEST, RULES, lint
 from ors_server.harbor.reward_files import REWARD, combine_steps, reward_below
-from ors_server.harbor.root_files import RootFilesError, lay, remove_grading
+from ors_server.harbor.root_files import RootFilesError, copy_files, remove_grading
 from ors_server.harbor.task_config import HealthcheckTable, TaskFolderError
 from ors_server.harbor.task_folder import (
     MAX_COMMAND_SECONDS,
@@ -35,9 +35,13 @@ from ors_server.harbor.verifying import VerifierVerdict, verify
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import graded_output
-from ors_server.sandboxes.base import Limits, SandboxRequest, SandboxRoot
+from ors_server.sandboxes.base import Limits, SandboxRequest
 
-LOG_FOLDERS = tuple(LaidFile(f"/logs/{name}", None, 0o755) for name in ("agent", "artifacts", "verifier"))
+# An image's user, who need not be root, writes into the first two.
+LOG_FOLDERS = (
+    *(RootFile(f"/logs/{name}", None, 0o777) for name in ("agent", "artifacts")),
+    RootFile("/logs/verifier", None, 0o755),
+)
 _CHUNK = 500_000
 """Characters of an oracle's archive in one command."""
 _SETUP_SECONDS = 600.0
@@ -111,7 +115,7 @@ class HarborTasks(IndexedTasks):
             "instruction": folder.steps[0].instruction,
             "steps": len(folder.steps),
             "base_image": folder.plan.base,
-            "root": "host",
+            "root": "host" if folder.plan.image is None else f"image:{folder.plan.image.image_id}",
             "digest": folder.digest,
         }
 
@@ -150,7 +154,7 @@ class HarborTasks(IndexedTasks):
     @override
     def request_sandbox(self, limits: Limits) -> SandboxRequest:
         folder = self._folder
-        return SandboxRequest(folder.limits, SandboxRoot(folder.work_dir, folder.variables(self.secrets)))
+        return SandboxRequest(folder.limits, folder.root(self.secrets))
 
     @override
     async def setup(self) -> None:
@@ -159,7 +163,7 @@ class HarborTasks(IndexedTasks):
             # So that a missing secret fails the setup, and not the grading after the agent's work.
             self._folder.verifier_variables(step, self.secrets)
         with anyio.fail_after(environment.build_timeout_sec):
-            await lay(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
+            await copy_files(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
             await self._check_health(environment.healthcheck)
             await self._begin_step()
 
@@ -218,7 +222,9 @@ class HarborTasks(IndexedTasks):
         step = self._folder.steps[self._position]
         if step.work_files is not None:
             work_dir = self._folder.work_dir
-            await lay(self.sandbox, list(lay_tree(step.work_files, self._folder.path, work_dir)))
+            await copy_files(
+                self.sandbox, list(list_root_files(step.work_files, self._folder.path, work_dir))
+            )
             if (step.work_files / SETUP_SCRIPT).is_file():
                 script = f"{work_dir.rstrip('/')}/{SETUP_SCRIPT}"
                 command = f"cd {shlex.quote(work_dir)} && bash {shlex.quote(script)}"
@@ -260,7 +266,7 @@ def _oracle_commands(folder: TaskFolder, step: TaskStep) -> list[str] | None:
         variables = resolve_variables(folder.config.solution.env, {}, where)
     except TaskFolderError:
         return None  # it needs a secret, which only a session has
-    files = [*lay_tree(step.solution, folder.path, "/solution")]
+    files = [*list_root_files(step.solution, folder.path, "/solution")]
     text = base64.b64encode(_compress(files)).decode()
     pieces = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
     commands = [
@@ -277,7 +283,7 @@ def _oracle_commands(folder: TaskFolder, step: TaskStep) -> list[str] | None:
     return [*commands[:-1], f"{commands[-1]}; {run}"]
 
 
-def _compress(files: Sequence[LaidFile]) -> bytes:
+def _compress(files: Sequence[RootFile]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for file in files:

@@ -184,7 +184,7 @@ def unsaid_networks(folder: TaskFolder) -> Iterator[str]:
 
 def stand_in_roots(folder: TaskFolder) -> Iterator[str]:
     """Find base images for which the programs of this host stand in."""
-    if folder.plan.base != "scratch":
+    if folder.plan.base != "scratch" and folder.plan.image is None:
         file = folder.path / "environment" / "Dockerfile"
         yield (
             f"{file}:{folder.plan.base_line}: the programs of this host stand in for the image "

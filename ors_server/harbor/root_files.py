@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from ors_server.harbor.file_sets import LaidFile, pack
+from ors_server.harbor.file_sets import RootFile, pack
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.cells.root_skeleton import FOLDERS, MOUNT_POINTS
 
-LAY_SECONDS = 120.0
+COPY_SECONDS = 120.0
 FULL = "No space left on device"
-_EXTRACT = (
-    'tar --extract --no-same-owner --preserve-permissions --directory=/ --file="$0"/files.tar || exit 1\n'
-)
+# The short options of GNU tar and of busybox's: no owners, all modes.
+_EXTRACT = 'tar -xopf "$0"/files.tar -C / || exit 1\n'
 # The agent may have replaced these folders by links, or removed its own rights on them. `rm` and `chmod`
 # follow no link below their arguments, and `remove` checks that its argument is not a link itself.
 _REMOVE = """\
@@ -50,12 +49,12 @@ class RootFilesError(Exception):
         self.is_full = FULL in message
 
 
-async def lay(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
+async def copy_files(sandbox: Sandbox, files: Sequence[RootFile]) -> None:
     """Copy files into the root; a later file replaces an earlier one of the same path."""
     await _run_script(sandbox, "", files)
 
 
-async def lay_for_grading(sandbox: Sandbox, files: Sequence[LaidFile]) -> None:
+async def copy_for_grading(sandbox: Sandbox, files: Sequence[RootFile]) -> None:
     """Recreate the grader's folders, without anything that the agent left in them, and copy files."""
     await _run_script(sandbox, _REMOVE + _GRADER_FOLDERS, files)
 
@@ -68,11 +67,13 @@ async def remove_grading(sandbox: Sandbox) -> None:
 
 
 async def wipe(sandbox: Sandbox) -> None:
-    """Empty the root: remove everything that was copied or written into it."""
+    """Empty the root: remove what was copied or written into it; an image's files are as they were."""
+    if await sandbox.renew():
+        return
     await _run_script(sandbox, _REMOVE + _WIPE, ())
 
 
-async def _run_script(sandbox: Sandbox, script: str, files: Sequence[LaidFile]) -> None:
+async def _run_script(sandbox: Sandbox, script: str, files: Sequence[RootFile]) -> None:
     packed: dict[str, bytes] = {}
     if files:
         script += _EXTRACT
@@ -81,6 +82,6 @@ async def _run_script(sandbox: Sandbox, script: str, files: Sequence[LaidFile]) 
         except TaskFolderError as error:
             raise RootFilesError(str(error)) from error
     argv = ["/bin/sh", "-c", script, sandbox.fresh_dir]
-    run = await sandbox.run_fresh(argv, files=packed, time_limit=LAY_SECONDS, writable=True)
+    run = await sandbox.run_fresh(argv, files=packed, time_limit=COPY_SECONDS, writable=True)
     if run.exit_code != 0:
         raise RootFilesError(run.stderr.text.strip()[-500:] or f"status {run.exit_code}")

@@ -355,7 +355,7 @@ class TaskDocument:
         return "; ".join(f"{where}: {text}" for where, text in mistakes.items())
 
 
-def _toml_key(loc: Sequence[str | int]) -> tuple[str | int, ...]:
+def _toml_key(loc: Sequence[str | int]) -> KeyPath:
     """Return the path of a key in the document; pydantic adds the names of a union's parts."""
     key: list[str | int] = []
     for part in loc:

@@ -5,11 +5,11 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from ors_server.harbor.dockerfile import ROOT_USERS, BuildPlan, read_dockerfile
+from ors_server.harbor.dockerfile import ROOT_USERS, BuildPlan, find_image, read_dockerfile
 from ors_server.harbor.file_sets import list_tree, read_harbor_ignore
 from ors_server.harbor.task_config import (
     FILE,
@@ -17,18 +17,21 @@ from ors_server.harbor.task_config import (
     CollectTable,
     EnvironmentTable,
     HealthcheckTable,
+    KeyPath,
     NetworkTable,
     StepTable,
     TaskDocument,
     TaskFolderError,
     VerifierTable,
 )
-from ors_server.sandboxes.base import MIB, Limits
+from ors_server.sandboxes.base import MIB, Limits, SandboxRoot
 from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS
 
 TEST_SCRIPT, SOLVE_SCRIPT, SETUP_SCRIPT = "test.sh", "solve.sh", "setup.sh"
 OPTIONS = ("keep_system", "reward_range")
 """Keys of `[metadata.ors]`: options of this server."""
+COVERED = ("proc", "dev", ".ors-control", ".ors-state", ".ors-home", ".ors-files")
+"""Folders of `/` that are mounted over an image."""
 DEFAULT_RANGE = (0.0, 1.0)
 MAX_COMMAND_SECONDS = 600.0
 """Seconds that a command may take where the task has no time limit."""
@@ -79,8 +82,10 @@ class TaskFolder:
         self.document = TaskDocument(path / FILE)
         self.config = self.document.config
         self._refuse_unsupported()
-        self.plan = self._read_plan(path / "environment", "environment")
+        self.plan = self._read_base()
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
+        if self.plan.image is None:
+            self._refuse_user(self.config.agent.user, ("agent", "user"))
         self._refuse_system_paths()
         self.steps = tuple(self._read_steps())
         self.reward_range = self._read_range()
@@ -107,12 +112,27 @@ class TaskFolder:
         """How the figures of the steps are combined: `mean` or `final`."""
         return self.config.multi_step_reward_strategy or "mean"
 
+    def root(self, secrets: Mapping[str, str]) -> SandboxRoot:
+        """Return the root of the task's sessions."""
+        variables, image = self.variables(secrets), self.plan.image
+        if image is None:
+            return SandboxRoot(self.work_dir, variables)
+        user = self.config.agent.user
+        root = SandboxRoot.of_image(
+            image.as_tree(),
+            work_dir=self.work_dir,
+            variables=variables,
+            user=None if user is None else str(user),
+        )
+        return replace(root, keeps_system=bool(self.config.option("keep_system")))
+
     def variables(self, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the task's root, those of `[environment] env` last."""
         task_variables = resolve_variables(
             self.config.environment.env, secrets, self.document.place("environment", "env")
         )
-        return {**self.plan.variables, **task_variables}
+        image = {} if self.plan.image is None else self.plan.image.variables
+        return {**image, **self.plan.variables, **task_variables}
 
     def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a step's verifier alone."""
@@ -131,14 +151,13 @@ class TaskFolder:
         config = self.config
         self._refuse_environment(config.environment, ("environment",))
         self._refuse_network(config.agent, ("agent",))
-        self._refuse_user(config.agent.user, ("agent", "user"))
         self._refuse_verifier(config.verifier, ("verifier",))
         for number, step in enumerate(config.steps or ()):
-            at: tuple[str | int, ...] = ("steps", number)
-            self._refuse_network(step.agent, (*at, "agent"))
-            self._refuse_user(step.agent.user, (*at, "agent", "user"))
-            self._refuse_verifier(step.verifier, (*at, "verifier"))
-            self._refuse_services(step.artifacts, (*at, "artifacts"))
+            key: KeyPath = ("steps", number)
+            self._refuse_network(step.agent, (*key, "agent"))
+            self._refuse_user(step.agent.user, (*key, "agent", "user"))
+            self._refuse_verifier(step.verifier, (*key, "verifier"))
+            self._refuse_services(step.artifacts, (*key, "artifacts"))
         self._refuse_services(config.artifacts, ("artifacts",))
         options = config.metadata.get("ors", {})
         if not isinstance(options, dict):
@@ -159,58 +178,77 @@ class TaskFolder:
                     f"{self.path / name}: not supported, because an episode begins without earlier messages"
                 )
 
-    def _refuse_environment(self, table: EnvironmentTable, at: tuple[str | int, ...]) -> None:
+    def _refuse_environment(self, table: EnvironmentTable, key: KeyPath) -> None:
         if table.os != "linux":
-            raise self._error(f"expected os = 'linux', got {table.os!r}", *at, "os")
+            raise self._error(f"expected os = 'linux', got {table.os!r}", *key, "os")
         if table.gpus:
-            raise self._error(f"expected 0, got {table.gpus}: tasks have no GPU on this server", *at, "gpus")
+            raise self._error(f"expected 0, got {table.gpus}: tasks have no GPU on this server", *key, "gpus")
         if table.tpu is not None:
-            raise self._error("expected no TPU: tasks have none on this server", *at, "tpu")
+            raise self._error("expected no TPU: tasks have none on this server", *key, "tpu")
         if table.mcp_servers:
-            raise self._error("MCP servers are not supported: remove them", *at, "mcp_servers")
-        if table.docker_image is not None:
+            raise self._error("MCP servers are not supported: remove them", *key, "mcp_servers")
+        if table.docker_image is not None and key != ("environment",):
             raise self._error(
-                f"the image {table.docker_image!r} is not used here; describe the environment in "
-                "environment/Dockerfile without RUN",
-                *(*at, "docker_image"),
+                f"the image {table.docker_image!r} is not used here: a separate verifier has the files of "
+                "tests/Dockerfile over the task's own image",
+                *key,
+                "docker_image",
             )
-        self._refuse_network(table, at)
+        self._refuse_network(table, key)
 
-    def _refuse_network(self, table: NetworkTable, at: tuple[str | int, ...]) -> None:
+    def _refuse_network(self, table: NetworkTable, key: KeyPath) -> None:
         if table.network_mode in {"public", "allowlist"}:
             is_old = isinstance(table, EnvironmentTable) and table.allow_internet is not None
-            raise self._error(_NO_NETWORK, *at, "allow_internet" if is_old else "network_mode")
+            raise self._error(_NO_NETWORK, *key, "allow_internet" if is_old else "network_mode")
 
-    def _refuse_user(self, user: str | int | None, at: tuple[str | int, ...]) -> None:
+    def _refuse_user(self, user: str | int | None, key: KeyPath) -> None:
         if user is not None and str(user) not in ROOT_USERS:
             raise self._error(
                 f"expected user 'root', got {user!r}: it is the only user of a task's sandbox, and "
                 "has no rights on the host",
-                *at,
+                *key,
             )
 
-    def _refuse_verifier(self, table: VerifierTable, at: tuple[str | int, ...]) -> None:
-        self._refuse_network(table, at)
-        self._refuse_user(table.user, (*at, "user"))
+    def _refuse_verifier(self, table: VerifierTable, key: KeyPath) -> None:
+        self._refuse_network(table, key)
+        self._refuse_user(table.user, (*key, "user"))
         if table.environment is not None:
-            self._refuse_environment(table.environment, (*at, "environment"))
+            self._refuse_environment(table.environment, (*key, "environment"))
         for number, hook in enumerate(table.collect):
             if hook.service != "main":
                 raise self._error(
                     f"expected the service 'main', got {hook.service!r}: a task has one container here",
-                    *(*at, "collect", number, "service"),
+                    *key,
+                    "collect",
+                    number,
+                    "service",
                 )
-            self._refuse_user(hook.user, (*at, "collect", number, "user"))
+            self._refuse_user(hook.user, (*key, "collect", number, "user"))
 
-    def _refuse_services(self, artifacts: list[ArtifactTable], at: tuple[str | int, ...]) -> None:
+    def _refuse_services(self, artifacts: list[ArtifactTable], key: KeyPath) -> None:
         for number, artifact in enumerate(artifacts):
             if artifact.service not in {None, "main"}:
                 raise self._error(
                     f"expected the service 'main', got {artifact.service!r}: a task has one container here",
-                    *(*at, number, "service"),
+                    *key,
+                    number,
+                    "service",
                 )
 
     # The parts
+
+    def _read_base(self) -> BuildPlan:
+        """Return what a session's root is made of: the named image, or the Dockerfile."""
+        name = self.config.environment.docker_image
+        if name is None:
+            return self._read_plan(self.path / "environment", "environment")
+        image = find_image(name)
+        if image is None:
+            raise self._error(
+                f"the image {name!r} is not in the cache: add it with ors-server images add",
+                *("environment", "docker_image"),
+            )
+        return BuildPlan(base=name, image=image, work_dir=image.work_dir)
 
     def _read_plan(self, folder: Path, name: str) -> BuildPlan:
         if (folder / "docker-compose.yaml").exists():
@@ -225,13 +263,14 @@ class TaskFolder:
 
     def _refuse_system_paths(self) -> None:
         key = ("environment", "workdir") if self.config.environment.workdir else ()
+        covered = MOUNT_POINTS if self.plan.image is None else COVERED
         for path, where in (
             (self.work_dir, self.document.place(*key)),
             *((file.target, str(self.path / "environment/Dockerfile")) for file in self.plan.files),
         ):
-            if path.split("/")[1] in MOUNT_POINTS:
+            if path.split("/")[1] in covered:
                 raise TaskFolderError(
-                    f"{where}: {path} is in a folder of the system, which is the host's and read-only"
+                    f"{where}: {path} is in a folder of the system, which a task cannot write"
                 )
 
     def _read_steps(self) -> Iterator[TaskStep]:

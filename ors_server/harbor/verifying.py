@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from ors_server.grading.evidence import gather_evidence
-from ors_server.harbor.file_sets import LaidFile, lay_tree
+from ors_server.harbor.file_sets import RootFile, list_root_files
 from ors_server.harbor.reward_files import (
     MAX_BYTES,
     REWARD,
@@ -21,7 +21,7 @@ from ors_server.harbor.reward_files import (
     find_setup_failure,
     read_rewards,
 )
-from ors_server.harbor.root_files import RootFilesError, lay, lay_for_grading, wipe
+from ors_server.harbor.root_files import RootFilesError, copy_files, copy_for_grading, wipe
 from ors_server.harbor.task_config import ArtifactTable
 from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path
 from ors_server.model.wire import JSONObject
@@ -30,7 +30,7 @@ from ors_server.sandboxes.base import EntryKind, Sandbox
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
 
 OUTPUT = "/logs/verifier/test-stdout.txt"
-CONVENTION = "/logs/artifacts"
+ARTIFACTS_FOLDER = "/logs/artifacts"
 """The folder that is kept with every episode."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KEPT_OUTPUT = 32 * 1024
@@ -38,7 +38,7 @@ KEPT_OUTPUT = 32 * 1024
 MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
 """Limits on artefacts: bytes of one that is kept whole, bytes of all such, and files that are listed."""
 _DEPTH = 12
-_RUN = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
+_RUN_SCRIPT = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
 
 
 @dataclass
@@ -71,8 +71,8 @@ async def verify(
         except RootFilesError as error:
             if error.is_full:
                 reason = f"the agent's files leave the verifier no space: {error}"
-                least = folder.reward_range[0]
-                return VerifierVerdict(RewardResult(least, reason=reason), {REWARD: least}, record)
+                min_reward = folder.reward_range[0]
+                return VerifierVerdict(RewardResult(min_reward, reason=reason), {REWARD: min_reward}, record)
             return _failure(f"the tests could not be copied into the sandbox: {error}", record)
         except (RewardFileError, SandboxFileError) as error:
             return _failure(str(error), record)
@@ -95,9 +95,9 @@ async def _verify(
         if run.exit_code != 0:
             why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
             return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
-    tests = [file for tree in step.tests for file in lay_tree(tree, folder.path, "/tests")]
+    tests = [file for tree in step.tests for file in list_root_files(tree, folder.path, "/tests")]
     if step.verifier_plan is None:
-        await lay_for_grading(sandbox, [LaidFile(folder.work_dir, None, 0o755), *tests])
+        await copy_for_grading(sandbox, [RootFile(folder.work_dir, None, 0o755), *tests])
         work_dir, script_variables = folder.work_dir, root
     else:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
@@ -110,6 +110,8 @@ async def _verify(
                 await sandbox.restore(snapshot)
                 await snapshot.aclose()
     verdict = await _run_tests(sandbox, folder, step, {**script_variables, **variables}, work_dir, record)
+    if restored := await sandbox.list_restored():
+        record["restored"] = restored[:MAX_LISTED]
     record["artifacts"] = await keep_artifacts(sandbox, folder, step)
     return verdict
 
@@ -130,13 +132,13 @@ async def _verify_apart(
     tests = (
         []
         if step.has_bundled_tests
-        else [file for tree in step.tests for file in lay_tree(tree, folder.path, "/tests")]
+        else [file for tree in step.tests for file in list_root_files(tree, folder.path, "/tests")]
     )
     own = folder.config.verifier.environment
     work_dir = own.workdir if own is not None and own.workdir else plan.work_dir
-    await lay(
+    await copy_files(
         sandbox,
-        [LaidFile("/logs/verifier", None, 0o755), LaidFile(work_dir, None, 0o755), *plan.files, *tests],
+        [RootFile("/logs/verifier", None, 0o755), RootFile(work_dir, None, 0o755), *plan.files, *tests],
     )
     for path, content in artifacts.items():
         await sandbox.write_file(path, content)
@@ -153,7 +155,7 @@ async def _run_tests(
     record: JSONObject,
 ) -> VerifierVerdict:
     script = f"/tests/{step.script}"
-    argv = ["/bin/bash", "-c", _RUN, "bash", work_dir, script, OUTPUT]
+    argv = ["/bin/bash", "-c", _RUN_SCRIPT, "bash", work_dir, script, OUTPUT]
     path = environment.get("PATH", "")
     # The system's folders first: the agent may have put programs into the task's folders of PATH.
     shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}
@@ -212,7 +214,7 @@ async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -
     for artifact in _entries(step):
         source = absolute_path(artifact.source, folder.work_dir)
         paths = await _files_at(sandbox, source, artifact)
-        if not paths and artifact.source != CONVENTION:
+        if not paths and artifact.source != ARTIFACTS_FOLDER:
             rows.append({"source": artifact.source, "error": "there is no such file"})
         for path in paths[:MAX_LISTED]:
             row: JSONObject = {"source": artifact.source, "path": path}
@@ -247,8 +249,8 @@ async def _read_whole(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> d
 
 def _entries(step: TaskStep) -> Sequence[ArtifactTable]:
     own = step.artifacts
-    has_convention = any(entry.source.rstrip("/") == CONVENTION for entry in own)
-    return own if has_convention else (ArtifactTable(source=CONVENTION), *own)
+    has_artifacts_folder = any(entry.source.rstrip("/") == ARTIFACTS_FOLDER for entry in own)
+    return own if has_artifacts_folder else (ArtifactTable(source=ARTIFACTS_FOLDER), *own)
 
 
 async def _files_at(sandbox: Sandbox, source: str, artifact: ArtifactTable) -> list[str]:

@@ -22,13 +22,17 @@ from typing import Any, BinaryIO, cast
 from ors_server.images.image_errors import ImageError, ImageRefusedError, UnknownImageError
 from ors_server.images.image_files import ImageDescription, describe_image, open_image, write_layer
 from ors_server.images.layer_files import LayerUnpacker, UnpackLimits
+from ors_server.model.errors import SettingsError
 from ors_server.model.user_folders import user_folder
+from ors_server.sandboxes.base import ImageTree
 from ors_server.sandboxes.cells.server_state import remove_tree
 
 VARIABLE = "ORS_IMAGES"
 """The environment variable that names the cache's folder."""
 RECORD, ROOT = "image.json", "root"
 _SHORT = 12
+MIN_ID_DIGITS = 6
+"""Hexadecimal digits of an image's id that a name must have to match it by its id."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class CachedImage:
     """SHA-256 over all paths, modes, links and contents."""
     path: Path
     """The root's folder."""
+
+    def as_tree(self) -> ImageTree:
+        """Return the image as sandboxes use it."""
+        return ImageTree(self.image_id, (self.path,), self.variables, self.work_dir, self.user)
 
     @property
     def short_id(self) -> str:
@@ -121,7 +129,11 @@ class ImageCache:
         names = {name} if has_tag else {name, f"{name}:latest"}
         exact = [image for image in self.images() if names & set(image.names)]
         digits = name.removeprefix("sha256:")
-        by_id = [image for image in self.images() if len(digits) >= 6 and image.image_id.startswith(digits)]  # noqa: PLR2004
+        by_id = [
+            image
+            for image in self.images()
+            if len(digits) >= MIN_ID_DIGITS and image.image_id.startswith(digits)
+        ]
         images = exact or by_id
         if len(images) != 1:
             if images:
@@ -132,9 +144,17 @@ class ImageCache:
         return images[0]
 
     def remove(self, name: str) -> CachedImage:
-        """Remove an image and return it; raises as `find` does."""
+        """Remove an image and return it.
+
+        Raises:
+            ImageError: No image matches, several do, or a session uses it.
+        """
         image = self.find(name)
-        with self._locked():
+        with self._locked(), _folder_of(image) as folder:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # sessions share this lock
+            except BlockingIOError:
+                raise ImageError(f"a session uses the image {name!r}; end it first") from None
             # Renamed first, so that other processes see the whole image or no image, never a part.
             trash = self.folder / f".gone-{image.image_id}-{os.getpid()}"
             image.path.parent.rename(trash)
@@ -184,6 +204,27 @@ class ImageCache:
         with (self.folder / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def image_to_try() -> ImageTree | None:
+    """Return the smallest image of the cache that has a shell, to try sandboxes with; `None` without any."""
+    try:
+        images = sorted(ImageCache().images(), key=lambda image: image.data_bytes)
+    except (OSError, SettingsError):
+        return None  # the cache cannot be read, or has no place: sessions that need an image say so
+    shells = ("bin/bash", "usr/bin/bash")
+    usable = (image for image in images if any(os.path.lexists(image.path / shell) for shell in shells))
+    image = next(usable, None)
+    return None if image is None else image.as_tree()
+
+
+@contextlib.contextmanager
+def _folder_of(image: CachedImage) -> Generator[int]:
+    folder = os.open(image.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def tree_digest(root: Path) -> str:

@@ -93,7 +93,7 @@ class LayerUnpacker:
 
     def _members(self, archive: BinaryIO) -> Iterator[tarfile.TarInfo]:
         bounded: Any = _BoundedReads(archive, self.limits.header_bytes)
-        opened: Any = tarfile.open(fileobj=bounded, mode="r:", errorlevel=2, encoding="utf-8")  # noqa: SIM115
+        opened: Any = tarfile.open(fileobj=bounded, mode="r:", errorlevel=2, encoding="utf-8")  # noqa: SIM115  (closed by `with` below)
         with opened as tar:
             for member in tar:
                 tar.members.clear()  # the list would grow with every entry, and is not needed

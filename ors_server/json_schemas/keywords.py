@@ -194,7 +194,7 @@ def _draft_4_limit(keyword: str, exclusive: str, plain: Maker, strict: Maker) ->
     """In draft 4, `exclusiveMinimum: true` makes `minimum` strict."""
 
     def make(context: KeywordContext, limit: Any, schema: Schema) -> Check | None:
-        is_strict = context.draft == 4 and schema.get(exclusive) is True  # noqa: PLR2004
+        is_strict = context.draft == 4 and schema.get(exclusive) is True  # noqa: PLR2004  (a draft)
         return (strict if is_strict else plain)(context, limit, schema)
 
     make.__name__ = keyword
@@ -290,7 +290,7 @@ def _first_items(context: KeywordContext, schemas: Any, _schema: Schema) -> Chec
 def _items(context: KeywordContext, items: Any, schema: Schema) -> Check:
     if is_array(items):  # up to draft 2019-09: a schema for each of the first items
         return _first_items(context, items, schema)
-    start = len(schema.get("prefixItems", ())) if context.draft == 2020 else 0  # noqa: PLR2004
+    start = len(schema.get("prefixItems", ())) if context.draft == 2020 else 0  # noqa: PLR2004  (a draft)
     return _rest_of_items("items", context.subschema(items), start)
 
 
@@ -303,10 +303,10 @@ def _additional_items(context: KeywordContext, additional: Any, schema: Schema) 
 
 def _contains(context: KeywordContext, contained: Any, schema: Schema) -> Check:
     subschema = context.subschema(contained)
-    counts = context.draft >= 2019  # noqa: PLR2004
+    counts = context.draft >= 2019  # noqa: PLR2004  (a draft)
     at_least = schema.get("minContains", 1) if counts else 1
     at_most = schema.get("maxContains") if counts else None
-    evaluates = context.draft == 2020  # noqa: PLR2004
+    evaluates = context.draft == 2020  # noqa: PLR2004  (a draft)
 
     def check(run: CheckRun, instance: Any, path: Path, marks: Marks) -> bool:
         if not is_array(instance):

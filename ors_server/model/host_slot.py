@@ -14,12 +14,12 @@ from zlib import crc32
 
 from ors_server.model.errors import InvalidRequestError, SettingsError, ShuttingDownError
 
-_READABLE = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
+_PORTABLE_ID = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
 """Ids that every place of a request carries as they are: a header, a path, a token, a JSON text."""
 
 SLOTS = 1024
 """Slots of session ids: many more than hosts, so that a host's share can be divided among all others."""
-ALL = 1
+SINGLE = 1
 """Hosts of a server that is a single process."""
 SUSPEND_SIGNAL = signal.SIGUSR1
 """Asks a host to suspend its sessions and to end."""
@@ -52,7 +52,7 @@ def even_slots(hosts: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """What the record says of a host."""
+    """A row of the record's table of hosts."""
 
     number: int
     epoch: int
@@ -65,7 +65,7 @@ class HostRow:
 
 @dataclass(slots=True)
 class HostTable:
-    """A copy of what the record says of all hosts."""
+    """A copy of the record's table of hosts."""
 
     owners: Sequence[int]
     """The host of each slot."""
@@ -78,7 +78,7 @@ class HostSlot:
     """Which of how many hosts a process is; a server that is a single process is host 0 of 1."""
 
     number: int = 0
-    count: int = ALL
+    count: int = SINGLE
     descriptor: int | None = None
     """Descriptor of its listening socket, which the supervisor holds, too; `None` without a supervisor."""
     folder: Path | None = None
@@ -102,7 +102,7 @@ class HostSlot:
             raise SettingsError(
                 f"host_slot counts from 0: expected a number below {count}, got {number}/{count}"
             )
-        if count > ALL and folder is None and not own_address:
+        if count > SINGLE and folder is None and not own_address:
             raise SettingsError(
                 "host_slot needs host_address: where do the front and the other hosts reach it?"
             )
@@ -117,7 +117,7 @@ class HostSlot:
     @property
     def is_alone(self) -> bool:
         """Whether there are no other hosts."""
-        return self.count == ALL
+        return self.count == SINGLE
 
     @property
     def group(self) -> str:
@@ -172,7 +172,7 @@ class HostSlot:
         """
         if self.is_alone:
             return
-        if _READABLE.fullmatch(session_id) is None:
+        if _PORTABLE_ID.fullmatch(session_id) is None:
             raise InvalidRequestError(
                 f"a session id of a server with several hosts has 1 to 200 letters, digits and characters of "
                 f"._~:-, got {session_id!r:.80}"

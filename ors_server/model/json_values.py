@@ -36,9 +36,9 @@ def canonical_hash(value: JSONValue) -> str:
     return "sha256:" + hashlib.sha256(canonical_text(value).encode()).hexdigest()
 
 
-def same_values(one: JSONValue, other: JSONValue) -> bool:
+def same_values(first: JSONValue, second: JSONValue) -> bool:
     """Whether two JSON values are equal; raises as `canonical_text`."""
-    return canonical_text(one) == canonical_text(other)
+    return canonical_text(first) == canonical_text(second)
 
 
 def exact_number(value: JSONValue) -> Decimal | None:

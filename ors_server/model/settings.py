@@ -28,6 +28,7 @@ from ors_server.model.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?", re.IGNORECASE)
 _MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 
@@ -116,6 +117,20 @@ class Settings(BaseSettings):
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
+    public: Annotated[bool, _ACCESS] = False
+    """Let anyone without a key play, as an agent: over MCP and on the console's play page, and nothing else.
+    Keys keep their roles over the other doors."""
+    public_sessions: Annotated[int, _ACCESS] = Field(default=4, ge=1)
+    """Maximum number of live sessions of one address, or of one /64 of IPv6, on a public server."""
+    public_calls_per_minute: Annotated[int, _ACCESS] = Field(default=60, ge=1)
+    """Tool calls and starts of episodes per minute of one address on a public server."""
+    trusted_proxies: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Addresses or networks of proxies whose X-Forwarded-For header a public server believes."""
+    allowed_frames: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Origins whose pages may show the play page of a public server in a frame."""
+    openenv_root: Annotated[bool, _ADDRESS] = False
+    """Serve the OpenEnv door of the first environment at the server's root too, in place of `/health` and
+    `/mcp`. On a public server that opens the door for everyone, and its answers have rewards."""
     attempts_per_task: Annotated[int | None, _ACCESS] = Field(default=None, ge=0)
     """Episodes of one task that one API key with the role agent may start, 0 for any number; by default one
     on test splits and any number on others. Trainers may start any number."""
@@ -163,6 +178,8 @@ class Settings(BaseSettings):
     """URL of the Docker engine; by default that of `DOCKER_HOST`."""
     allow_unsandboxed: Annotated[bool, _ISOLATION] = False
     """Run agents' commands without isolation if `sandbox` is none, or if auto finds nothing better."""
+    allow_network: Annotated[bool, _ISOLATION] = False
+    """Let sandboxes connect to the hosts that their environments list, by a proxy that this server runs."""
     allow_visible_answers: Annotated[bool, _ISOLATION] = False
     """Serve environments even if agents can read their source, and the answers in it."""
     min_isolation: Annotated[int, _ISOLATION] = Field(default=1, ge=1, le=3)
@@ -211,6 +228,17 @@ class Settings(BaseSettings):
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
+
+    @field_validator("allowed_frames")
+    @classmethod
+    def _check_origins(cls, origins: list[str]) -> list[str]:
+        """Refuse what is no origin: it becomes a part of a page's Content-Security-Policy."""
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN]!r}"
+                )
+        return origins
 
     @cached_property
     def slot(self) -> HostSlot:
@@ -298,7 +326,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         return _with_file({} if file is None else _placed(file), frozenset(flags_set))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
-            f"{_source(name, flags_set, file)}{_expected(item['msg'])}{_got(name, flags_set)}"
+            f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{_got(name, flags_set)}"
             for item in error.errors(include_url=False, include_input=False)
             for name in [str(item["loc"][0])]
         )
@@ -348,10 +376,10 @@ def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> st
     return f"{name}: " if file is None else f"{file.place(name)}: {name}: "
 
 
-def _expected(message: str) -> str:
-    """Put pydantic's sentence in the form of ours."""
+def as_expectation(message: str) -> str:
+    """Put pydantic's sentence, which may follow the name of an option, in the form of ours."""
     message = re.sub(r", unable to parse .*$", "", message)
-    return re.sub(r"^Input should be (?=greater|less)", "expected a number ", message).replace(
+    return re.sub(r"\bInput should be (?=greater|less)", "expected a number ", message).replace(
         "Input should be ", "expected ", 1
     )
 

@@ -418,6 +418,11 @@ class TaskRangeRequest(WireModel):
     stop: int | None = None
 
 
+def names_one_task(task_spec: JSONObject | None, split: str | None, index: int | None) -> bool:
+    """Whether a request names one task, once: by value, or by split and index."""
+    return (split is None) == (index is None) and (task_spec is None) != (split is None)
+
+
 class CreateRequest(WireModel):
     """Body of `/create`: a task by value, or by split and index."""
 
@@ -430,10 +435,7 @@ class CreateRequest(WireModel):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        by_value = self.task_spec is not None
-        by_place = self.split is not None and self.index is not None
-        half_place = (self.split is None) != (self.index is None)
-        if by_value == by_place or half_place:
+        if not names_one_task(self.task_spec, self.split, self.index):
             raise ValueError("Provide either task_spec or both split and index, not both/neither")
         return self
 

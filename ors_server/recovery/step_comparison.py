@@ -30,7 +30,10 @@ class ReplayDifference:
 
 def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[ReplayDifference, ...]:
     """Return the differences of two steps; rewards are the same if every bit of them is."""
-    pairs = ((name, _shown(was, name, normaliser), _shown(now, name, normaliser)) for name in COMPARED)
+    pairs = (
+        (name, _compared_value(was, name, normaliser), _compared_value(now, name, normaliser))
+        for name in COMPARED
+    )
     return tuple(ReplayDifference(name, before, after) for name, before, after in pairs if before != after)
 
 
@@ -48,26 +51,28 @@ def compare_blocks(
 def compare_origins(was: EpisodeOrigin, now: EpisodeOrigin) -> tuple[str, ...]:
     """Return a sentence for each difference of versions, isolation and policy; none changes the verdict."""
     sentences = [
-        _changed(f"the version of {was.environment}", was.environment_version, now.environment_version),
-        _changed("the environment", was.environment, now.environment),
-        _changed("the server's version", was.server_version, now.server_version),
+        _describe_change(
+            f"the version of {was.environment}", was.environment_version, now.environment_version
+        ),
+        _describe_change("the environment", was.environment, now.environment),
+        _describe_change("the server's version", was.server_version, now.server_version),
         *(
-            _changed(f"the version of {name}", was.packages.get(name), now.packages.get(name))
+            _describe_change(f"the version of {name}", was.packages.get(name), now.packages.get(name))
             for name in sorted({*was.packages, *now.packages})
         ),
-        _changed("the isolation", _backend(was), _backend(now)),
+        _describe_change("the isolation", _backend(was), _backend(now)),
         *(
-            _changed(f"the policy's {name}", was.policy.get(name), now.policy.get(name))
+            _describe_change(f"the policy's {name}", was.policy.get(name), now.policy.get(name))
             for name in sorted({*was.policy, *now.policy})
             if not _same_rule(was.policy.get(name), now.policy.get(name))
         ),
-        _changed("the visibility", was.visibility, now.visibility),
-        _changed("the task's hash", was.task_hash, now.task_hash),
+        _describe_change("the visibility", was.visibility, now.visibility),
+        _describe_change("the task's hash", was.task_hash, now.task_hash),
     ]
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def _shown(step: Step, name: str, normaliser: Normaliser) -> Any:
+def _compared_value(step: Step, name: str, normaliser: Normaliser) -> Any:
     if name == "blocks":
         return normaliser.blocks(step.blocks)
     if name == "status":
@@ -75,11 +80,11 @@ def _shown(step: Step, name: str, normaliser: Normaliser) -> Any:
     return dict(step.components) if name == "components" else getattr(step, name)
 
 
-def _changed(what: str, was: object, now: object) -> str:
-    return "" if was == now else f"{what} was {_word(was)} and is {_word(now)}"
+def _describe_change(subject: str, was: object, now: object) -> str:
+    return "" if was == now else f"{subject} was {_text_of(was)} and is {_text_of(now)}"
 
 
-def _word(value: object) -> str:
+def _text_of(value: object) -> str:
     return "none" if value is None else str(value)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol, TypeAlias
 
 from ors_server.export.episode_file import Episode, EpisodeFile, read_episodes
@@ -27,7 +28,7 @@ class Episodes(Protocol):
         """Yield them in the order of the record.
 
         Raises:
-            EpisodeNotFoundError: If a named one is not there.
+            EpisodeNotFoundError: If a named episode does not exist.
         """
         ...
 
@@ -60,17 +61,17 @@ class StoredEpisodes(Episodes):
         """Yield them task by task, in the order of each task's first episode."""
         if self.names:
             records = [await find_episode(self.reader, name) for name in self.names]
-            places: dict[Task, list[EpisodeRecord]] = {}
+            by_task: dict[Task, list[EpisodeRecord]] = {}
             for record in records:
-                places.setdefault(task_of(record), []).append(record)
-            for record in (record for some in places.values() for record in some):
+                by_task.setdefault(task_of(record), []).append(record)
+            for record in chain.from_iterable(by_task.values()):
                 whole = await self._whole(record)
                 if self.selected.matches(record, whole.steps):
                     yield whole
             return
         for environment, task_hash in await self._tasks():
-            one = replace(self.selected, environment=environment, task_hash=task_hash)
-            async for record, steps in self.reader.stream(one):
+            of_task = replace(self.selected, environment=environment, task_hash=task_hash)
+            async for record, steps in self.reader.stream(of_task):
                 yield RecordedEpisode(record, tuple(steps))
 
     async def _whole(self, record: EpisodeRecord) -> RecordedEpisode:
@@ -96,16 +97,16 @@ class FiledEpisodes(Episodes):
 
     def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the file."""
-        return _chosen(self.file.episodes(), self.selected, self.names)
+        return _select(self.file.episodes(), self.selected, self.names)
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them task by task, in the order of each task's first episode; the file is read twice."""
-        places: dict[Task, list[int]] = {}
-        for place, (record, steps) in self.file.offsets():
+        offsets: dict[Task, list[int]] = {}
+        for offset, (record, steps) in self.file.offsets():
             if _is_selected(record, steps, self.selected, self.names):
-                places.setdefault(task_of(record), []).append(place)
-        for some in places.values():
-            for record, steps in self.file.at(some):
+                offsets.setdefault(task_of(record), []).append(offset)
+        for task_offsets in offsets.values():
+            for record, steps in self.file.at(task_offsets):
                 yield RecordedEpisode(record, steps)
 
 
@@ -119,7 +120,7 @@ class StreamedEpisodes(Episodes):
 
     def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines."""
-        return _chosen(read_episodes(self.lines), self.selected, self.names)
+        return _select(read_episodes(self.lines), self.selected, self.names)
 
     def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines, which must be task by task."""
@@ -131,7 +132,7 @@ def task_of(record: EpisodeRecord) -> Task:
     return record.origin.environment, record.origin.task_hash
 
 
-async def _chosen(
+async def _select(
     episodes: Iterator[Episode], selected: EpisodeFilter, names: Sequence[str]
 ) -> AsyncGenerator[RecordedEpisode, None]:
     missing = dict.fromkeys(names)

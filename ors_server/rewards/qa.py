@@ -22,7 +22,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _DECIDED = frozenset({"yes", "no", "noanswer"})
 MAX_ANSWER = 300_000
 """Characters of an answer; a longer one is wrong."""
-_QUOTATION_MARKS = ('""', "''", "``", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』")  # noqa: RUF001
+_QUOTATION_MARKS = ('""', "''", "``", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』")  # noqa: RUF001  (the marks themselves)
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 

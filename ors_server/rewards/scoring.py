@@ -104,7 +104,7 @@ async def evaluate(
             else:
                 raw = await current_workers().run(partial(resolved.judge, fields), LingeringThread(), permit)
             # Within the limit: what the reward returned may still have to be awaited.
-            return _store_on_trajectory(fields, resolved.read(await raw if inspect.isawaitable(raw) else raw))
+            return _store_on_trajectory(fields, await _read_raw(resolved, raw))
     except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
         return _store_on_trajectory(fields, failure(error))
     late = RewardResult.without(
@@ -127,8 +127,7 @@ async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | N
         return None
     resolved = as_reward(reward)
     gathered = gather_fields(resolved, None, fields)
-    raw = resolved.judge(gathered)
-    return _store_on_trajectory(gathered, resolved.read(await raw if inspect.isawaitable(raw) else raw))
+    return _store_on_trajectory(gathered, await _read_raw(resolved, resolved.judge(gathered)))
 
 
 async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> list[Result]:
@@ -237,7 +236,7 @@ def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
     try:
         raw = reward.judge(fields)
         # A reward that is not async may still return an awaitable.
-        return anyio.run(_read_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
+        return anyio.run(_read_raw, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
     except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
         return failure(error)
 
@@ -251,5 +250,6 @@ def _store_on_trajectory(fields: Mapping[str, Any], result: RewardResult) -> Rew
     return result
 
 
-async def _read_awaited(reward: Reward, raw: Any) -> RewardResult:
-    return reward.read(await raw)
+async def _read_raw(reward: Reward, raw: object) -> RewardResult:
+    """Return the result of a raw judgement; a reward that is not async may return an awaitable, too."""
+    return reward.read(await raw if inspect.isawaitable(raw) else raw)

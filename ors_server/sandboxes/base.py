@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from ors_server.sandboxes.captured_output import Output
+from ors_server.sandboxes.egress import LOOPBACK, EgressEvent, SandboxNetwork
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently, run_to_end
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
@@ -68,18 +70,60 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class ImageTree:
+    """An unpacked image as sandboxes use it; nothing changes its files."""
+
+    image_id: str
+    """SHA-256 of its configuration, hexadecimal."""
+    layers: tuple[Path, ...]
+    """Folders that are laid over each other, the highest first; they belong to the server's user."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its `ENV`."""
+    work_dir: str = "/"
+    """Its `WORKDIR`."""
+    user: str = ""
+    """Its `USER`: a name or a number, perhaps with a group after a colon; empty for root."""
+
+
+@dataclass(frozen=True)
 class SandboxRoot:
     """A whole root folder that the session's processes may change, as a container has one.
 
-    The host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small `/etc`. Everything
-    else is empty and writable at the start, and commands run as `root` of the sandbox, without any right on
-    the host. The files of all operations are those of this root: absolute paths begin at it.
+    Without an image the host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small
+    `/etc`. Everything else is empty and writable at the start. With an image, its files are there, and all of
+    them can be changed: the session sees its changes, and nobody else.
+
+    Commands run as `root` of the sandbox, or the image's user, without any right on the host. The files of
+    all operations are those of this root: absolute paths begin at it.
     """
 
     work_dir: str = "/"
     """Where commands start: an absolute path in normal form; it is made if it does not exist."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of the shell that are added to the usual ones, or replace them."""
+    image: ImageTree | None = None
+    """The image whose files are in the root."""
+    user: str = ""
+    """Who runs the session's commands: a name or number of the image's; empty for root."""
+    keeps_system: bool = False
+    """Whether fresh programs see the image's system files as the session has changed them."""
+
+    @classmethod
+    def of_image(
+        cls,
+        image: ImageTree,
+        *,
+        work_dir: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        user: str | None = None,
+    ) -> Self:
+        """Return a root with an image's files, `WORKDIR`, `ENV` and `USER`, unless the arguments differ."""
+        return cls(
+            work_dir=image.work_dir if work_dir is None else work_dir,
+            variables={**image.variables, **(variables or {})},
+            image=image,
+            user=image.user if user is None else user,
+        )
 
     def __post_init__(self) -> None:
         """Reject a work dir that is not an absolute path in normal form."""
@@ -95,6 +139,8 @@ class SandboxRequest:
     """What its commands may use."""
     root: SandboxRoot | None = None
     """A whole writable root; `None` for a work dir, and the host's programs read-only."""
+    network: SandboxNetwork = LOOPBACK
+    """What its commands can connect to."""
 
 
 class Killed(StrEnum):
@@ -241,6 +287,18 @@ class Sandbox(ABC):
             SandboxStartError: The new shell did not start.
         """
 
+    async def renew(self) -> bool:
+        """Kill every process, discard every change, and start a new shell; only over an image.
+
+        Returns:
+            Whether it was done: a sandbox without an image is left as it is.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+            SandboxStartError: The new shell did not start.
+        """
+        return False
+
     @abstractmethod
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """Read a file of the work dir.
@@ -361,6 +419,10 @@ class Sandbox(ABC):
         It runs while the sandbox is frozen, and is killed with it. If it shares the agent's uid, freeze or
         kill the agent's processes first.
 
+        Over an image it sees what the image had below `/usr`, `/bin`, `/sbin` and `/lib*` as it was, with the
+        files that the session has added, and the image's configuration of the loader: what the agent has put
+        in the place of a program is not run. What it writes there is gone with it.
+
         Args:
             argv: The program and its arguments; a name without a slash is looked up in `PATH`.
             files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
@@ -403,6 +465,19 @@ class Sandbox(ABC):
             return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
         return await run_patiently(start, stdin, time_limit=time_limit, output_bytes=output_bytes)
 
+    @property
+    def connections(self) -> Sequence[EgressEvent]:
+        """The latest connections to the hosts of an allow-list, made and refused."""
+        return ()
+
+    async def list_restored(self) -> list[str]:
+        """Return the image's system files that the session has changed, and fresh programs see unchanged.
+
+        Returns:
+            Absolute paths, sorted, at most `entries`; empty without an image.
+        """
+        return []
+
     @abstractmethod
     async def aclose(self) -> None:
         """Kill every process and remove every file; a second call does nothing."""
@@ -421,6 +496,23 @@ class Backend(ABC):
             SandboxUnavailableError: It does not work here; the message says what refused.
         """
 
+    async def start_requested(self, session_id: str, request: SandboxRequest) -> Sandbox:
+        """Start the sandbox that a session needs, as `start` does.
+
+        A backend that knows no roots or networks need not take them.
+
+        Raises:
+            SandboxStartError: As `start`.
+            SandboxUnavailableError: As `start`, or the backend has no such network.
+        """
+        if request.network != LOOPBACK:
+            raise SandboxUnavailableError(
+                f"this session's network is {request.network.mode.value!r}, which the {self.name} backend "
+                "has not; --sandbox bubblewrap has"
+            )
+        rooted = () if request.root is None else (request.root,)
+        return await self.start(session_id, request.limits, *rooted)
+
     @abstractmethod
     async def start(
         self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
@@ -435,6 +527,15 @@ class Backend(ABC):
             SandboxStartError: It did not start.
             SandboxUnavailableError: The backend is closed, cannot isolate here, or has no such roots.
         """
+
+    async def try_image(self, image: ImageTree) -> str:
+        """Start a sandbox over an image, let it check itself, and return how the image becomes its root.
+
+        Raises:
+            SandboxUnavailableError: It does not work here; the message says what refused.
+        """
+        self.refuse_root(SandboxRoot.of_image(image))
+        raise SandboxUnavailableError(f"the {self.name} backend has no images")
 
     def refuse_root(self, root: SandboxRoot | None) -> None:
         """Raise `SandboxUnavailableError` for a whole root, in a backend without such roots."""

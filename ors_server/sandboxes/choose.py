@@ -3,11 +3,11 @@
 import contextlib
 import resource
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ors_server.model.clock import Clock
-from ors_server.sandboxes.base import Backend
+from ors_server.sandboxes.base import Backend, ImageTree
 from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, find_visible
 from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.cleanup import clean_up
@@ -15,6 +15,7 @@ from ors_server.sandboxes.docker.backend import DockerBackend
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.host.landlock import LandlockBackend
 from ors_server.sandboxes.host.none import NoneBackend
+from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
@@ -44,6 +45,10 @@ class BackendRequest:
     """URL of the Docker engine; by default that of `DOCKER_HOST`."""
     hidden: HiddenPaths = field(default_factory=HiddenPaths)
     """Paths that agents must not read."""
+    image: ImageTree | None = None
+    """An image with which the chosen backend is tried; without one the report is silent on images."""
+    allow_network: bool = False
+    """Allow sessions to connect to the hosts of their environments' allow-lists."""
     allow_visible_answers: bool = False
     """Accept a backend in which agents can read hidden files."""
 
@@ -98,6 +103,8 @@ async def _choose(request: BackendRequest, state: ServerState, clock: Clock | No
     for name, make in _candidates(request, state, clock):
         backend = make()
         try:
+            if isinstance(backend, HostedBackend):
+                backend.allows_network = request.allow_network
             report = await backend.probe()
             await _require_hidden(backend, request)
         except SandboxUnavailableError as error:
@@ -105,11 +112,21 @@ async def _choose(request: BackendRequest, state: ServerState, clock: Clock | No
             await backend.aclose()
             continue
         if report.strength >= request.at_least or report.strength is Strength.NONE:
-            return ChosenBackend(backend, report, refused, state)
+            return ChosenBackend(backend, await _with_images(backend, report, request), refused, state)
         refused[name] = f"isolates less (level {report.strength}) than required (level {request.at_least})"
         await backend.aclose()
     tried = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     raise SandboxUnavailableError(f"no sandbox works here. {tried}. To run without one: --allow-unsandboxed")
+
+
+async def _with_images(backend: Backend, report: IsolationReport, request: BackendRequest) -> IsolationReport:
+    """Return the report with whether images can be roots; that they cannot refuses no backend."""
+    if request.image is None:
+        return report
+    try:
+        return replace(report, images=await backend.try_image(request.image))
+    except SandboxUnavailableError as error:
+        return replace(report, images_refused=str(error))
 
 
 async def _require_hidden(backend: Backend, request: BackendRequest) -> None:

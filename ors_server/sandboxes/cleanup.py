@@ -12,7 +12,7 @@ from typing import Any
 from ors_server.processes.host_processes import has_uid, kill_marked, processes_of_uids, send_signal
 from ors_server.sandboxes.cells.cgroups import members, try_remove
 from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
-from ors_server.sandboxes.cells.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
+from ors_server.sandboxes.cells.uids import UID_PLANS, UidPlan, try_lock
 from ors_server.sandboxes.host.bubblewrap import kill_leftovers
 from ors_server.sandboxes.host.landlock import MARK
 
@@ -117,25 +117,27 @@ def _kill_by_uid() -> int:
     killed = 0
     if os.geteuid() != 0:
         return killed
-    for file in sorted(base_folder().glob("uids-*")):
-        lock = try_lock(file)
-        if lock is None:
-            continue
-        try:
-            first = FIRST_UID + int(file.name.removeprefix("uids-")) * UIDS_PER_BLOCK
-            killed += _kill_uids(first)
-        finally:
-            os.close(lock)
+    for plan in UID_PLANS:
+        for file in sorted(base_folder().glob(f"{plan.files}*")):
+            lock = try_lock(file)
+            if lock is None:
+                continue
+            try:
+                killed += _kill_uids(plan, int(file.name.removeprefix(plan.files)))
+            finally:
+                os.close(lock)
     return killed
 
 
-def _kill_uids(first: int) -> int:
+def _kill_uids(plan: UidPlan, block: int) -> int:
+    first = plan.first + block * plan.per_block
+
     def has_block_uid(pid: int) -> bool:
-        return has_uid(pid, first, UIDS_PER_BLOCK)
+        return has_uid(pid, first, plan.per_block)
 
     killed = 0
     for _ in range(_TRIES):
-        leftovers = processes_of_uids(first, UIDS_PER_BLOCK)
+        leftovers = processes_of_uids(first, plan.per_block)
         if not leftovers:
             break
         killed += sum(send_signal(pid, signal.SIGKILL, has_block_uid) for pid in leftovers)

@@ -16,19 +16,35 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import anyio
 import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.model.clock import Clock, SystemClock
-from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, SandboxRoot, Snapshot
+from ors_server.sandboxes.base import (
+    Backend,
+    Entry,
+    ExecResult,
+    Limits,
+    Sandbox,
+    SandboxRequest,
+    SandboxRoot,
+    Snapshot,
+)
 from ors_server.sandboxes.cells.cell import Cell
 from ors_server.sandboxes.cells.file_copies import HostedSnapshot, copy_between, pack, run_together, unpack
 from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
 from ors_server.sandboxes.cells.workdir import WorkDir
+from ors_server.sandboxes.egress import (
+    LOOPBACK,
+    EgressEvent,
+    EgressProxy,
+    NetworkMode,
+    SandboxNetwork,
+)
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import (
@@ -97,6 +113,17 @@ class HostedSandbox(Sandbox):
             await self._shell.restart()
 
     @override
+    async def renew(self) -> bool:
+        if self.cell.root is None or self.cell.root.image is None:
+            return False
+        async with self._exclusively():
+            await self._end_freeze()
+            await self.cell.kill()
+            self.cell.renew()
+            await self._shell.restart()
+            return True
+
+    @override
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         return await self._on_files(lambda files: files.read(path, most))
 
@@ -129,6 +156,11 @@ class HostedSandbox(Sandbox):
             await self._end_freeze()
             # Files are replaced only while no process uses them.
             await self.cell.kill()
+            if self.cell.renew():
+                await self._shell.restart()  # makes the new files, over which the snapshot's are copied
+                await unpack(self.cell, snapshot)
+                await self.restore_shell_state()
+                return
             await unpack(self.cell, snapshot)
             await self._shell.restart()
 
@@ -137,7 +169,11 @@ class HostedSandbox(Sandbox):
         forks: list[Self] = []
 
         async def start() -> None:
-            other = await self._backend.start(session_id, self.limits, self.cell.root)
+            backend, network = self._backend, self.cell.network
+            if network == LOOPBACK:
+                other = await backend.start(session_id, self.limits, self.cell.root)
+            else:
+                other = await backend.start_in_network(session_id, self.limits, self.cell.root, network)
             if not isinstance(other, type(self)):
                 raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
             forks.append(other)
@@ -178,6 +214,16 @@ class HostedSandbox(Sandbox):
         request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
         async with self._exclusively():
             return await self.cell.start_fresh(request)
+
+    @property
+    @override
+    def connections(self) -> Sequence[EgressEvent]:
+        return () if self.cell.egress is None else tuple(self.cell.egress.events)
+
+    @override
+    async def list_restored(self) -> list[str]:
+        async with self._exclusively():
+            return await anyio.to_thread.run_sync(self.cell.restored_files)
 
     @override
     async def aclose(self) -> None:
@@ -269,6 +315,12 @@ class HostedSandbox(Sandbox):
 class HostedBackend(Backend):
     """A backend whose sandboxes are cells on this host."""
 
+    has_networks: ClassVar[bool] = False
+    """Whether its sandboxes have other networks than their own loopback."""
+    allows_network = False
+    """Whether the operator allows connections to the hosts of an allow-list."""
+    make_proxy: Callable[[tuple[str, ...]], EgressProxy] = EgressProxy
+
     def __init__(self, state: ServerState, clock: Clock | None = None) -> None:
         self.state = state
         self.clock = clock or SystemClock()
@@ -314,14 +366,35 @@ class HostedBackend(Backend):
         return report
 
     @override
+    async def start_requested(self, session_id: str, request: SandboxRequest) -> Sandbox:
+        network = request.network
+        if network == LOOPBACK or not self.has_networks:
+            return await super().start_requested(session_id, request)
+        if network.mode is NetworkMode.ALLOW_LIST and not self.allows_network:
+            raise SandboxUnavailableError(
+                f"this session connects to {', '.join(network.allowed)}, which the operator has not allowed: "
+                "--allow-network"
+            )
+        return await self.start_in_network(session_id, request.limits, request.root, network)
+
+    @override
     async def start(
         self, session_id: str, limits: Limits | None = None, root: SandboxRoot | None = None
     ) -> Sandbox:
+        return await self.start_in_network(session_id, limits, root, LOOPBACK)
+
+    async def start_in_network(
+        self, session_id: str, limits: Limits | None, root: SandboxRoot | None, network: SandboxNetwork
+    ) -> Sandbox:
+        """Start a sandbox as `start` does, with a network that has been allowed."""
         if self._is_closed:
             raise SandboxUnavailableError(f"the {self.name} backend is closed")
         try:
             limits = limits or Limits()
             cell = self.make_cell(limits) if root is None else self.make_rooted_cell(limits, root)
+            cell.network = network
+            if network.mode is NetworkMode.ALLOW_LIST:
+                cell.egress = self.make_proxy(network.allowed)
             try:
                 sandbox = HostedSandbox(session_id, cell, self)
             except BaseException:

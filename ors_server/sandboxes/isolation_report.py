@@ -50,6 +50,10 @@ class IsolationReport:
     """The gaps, one sentence each."""
     loopback: bool = False
     """Whether a process inside can reach a server inside."""
+    images: str | None = None
+    """How an image becomes a session's root; `None` if that was not tried, or does not work."""
+    images_refused: str | None = None
+    """Why no session can have an image; `None` if that was not tried, or works."""
 
     def isolates(self, resource: IsolatedResource) -> bool:
         """Return whether the resource is isolated."""
@@ -57,7 +61,9 @@ class IsolationReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON types; a resource that is not isolated is null."""
+        tried = self.images is not None or self.images_refused is not None
         return {
+            **({"images": {"root": self.images, "refused": self.images_refused}} if tried else {}),
             "backend": self.backend,
             "level": int(self.strength),
             "isolates": {resource.value: self.isolated.get(resource) for resource in IsolatedResource},

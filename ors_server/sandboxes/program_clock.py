@@ -74,7 +74,7 @@ class ProgramClock:
         """Count from 0 again."""
         self._forgotten = self._total
 
-    def look(self) -> None:
+    def measure_if_due(self) -> None:
         """Find out how much of the last quarter of a second the program spent."""
         if self._first is not None and self._unseen:
             self._measure()
@@ -93,30 +93,30 @@ class ProgramClock:
             OutOfTimeError: It spent them.
             SandboxStarvedError: It did not get them within the backstop.
         """
-        came: list[T] = []
-        ended: list[Exception] = []
+        results: list[T] = []
+        errors: list[Exception] = []
         self._counted = self._clock.monotonic()
 
         async def watch() -> None:
             try:
                 await self._watch(time_limit)
             except (OutOfTimeError, SandboxStarvedError) as error:
-                ended.append(error)
+                errors.append(error)
                 group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             try:
-                came.append(await work())
+                results.append(await work())
             except Exception as error:  # noqa: BLE001 # raised outside, so that no group wraps it
-                ended.insert(0, error)
+                errors.insert(0, error)
             group.cancel_scope.cancel()
         self._count()
         if self._unseen >= _UNWATCHED:
-            self.look()
-        if came:
-            return came[0]
-        raise ended[0]
+            self.measure_if_due()
+        if results:
+            return results[0]
+        raise errors[0]
 
     async def _watch(self, limit: float) -> None:
         clock = self._clock

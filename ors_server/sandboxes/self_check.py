@@ -2,7 +2,8 @@
 
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
@@ -70,17 +71,51 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
     )
 
 
+def image_checks(canary: str, port: int, *, has_range: bool) -> tuple[IsolationCheck, ...]:
+    """Return the checks of a session over an image: what it isolates, and what it can change.
+
+    Only the shell itself is used: an image need not have any other program.
+    """
+    names = {
+        "a file of the host is unreadable": "IFS= read -r line 2>/dev/null <" + canary + "; echo $?",
+        "the host's loopback is out of reach": None,
+        "few processes are visible": None,
+        "the server cannot be signalled": None,
+        "nothing of the server's environment shows": None,
+    }
+    common = tuple(
+        replace(check, command=names[check.name] or check.command)
+        for check in isolation_checks(canary, port)
+        if check.name in names
+    )
+    rights = "00000000000000fb" if has_range else "0000000000000000"
+    return (
+        *common,
+        IsolationCheck(
+            "no new privileges, no capability on the host, a filter",
+            'while read -r k v; do case $k in NoNewPrivs:|CapEff:|Seccomp:) echo -n "$v ";; esac; done '
+            "</proc/self/status",
+            f"{rights} 1 2",
+        ),
+        IsolationCheck(
+            "the root can be changed", "echo x >/.ors-probe; read -r x </.ors-probe; echo $x", "x"
+        ),
+    )
+
+
 def is_claimed(check: IsolationCheck, report: IsolationReport) -> bool:
     """Return whether a report claims what a check tests."""
     return report.strength >= check.at_least and (check.resource is None or report.isolates(check.resource))
 
 
-async def check_isolation(sandbox: Sandbox) -> list[str]:
+async def check_isolation(
+    sandbox: Sandbox, make_checks: Callable[[str, int], Iterable[IsolationCheck]] = isolation_checks
+) -> list[str]:
     """Run the checks that the sandbox's report claims; return the names of those that fail."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         broken: list[str] = []
-        for check in isolation_checks(_CANARY, port):
+        for check in make_checks(_CANARY, port):
             if not is_claimed(check, sandbox.report):
                 continue
             result = await sandbox.exec(check.command, time_limit=_CHECK_LIMIT)

@@ -160,8 +160,13 @@ class CallTable:
         oldest = next(iter(kept))  # in a long episode, each call lets one go
         if oldest != call.id and self._let_go(oldest):
             self._kept_size -= kept.pop(oldest)
-            if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
-                return
+        self.trim()
+
+    def trim(self) -> None:
+        """Let the oldest results in memory go; those whose steps wait to be written stay."""
+        kept = self._kept
+        if len(kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+            return
         for oldest in list(kept)[:-1]:
             if self._let_go(oldest):
                 self._kept_size -= kept.pop(oldest)
@@ -498,6 +503,15 @@ class CallRunner:
                 forget_frames(result.error)
             self.calls.finish(call, result)
             self._services.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def write_pending(self) -> None:
+        """Write the steps that the store would not take, and leave the older results to the record.
+
+        Raises:
+            StoreError: If the store still fails.
+        """
+        await self._recorder.write_pending()
+        self.calls.trim()
 
     async def _repeat(self, call: Call) -> CallResult:
         """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""

@@ -44,7 +44,7 @@ class SessionParts:
 
 
 class SessionEnding:
-    """Ends one session, once; in the background, which keeps running if the caller disconnects."""
+    """Ends a session once, in the background; it continues if the caller disconnects."""
 
     __slots__ = ("_is_recorded", "_make_error", "_on_end", "_parts", "_services", "answered", "released")
 
@@ -77,7 +77,7 @@ class SessionEnding:
         in_order: tuple[Release, ...] = (
             self._stop_everything,
             partial(parts.recorder.end, event, reason),
-            self._let_code_end,
+            self._wait_for_code,
             partial(tear_down, parts.definition, parts.instance, self._services, session_id),
             parts.reward_view.aclose,
             *(() if parts.snapshots is None else (parts.snapshots.aclose,)),
@@ -139,7 +139,7 @@ class SessionEnding:
         """Whether code of the author's may still touch the environment."""
         return not self._parts.runner.turns.is_idle or self._parts.setup.lingers
 
-    async def _let_code_end(self) -> None:
+    async def _wait_for_code(self) -> None:
         """Answer the request, then wait for code that ignored its cancellation."""
         if not self._is_touched:
             return
@@ -182,4 +182,4 @@ class SessionEnding:
 
 
 def _do_nothing() -> None:
-    """Stand in for what was done."""
+    """Replace a callback that has been called."""

@@ -1,6 +1,7 @@
 """What one API key may use, and the rate of its calls."""
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -8,6 +9,9 @@ from typing import Final, TypeAlias
 from ors_server.model.errors import CapacityError
 
 MINUTE: Final = 60.0
+MAX_BUCKETS: Final = 10_000
+"""Credentials whose rates are remembered; one more makes the server forget the one that was idle longest.
+The addresses of a public server are credentials, and anyone may have many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,15 @@ LimitsOf: TypeAlias = Callable[[str | None], KeyLimits]
 """Returns the limits of a credential by its id."""
 
 
+VISITOR_PREFIX: Final = "visitor:"
+"""Prefix of the ids of visitors: callers without a credential on a public server, by their addresses."""
+
+
+def name_credential(credential_id: str) -> str:
+    """Return what a message calls a credential: visitors know their address, and not their id."""
+    return "your address" if credential_id.startswith(VISITOR_PREFIX) else f"the API key {credential_id!r}"
+
+
 def no_key_limits(_credential_id: str | None) -> KeyLimits:
     """Return no limits, for servers whose keys have none."""
     return NO_KEY_LIMITS
@@ -46,7 +59,7 @@ class CallRates:
 
     def __init__(self, limits_of: LimitsOf = no_key_limits) -> None:
         self._limits_of = limits_of
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """Credential to the calls that were left, and when."""
 
     def admit(self, credential_id: str, now: float) -> None:
@@ -66,8 +79,11 @@ class CallRates:
         if left < 1.0:
             wait = math.ceil((1.0 - left) * MINUTE / allowed)
             raise CapacityError(
-                f"the API key {credential_id!r} may make {allowed} calls per minute; the call did not run: "
-                f"repeat it in {wait} s",
+                f"{name_credential(credential_id)} may make {allowed} calls per minute; the call did not "
+                f"run: repeat it in {wait} s",
                 retry_after=max(1, wait),
             )
         self._buckets[credential_id] = (left - 1.0, now)
+        self._buckets.move_to_end(credential_id)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)

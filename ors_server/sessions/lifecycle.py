@@ -119,9 +119,7 @@ class Setup:
         services, origin = self._recorder.services, self._recorder.origin
         request = sandbox_request(self._instance, limits)
         backend = services.sandboxes.require()
-        # A backend of somebody else's may not know whole roots, and need not.
-        rooted = () if request.root is None else (request.root,)
-        self.sandbox = await backend.start(origin.session_id, request.limits, *rooted)
+        self.sandbox = await backend.start_requested(origin.session_id, request)
         self.sandbox.gate = Gate(services.gradings, (origin.environment, origin.credential_id))
         give_sandbox(self._instance, self.sandbox)
 

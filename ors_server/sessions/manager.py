@@ -31,7 +31,15 @@ from ors_server.model.errors import (
 from ors_server.model.host_slot import host_name
 from ors_server.model.logs import secret_values
 from ors_server.model.recording import task_digest
-from ors_server.model.trajectory import SEEDS, EpisodeOrigin, EpisodeRecord, Fork, Step, make_episode_id
+from ors_server.model.trajectory import (
+    SEEDS,
+    EpisodeOrigin,
+    EpisodeRecord,
+    EpisodeSummary,
+    Fork,
+    Step,
+    make_episode_id,
+)
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
@@ -494,6 +502,12 @@ class SessionManager:
     def peek(self, session_id: str) -> Session | None:
         """Return a live session; it is no activity, and rebuilds nothing."""
         return self._sessions.get(session_id)
+
+    def live_summary(self, origin: EpisodeOrigin) -> EpisodeSummary | None:
+        """Return the current figures of an episode that a session of this process plays, else `None`."""
+        session = self._sessions.get(origin.session_id)
+        is_playing = session is not None and session.recorder.origin.episode_id == origin.episode_id
+        return session.recorder.summary() if session is not None and is_playing else None
 
     @property
     def live_sessions(self) -> Collection[Session]:

@@ -12,7 +12,7 @@ from ors_server.model.failures import failure_of
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
-from ors_server.sessions.key_limits import LimitsOf, no_key_limits
+from ors_server.sessions.key_limits import VISITOR_PREFIX, LimitsOf, no_key_limits
 
 IDS_KEPT = 10_000
 
@@ -53,7 +53,8 @@ class Quotas:
         if credential_id is not None:
             own = self._limits_of(credential_id).sessions
             allowed = limits.sessions_per_credential if own is None else own
-            _check(self._by_credential[credential_id], allowed, "this credential")
+            whose = "your address" if credential_id.startswith(VISITOR_PREFIX) else "this credential"
+            _check(self._by_credential[credential_id], allowed, whose)
             self._by_credential[credential_id] += 1
         self._all += 1
         self._by_environment[environment] += 1

@@ -182,6 +182,10 @@ async def open_sandboxes(
     if not needing:
         yield NO_SANDBOXES
         return
+    # Only servers with sandboxes load the cache of images.
+    from ors_server.images.image_cache import image_to_try  # noqa: PLC0415  (as above)
+
+    request = replace(request, image=image_to_try())
     try:
         chosen = await choose(request, clock)
     except SandboxUnavailableError as error:

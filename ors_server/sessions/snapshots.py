@@ -97,7 +97,7 @@ class Snapshots:
         if hook is None:
             raise cannot_be_copied(self._definition)
         async with self._runner.exclusive_turn():
-            await self._recorder.write_pending()
+            await self._runner.write_pending()
             self._check_playable()
             started = self._recorder.now
             memory = await hook(self._instance)
@@ -143,7 +143,7 @@ class Snapshots:
 
     async def _restore(self, snapshot_id: str) -> SessionSnapshot:
         async with self._runner.exclusive_turn():
-            await self._recorder.write_pending()
+            await self._runner.write_pending()
             self._check_playable()
             snapshot = self.find(snapshot_id)
             await self._recorder.record_restore(snapshot.state.steps)

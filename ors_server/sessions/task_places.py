@@ -17,27 +17,27 @@ from ors_server.model.errors import OrsServerError
 from ors_server.model.recording import task_digest
 from ors_server.model.wire import JSONObject
 
-MAX_KEPT: Final = 100_000
+MAX_REMEMBERED: Final = 100_000
 """Most tasks of one environment that are remembered, some 15 MB."""
 MAX_READ: Final = 20_000
 """Most tasks of one environment that are read to find one that was not handed out."""
 READ_SECONDS: Final = 2.0
-"""Seconds that this may take; what was read until then is remembered."""
+"""Seconds that reading them may take; tasks that were read until then are remembered."""
 BATCH: Final = 500
 """Tasks that are read at once."""
 INLINE: Final = 16
 """Most tasks whose hashes are made on the event loop: the thread costs more."""
 
-Place = tuple[str, int]
+TaskAddress = tuple[str, int]
 """A split and an index."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownTasks:
     """The places of one environment's tasks."""
 
     definition: EnvironmentDefinition
-    places: dict[str, Place | None] = field(default_factory=dict[str, Place | None])
+    places: dict[str, TaskAddress | None] = field(default_factory=dict[str, TaskAddress | None])
     """Hash to place; `None` for a task of several splits, whose place is not known."""
     was_read: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -47,7 +47,7 @@ class _Known:
             place = self.places.get(digest, (split, index))
             if place is not None and place[0] != split:
                 place = None
-            if digest in self.places or len(self.places) < MAX_KEPT:
+            if digest in self.places or len(self.places) < MAX_REMEMBERED:
                 self.places[digest] = place
 
 
@@ -55,7 +55,7 @@ class TaskPlaces:
     """Remembers where tasks are in their environments."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownTasks] = {}
 
     async def remember(
         self, definition: EnvironmentDefinition, split: str, first: int, tasks: Sequence[JSONObject]
@@ -68,11 +68,11 @@ class TaskPlaces:
                 digests = await anyio.to_thread.run_sync(_digests_of, tasks)
         except OrsServerError:  # a task that is not JSON, which its listing reports
             return
-        self._of(definition).add(digests, split, first)
+        self._tasks_of(definition).add(digests, split, first)
 
-    async def find(self, definition: EnvironmentDefinition, task_hash: str) -> Place | None:
+    async def find(self, definition: EnvironmentDefinition, task_hash: str) -> TaskAddress | None:
         """Return the place of a task; `None` if it is not known, or the task is in several splits."""
-        known = self._of(definition)
+        known = self._tasks_of(definition)
         if task_hash not in known.places:
             async with known.lock:
                 if not known.was_read:
@@ -81,10 +81,10 @@ class TaskPlaces:
                         await self._read(definition)
         return known.places.get(task_hash)
 
-    def _of(self, definition: EnvironmentDefinition) -> _Known:
+    def _tasks_of(self, definition: EnvironmentDefinition) -> _KnownTasks:
         known = self._known.get(definition.name)
         if known is None or known.definition is not definition:  # it was loaded again
-            known = self._known[definition.name] = _Known(definition)
+            known = self._known[definition.name] = _KnownTasks(definition)
         return known
 
     async def _read(self, definition: EnvironmentDefinition) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import sqrt
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
 from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import RECORD_CONFIG, STEP_COUNTS, EpisodeRecord, EpisodeResult, result_of
+from ors_server.store.episode_filter import MARKS
 
 SUCCESS_AT = 1.0
 """Least return of a successful episode, as `eval` counts them by default."""
@@ -30,14 +32,17 @@ RUN_LABEL, AGENT_LABEL = "run", "agent"
 
 @dataclass(frozen=True, slots=True)
 class EpisodeGroup:
-    """Sums over the episodes that agree in the first six fields; a missing name is empty."""
+    """Sums over the episodes that agree in the first eight fields; a missing name is empty."""
 
     environment: str
+    split: str
     run: str
     agent: str
     phase: str
     stop_reason: str
     result: str
+    marks: str
+    """Letters of `MARK_LETTERS`: the kinds of steps that each of the episodes has."""
     episodes: int
     steps: int
     refused_steps: int
@@ -55,8 +60,10 @@ class EpisodeGroup:
     """When an episode was created last, microseconds since 1970 in UTC."""
 
 
-KINDS = ("environment", "run", "agent", "phase", "stop_reason", "result")
+KINDS = ("environment", "split", "run", "agent", "phase", "stop_reason", "result", "marks")
 """The fields by which groups are apart."""
+MARK_LETTERS: Mapping[str, str] = MappingProxyType({mark: mark[0] for mark in MARKS})
+"""Kinds of steps, with the letter for each in the field `marks`, which has them in this order."""
 SUMS = (
     *("episodes", "steps", *STEP_COUNTS, "successes"),
     *("return_sum", "return_squares"),
@@ -266,11 +273,13 @@ def group_records(records: Iterable[EpisodeRecord]) -> list[EpisodeGroup]:
         labels, summary = record.origin.labels, record.summary
         kind = (
             record.origin.environment,
+            record.origin.split or "",
             labels.get(RUN_LABEL, ""),
             labels.get(AGENT_LABEL, ""),
             summary.phase,
             summary.stop_reason or "",
             result_of(summary).value,
+            "".join(letter for mark, letter in MARK_LETTERS.items() if getattr(summary, MARKS[mark])),
         )
         members[kind].append(record)
     return [_group_of(kind, group) for kind, group in members.items()]
@@ -279,7 +288,7 @@ def group_records(records: Iterable[EpisodeRecord]) -> list[EpisodeGroup]:
 def _group_of(kind: tuple[str, ...], records: Sequence[EpisodeRecord]) -> EpisodeGroup:
     summaries = [record.summary for record in records]
     returns = [bounded(summary.episode_return) for summary in summaries]
-    is_graded = kind[-1] == EpisodeResult.GRADED
+    is_graded = kind[KINDS.index("result")] == EpisodeResult.GRADED
     counts: dict[str, Any] = {
         name: sum(getattr(summary, name) for summary in summaries) for name in STEP_COUNTS
     }

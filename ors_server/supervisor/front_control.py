@@ -14,18 +14,19 @@ from pathlib import Path
 import anyio
 import httpx2
 
-from ors_server.model.host_slot import SLOTS, UNIX, even_slots, host_name
+from ors_server.model.host_slot import SLOTS, even_slots, host_name
 from ors_server.model.logs import get_logger
+from ors_server.supervisor.host_clients import HostClients
 
 SOCKET = "admin.sock"
 """Name of the admin socket in the folder of the front."""
 SLOT_MAP, HOST_MAP = "slots.map", "hosts.map"
 """Names of the front's tables: the host of each slot, and the hosts that still have slots."""
-SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds that HAProxy, or a host, may take to answer."""
-COMMANDS = 64
+MAX_COMMANDS = 64
 """Commands in one line to HAProxy, whose buffer takes about three times as many."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two requests to the hosts for their slots."""
 
 log = get_logger("ors_server.supervisor")
@@ -44,8 +45,7 @@ class FrontControl:
     """Addresses of the hosts, in order: `unix:PATH` or HOST:PORT."""
     owners: list[int] = field(default_factory=list[int])
     """The host of each slot, as the front has it."""
-    _clients: dict[int, httpx2.AsyncClient] = field(default_factory=dict[int, httpx2.AsyncClient])
-    """Clients of the hosts, by number."""
+    _clients: HostClients = field(default_factory=HostClients)
 
     def __post_init__(self) -> None:
         self.owners = even_slots(range(len(self.addresses)))
@@ -65,7 +65,7 @@ class FrontControl:
             FrontControlError: If HAProxy does not answer.
         """
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(str(self.folder / SOCKET))
                 try:
                     writer.write(f"{command}\n".encode())
@@ -95,9 +95,6 @@ class FrontControl:
             FrontControlError: If HAProxy refuses the command.
         """
         self.addresses[number] = address
-        client = self._clients.pop(number, None)
-        if client is not None:
-            await client.aclose()
         machine, _, port = address.rpartition(":")
         name = host_name(number)
         for backend in (name, "any"):
@@ -121,22 +118,19 @@ class FrontControl:
             raise FrontControlError(f"{answer} {committed}".strip())
 
     async def follow(self) -> None:
-        """Update the front's table from the hosts every `LOOK_SECONDS`, until cancelled."""
+        """Update the front's table from the hosts every `POLL_SECONDS`, until cancelled."""
         while True:
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(POLL_SECONDS)
             try:
-                await self.look()
+                await self.update_slots()
             except FrontControlError as error:
                 log.warning("front_not_changed", error=str(error))
 
     async def aclose(self) -> None:
-        """Close the connections to the hosts; another look opens them again."""
-        clients = list(self._clients.values())
-        self._clients.clear()
-        for client in clients:
-            await client.aclose()
+        """Close the connections to the hosts; the next request opens them again."""
+        await self._clients.aclose()
 
-    async def look(self) -> None:
+    async def update_slots(self) -> None:
         """Ask each host once which slots it has, and change the front's table."""
         slots = await asyncio.gather(*(self._slots_of(number) for number in range(len(self.addresses))))
         moved = {
@@ -160,21 +154,15 @@ class FrontControl:
             await self.send(f"del map {self.folder / HOST_MAP} {host_name(number)}")
         path = self.folder / SLOT_MAP
         commands = [f"set map {path} {slot} {host_name(number)}" for slot, number in moved.items()]
-        for start in range(0, len(commands), COMMANDS):
-            await self.send(";".join(commands[start : start + COMMANDS]))
+        for start in range(0, len(commands), MAX_COMMANDS):
+            await self.send(";".join(commands[start : start + MAX_COMMANDS]))
         log.info("slots_moved", slots=len(moved), hosts=sorted(map(host_name, set(moved.values()))))
 
     async def _slots_of(self, number: int) -> Sequence[int]:
         """Return the slots that a host says it has; empty if it does not answer."""
-        client = self._clients.get(number)
-        if client is None:  # clients are reused, because creating one costs as much as a hundred requests
-            address = self.addresses[number]
-            is_unix = address.startswith(UNIX)
-            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX)) if is_unix else None
-            url = "http://127.0.0.1" if is_unix else f"http://{address}"
-            client = self._clients[number] = httpx2.AsyncClient(transport=transport, base_url=url)
+        client = await self._clients.client_of(number, self.addresses[number])
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 answered = await client.get("/_ors/slots", headers={"host": "127.0.0.1"})
                 return [int(slot) for slot in json.loads(answered.content)["slots"]]
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):

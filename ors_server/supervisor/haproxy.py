@@ -232,6 +232,9 @@ def _rules(options: FrontOptions) -> list[str]:
         ("key", "req.body,json_query('$.params.arguments.session_id')", "METH_POST { path /mcp }"),
         ("key", f"req.body,json_query('$.params._meta.{meta_key}')", f"METH_POST {{ path /mcp }} !{key}"),
         ("key", "req.body,json_query('$.session_id')", "METH_POST { path /_ors/sessions }"),
+        ("key", "url_param(session_id),url_dec", "{ path_beg /openenv/ }"),
+        ("key", "req.body,json_query('$.session_id')", f"METH_POST {{ path_beg /openenv/ }} !{key}"),
+        ("key", "req.body,json_query('$.params.session_id')", f"METH_POST {{ path_beg /openenv/ }} !{key}"),
         ("slot", f"var(txn.key),{hashed}", key),
     ]
     lines = [
@@ -239,6 +242,9 @@ def _rules(options: FrontOptions) -> list[str]:
         for name, sample, condition in rules
     ]
     # A body is waited for only where it may name the session: that costs a buffer, and time.
-    wait = "    http-request wait-for-body time 30s if METH_POST { path /mcp /_ors/sessions }"
+    waits = [
+        f"    http-request wait-for-body time 30s if METH_POST {{ {paths} }}"
+        for paths in ("path /mcp /_ors/sessions", "path_beg /openenv/")
+    ]
     mapped = f"var(txn.slot),map({options.folder / SLOT_MAP}) if {{ var(txn.slot) -m found }}"
-    return [wait, *lines, f"    http-request set-var(txn.host) {mapped}"]
+    return [*waits, *lines, f"    http-request set-var(txn.host) {mapped}"]

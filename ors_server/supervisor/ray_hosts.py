@@ -49,8 +49,8 @@ from ors_server.supervisor.supervising import (
 
 PLACE_SECONDS = 30.0
 """Seconds in which Ray must find a machine for a host."""
-LOOK_SECONDS = 1.0
-"""Seconds between two looks at the actors."""
+POLL_SECONDS = 1.0
+"""Seconds between two requests to the actors for their reports."""
 CONNECT_SECONDS = 5.0
 """Seconds in which a cluster whose address is named must answer; Ray itself tries for minutes."""
 NAMESPACE = "ors-server"
@@ -89,7 +89,7 @@ class HostPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class HostLook:
+class HostReport:
     """An actor's report on its host."""
 
     address: str
@@ -104,11 +104,11 @@ class HostLook:
     """The last line of its standard error, which says why it ended."""
 
 
-class HostPlace:
+class HostActor:
     """The actor of a host: starts it as a child on the machine where Ray has placed the actor."""
 
     def __init__(self, plan: HostPlan) -> None:
-        """Start the host; `look` says when it is ready."""
+        """Start the host; `report` says when it is ready."""
         self._start = uuid4().hex
         self._announcement: dict[str, Any] | None = None
         self._last_line = ""
@@ -143,9 +143,11 @@ class HostPlace:
             copying.start()
             threading.Thread(target=self._follow, args=(output, copying), daemon=True).start()
 
-    def look(self) -> HostLook:
+    def report(self) -> HostReport:
         """Return the host's current state, without waiting for the host."""
-        return HostLook(self._address, self._start, self._announcement, self._process.poll(), self._last_line)
+        return HostReport(
+            self._address, self._start, self._announcement, self._process.poll(), self._last_line
+        )
 
     def stop(self) -> None:
         """Let the host end as `on_stop` says, and wait for it."""
@@ -179,11 +181,11 @@ class HostPlace:
 
 
 @dataclass(slots=True)
-class _Placed:
+class _PlacedHost:
     """A host as the launcher knows it."""
 
-    actor: ActorHandle[HostPlace]
-    look: HostLook | None = None
+    actor: ActorHandle[HostActor]
+    report: HostReport | None = None
     starts: deque[float] = field(default_factory=deque[float])
     """Times at which a new start was noticed, within the last `START_SECONDS`, in seconds."""
 
@@ -194,12 +196,12 @@ class RayHosts:
     def __init__(self, options: RayOptions) -> None:
         """Nothing is started yet."""
         self._options = options
-        self._hosts: list[_Placed] = []
+        self._hosts: list[_PlacedHost] = []
 
     @property
     def addresses(self) -> list[str]:
         """Where the hosts listen, in order, once they are ready."""
-        return [host.look.address for host in self._hosts if host.look is not None]
+        return [host.report.address for host in self._hosts if host.report is not None]
 
     async def start(self) -> dict[str, Any]:
         """Start all hosts, and return the announcement of the first one once all are ready.
@@ -218,12 +220,12 @@ class RayHosts:
             raise HostsFailedError(f"cannot reach a Ray cluster: {_first_line(error)}") from error
         # The first host alone, so that a wrong setting is reported once and one host creates the record.
         for numbers in (range(1), range(1, options.count)):
-            self._hosts += [_Placed(self._place(number)) for number in numbers]
+            self._hosts += [_PlacedHost(self._place(number)) for number in numbers]
             await asyncio.gather(*(self._until_ready(number) for number in numbers))
-        first = self._hosts[0].look
+        first = self._hosts[0].report
         return {} if first is None or first.announcement is None else first.announcement
 
-    def _place(self, number: int) -> ActorHandle[HostPlace]:
+    def _place(self, number: int) -> ActorHandle[HostActor]:
         options = self._options
         own = {name: amount for name, amount in options.resources.items() if name not in {"CPU", "memory"}}
         variables = {name: value for name, value in os.environ.items() if name.startswith("ORS_")}
@@ -231,7 +233,7 @@ class RayHosts:
         chosen: dict[str, Any] = {"label_selector": dict(options.labels)} if options.labels else {}
         if "memory" in options.resources:
             chosen["memory"] = options.resources["memory"]
-        actor = ray.remote(HostPlace).options(
+        actor = ray.remote(HostActor).options(
             name=f"{os.getpid()}-{host_name(number)}",
             num_cpus=options.resources.get("CPU", 1.0),
             resources=own,
@@ -239,12 +241,12 @@ class RayHosts:
             scheduling_strategy="SPREAD",
             **chosen,
         )
-        return cast("ActorHandle[HostPlace]", actor.remote(plan))
+        return cast("ActorHandle[HostActor]", actor.remote(plan))
 
     async def _until_ready(self, number: int) -> None:
         host, name = self._hosts[number], host_name(number)
         try:
-            host.look = await asyncio.wait_for(_look_at(host), PLACE_SECONDS)
+            host.report = await asyncio.wait_for(_ask_for_report(host), PLACE_SECONDS)
         except TimeoutError:
             needs = dict(self._options.resources) or {"CPU": 1.0}
             labels = f" and labels {dict(self._options.labels)}" if self._options.labels else ""
@@ -256,13 +258,13 @@ class RayHosts:
             ) from None
         except RayError as error:
             raise HostsFailedError(f"host {name} did not start: {_first_line(error)}") from error
-        while host.look.announcement is None:
-            if host.look.status is not None:
+        while host.report.announcement is None:
+            if host.report.status is not None:
                 raise HostsFailedError(
-                    f"host {name} did not start (exit status {host.look.status}): {host.look.text}"
+                    f"host {name} did not start (exit status {host.report.status}): {host.report.text}"
                 )
-            await anyio.sleep(LOOK_SECONDS / 5)
-            host.look = await _look_at(host)
+            await anyio.sleep(POLL_SECONDS / 5)
+            host.report = await _ask_for_report(host)
 
     async def follow(self, on_move: Callable[[int, str], Awaitable[None]]) -> bool:
         """Watch the hosts, and return true when a client has asked one of them to shut the server down.
@@ -274,26 +276,26 @@ class RayHosts:
             HostsFailedError: If a host did not start again, or is started too often.
         """
         while True:
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(POLL_SECONDS)
             for number, host in enumerate(self._hosts):
                 try:
-                    look = await asyncio.wait_for(_look_at(host), LOOK_SECONDS)
+                    report = await asyncio.wait_for(_ask_for_report(host), POLL_SECONDS)
                 except (TimeoutError, RayError):
                     continue  # Ray is starting it again, or has no machine for it now
-                before, host.look = host.look, look
-                if look.status == SHUTDOWN_STATUS:
+                before, host.report = host.report, report
+                if report.status == SHUTDOWN_STATUS:
                     return True
-                if look.announcement is None and look.status is not None:
+                if report.announcement is None and report.status is not None:
                     name = host_name(number)
                     raise HostsFailedError(
-                        f"host {name} did not start again (exit status {look.status}): {look.text}"
+                        f"host {name} did not start again (exit status {report.status}): {report.text}"
                     )
-                if before is not None and before.start != look.start:
+                if before is not None and before.start != report.start:
                     self._count_start(number, host)
-                    log.warning("host_started_again", host=host_name(number), address=look.address)
-                    await on_move(number, look.address)
+                    log.warning("host_started_again", host=host_name(number), address=report.address)
+                    await on_move(number, report.address)
 
-    def _count_start(self, number: int, host: _Placed) -> None:
+    def _count_start(self, number: int, host: _PlacedHost) -> None:
         now = time.monotonic()
         host.starts.append(now)
         while now - host.starts[0] > START_SECONDS:
@@ -307,7 +309,7 @@ class RayHosts:
         """End all hosts in order; the actors end with the connection to Ray."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
-                await asyncio.gather(*(_stop(host) for host in self._hosts if host.look is not None))
+                await asyncio.gather(*(_stop(host) for host in self._hosts if host.report is not None))
         ray.shutdown()
 
 
@@ -324,13 +326,13 @@ async def _reach(address: str) -> None:
     writer.close()
 
 
-async def _look_at(host: _Placed) -> HostLook:
+async def _ask_for_report(host: _PlacedHost) -> HostReport:
     """Ask an actor; Ray's types do not say that its answers can be awaited."""
     actor: Any = host.actor
-    return cast("HostLook", await actor.look.remote())
+    return cast("HostReport", await actor.report.remote())
 
 
-async def _stop(host: _Placed) -> None:
+async def _stop(host: _PlacedHost) -> None:
     """Let a host end; one that Ray is just starting again suspends what it has, as after any other loss."""
     actor: Any = host.actor
     with suppress(RayError):

@@ -64,10 +64,10 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     """
     try:
         from opentelemetry import trace  # noqa: PLC0415  (the extra `otel`)
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  (as above)
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (as above)
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  (as above)
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  (as above)
     except ImportError as error:
         raise SettingsError(
             f"otel_endpoint needs OpenTelemetry's SDK, which is not installed: {install_hint('otel')}"

@@ -1,6 +1,7 @@
 """The real clients of OpenEnv play at the door `/openenv`; rewards and the end are those of the record."""
 
 import json
+import os
 import subprocess
 import urllib.error
 import urllib.request
@@ -20,17 +21,22 @@ def url(serve_with):
     return serve_with(None, GUESSING, ORS_STORE="memory")
 
 
-@pytest.fixture(scope="module")
-def played(url):
+def play(url, client, script):
     ran = subprocess.run(
-        [str(client_python("openenv")), str(SCRIPTS / "play_openenv.py"), f"{url}/openenv/guessing"],
+        [str(client_python(client)), str(SCRIPTS / script), f"{url}/openenv/guessing"],
         capture_output=True,
         text=True,
         check=False,
         timeout=PLAY_LIMIT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
+
+
+@pytest.fixture(scope="module")
+def played(url):
+    return play(url, "openenv", "play_openenv.py")
 
 
 def recorded(url, session_id):
@@ -97,9 +103,24 @@ def test_a_client_that_lost_its_connection_continues_its_episode(played):
     assert (again["last"]["reward"], again["last"]["done"]) == (1.0, True)
 
 
+def test_openenvs_harness_by_which_trl_trains_gets_the_reward_of_each_rollout(played):
+    assert played["harness"]["rewards"] == [1.0, 0.0]
+    assert played["harness"]["tools"][:2] == ["hint", "guess"]
+
+
 def test_wrong_messages_have_openenvs_codes_and_the_connection_stays(played):
     assert played["wrong"]["codes"] == ["INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR", "UNKNOWN_TYPE"]
     assert played["wrong"]["close"] == 1000
+
+
+def test_the_taskset_for_openenv_that_verifiers_has_scores_what_is_on_record(url):
+    seen = play(url, "verifiers_openenv", "play_openenv_taskset.py")
+    assert seen["right"]["prompt"] == "Guess the number, which is 4."
+    assert seen["right"]["tools"][:2] == ["hint", "guess"]
+    assert (seen["right"]["ok"], seen["right"]["rewards"]) == (True, {"openenv_reward": 1.25})
+    assert recorded(url, seen["right"]["session_id"]) == ([0.25, 1.0], [False, True])
+    assert (seen["wrong"]["ok"], seen["wrong"]["reward"]) == (True, 0.0)
+    assert recorded(url, seen["wrong"]["session_id"]) == ([0.0], [True])
 
 
 def test_openenvs_own_validation_finds_nothing_wrong(played):

@@ -24,6 +24,7 @@ SERVER = {
     "name", "version", "title", "instructions", "get_tool_input_schema", "on_list_tools", "on_call_tool",
     "on_list_prompts", "on_get_prompt", "on_list_resources", "on_list_resource_templates",
     "on_read_resource", "on_subscribe_resource", "on_unsubscribe_resource", "on_completion",
+    "on_subscriptions_listen", "description", "website_url", "icons",
 }  # fmt: skip
 PARAMETERS = {
     ("mcp.server", "Server"): SERVER,
@@ -33,6 +34,9 @@ PARAMETERS = {
         "security_settings",
         "max_request_body_size",
     },
+    ("mcp.server.subscriptions", "InMemorySubscriptionBus"): None,
+    ("mcp.server.subscriptions", "ListenHandler"): {"bus"},
+    ("mcp.server.subscriptions", "ToolsListChanged"): None,
     ("mcp.server.transport_security", "TransportSecuritySettings"): {"enable_dns_rebinding_protection"},
     ("mcp.shared.message", "ServerMessageMetadata"): {"related_request_id"},
     ("mcp.server", "ServerRequestContext"): {
@@ -65,6 +69,8 @@ METHODS = {
     (ServerSession, "send_request"): ["request", "result_type", "metadata"],
     (sdk.StreamableHTTPSessionManager, "run"): [],
     (sdk.StreamableHTTPSessionManager, "handle_request"): ["scope", "receive", "send"],
+    (sdk.InMemorySubscriptionBus, "publish"): ["event"],
+    (sdk.ListenHandler, "close"): [],
     (sdk.Extension, "settings"): [],
     (sdk.Extension, "methods"): [],
 }

@@ -89,7 +89,7 @@ def new_session(client, index):
         created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
     except httpx2.RemoteProtocolError:  # a host had read it and was killed; a repeat is the same creation
         created = client.post("/create", headers={"X-Session-ID": session_id}, json=body)
-    assert created.status_code == 200
+    assert created.status_code == 200, created.text
     return session_id
 
 
@@ -240,6 +240,33 @@ def test_the_sessions_of_a_killed_host_continue(workers):
             view = client.get(f"/_ors/sessions/{session_id}").json()
             assert (view["episode"]["steps"], view["episode"]["phase"]) == (2, "playing")
             client.delete(f"/_ors/sessions/{session_id}")
+
+
+def test_openenvs_clients_find_their_episodes_again_on_whichever_host_and_after_a_kill(workers):
+    door = f"/openenv/{ENVIRONMENT}"
+    act = {"type": "call_tool", "tool_name": "calculator", "arguments": {"expression": "1+1"}}
+    with connected(workers) as client:
+        ids = [
+            client.post(f"{door}/reset", json={"episode_id": f"ep-{index}", "index": index}).json()[
+                "observation"
+            ]["session_id"]
+            for index in range(6)
+        ]
+        assert {crc32(session_id.encode()) % 2 for session_id in ids} == {0, 1}
+        for session_id in ids:
+            stepped = client.post(f"{door}/step", json={"action": act, "session_id": session_id})
+            assert stepped.status_code == 200, stepped.text
+        workers.kill("ORS_HOST_SLOT=1/2")
+        states = [client.get(f"{door}/state", params={"session_id": session_id}).json() for session_id in ids]
+        again = client.post(f"{door}/step", json={"action": act, "session_id": ids[0]}).json()
+        nobody = client.get(f"{door}/state", params={"session_id": "0" * 32})
+        other = client.get("/openenv/nothing/state", params={"session_id": ids[0]})
+    assert "step_count" in states[1], states
+    assert [(state["step_count"], state["episode_id"], state["done"]) for state in states] == [
+        (1, f"ep-{index}", False) for index in range(6)
+    ]
+    assert again["observation"]["error"] is None
+    assert (nobody.status_code, other.status_code) == (404, 404)
 
 
 def test_suspended_sessions_of_every_host_continue_on_the_next_server(tmp_path):

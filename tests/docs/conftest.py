@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:8080"
 """Where the documents' server is; the tests' server takes a free port instead."""
+COMMAND = str(Path(sys.executable).with_name("ors-server"))
+"""Its path, by which a command without a shell is forked where the tests have a prepared interpreter."""
 LIMIT = 120
 """Seconds that one program or command may take."""
 
@@ -70,14 +72,17 @@ class Reader:
     def _type(self, body: str) -> None:
         for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
-            if shlex.split(command)[:2] == ["ors-server", "serve"]:
+            words = shlex.split(command)
+            if words[:2] == ["ors-server", "serve"]:
                 output = self._serve(command)
+            elif words[0] == "ors-server" and not needs_shell(command):
+                output = self._run([COMMAND, *shlex.split(self._here(command))[1:]])
             else:
                 output = self._run(["bash", "-euo", "pipefail", "-c", self._here(command)])
             check_output(expected, output.replace(f"127.0.0.1:{self.port}", ADDRESS))
 
     def _serve(self, command: str) -> str:
-        words = [*shlex.split(self._here(command)), "--port", str(self.port)]
+        words = [COMMAND, *shlex.split(self._here(command))[1:], "--port", str(self.port)]
         server = subprocess.Popen(
             words,
             cwd=self.folder,
@@ -117,6 +122,14 @@ class Reader:
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, f"127.0.0.1:{self.port}")
+
+
+def needs_shell(command: str) -> bool:
+    """Return whether a command has something that a shell expands or connects."""
+    tokens = shlex.shlex(command, posix=True, punctuation_chars=True)
+    return bool(re.search(r"[\n$`*?~#!]", command)) or any(
+        re.fullmatch(r"[();<>|&]+", word) for word in tokens
+    )
 
 
 def check_output(expected: str, output: str) -> None:

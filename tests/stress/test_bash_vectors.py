@@ -91,7 +91,6 @@ QUICK = {
 HARMLESS = (
     "read_host_canary_0644",
     "read_dataset_answers",
-    "cmdlines_visible",
     "loopback_server_api",
     "pathname_unix_socket",
     "listen_on_host_port",

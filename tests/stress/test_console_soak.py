@@ -92,6 +92,7 @@ def test_ten_consoles_leave_a_loaded_server_as_it_was(server):
     for agent in agents:
         agent.start()
     samples: list[int] = []
+    minutes: dict[int, int] = {}
     running = 0
     with chromium() as browser, httpx2.Client(base_url=url, timeout=60) as client:
         pages = [WatchedPage(browser.new_context(), url) for _ in range(CONSOLES)]
@@ -105,6 +106,8 @@ def test_ten_consoles_leave_a_loaded_server_as_it_was(server):
             running += page.page.locator("#running .step").count()
             if place % 4 == 0:
                 samples.append(resident_bytes(process))
+                minutes[int((time.monotonic() - begun) // 60)] = samples[-1]
+        by_console = [len(page.complaints) for page in pages]
         complaints = [complaint for page in pages for complaint in page.complaints]
     stop.set()
     for agent in agents:
@@ -115,6 +118,8 @@ def test_ten_consoles_leave_a_loaded_server_as_it_was(server):
     sys.stdout.write(
         f"{len(played)} episodes beside {CONSOLES} consoles in {MINUTES:g} minutes; {running} running calls "
         f"seen; memory {early / 2**20:.1f} MiB after the warm-up, {late / 2**20:.1f} MiB at the end\n"
+        f"MiB by minute: {' '.join(f'{size / 2**20:.1f}' for size in minutes.values())}\n"
+        f"complaints by console: {by_console}\n"
     )
     assert complaints == []
     assert running > 0

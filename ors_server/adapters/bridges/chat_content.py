@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ors_server.client.call_result import text_of
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.call_result import CallResult, text_of
 from ors_server.model.wire import ImageBlock, TextBlock
 
 NO_TEXT = "(no output)"
@@ -30,6 +31,16 @@ def read_arguments(text: str | None) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise ChatArgumentsError(f"expected the arguments as a JSON object, got {type(arguments).__name__}")
     return cast("dict[str, Any]", arguments)
+
+
+async def run_chat_call(episode: AsyncEpisode, name: str, arguments: str | None) -> CallResult | str:
+    """Run a native call in an episode; return its result, or a message for the model why it did not run."""
+    if episode.finished:
+        return "the episode is over; this call did not run"
+    try:
+        return await episode.call(name, read_arguments(arguments))
+    except ChatArgumentsError as error:
+        return str(error)
 
 
 def chat_content(blocks: Sequence[object]) -> Any:

@@ -15,9 +15,8 @@ from ors_server.adapters.bridges import ServedEnvironment
 from ors_server.adapters.bridges.chat_content import (
     NO_ARGUMENTS,
     NO_TEXT,
-    ChatArgumentsError,
     chat_content,
-    read_arguments,
+    run_chat_call,
 )
 from ors_server.adapters.bridges.held_episode import HeldEpisode
 from ors_server.client.async_episode import AsyncEpisode
@@ -149,11 +148,7 @@ async def _answers(episode: AsyncEpisode, listing: ToolListing, message: Any) ->
 
 
 async def _played(episode: AsyncEpisode, call: Any) -> Any:
-    if episode.finished:
-        return "the episode is over; this call did not run"
-    try:
-        arguments = read_arguments(call.arguments)
-    except ChatArgumentsError as error:
-        return str(error)
-    result = await episode.call(call.name, arguments)
+    result = await run_chat_call(episode, call.name, call.arguments)
+    if isinstance(result, str):
+        return result
     return chat_content(result.blocks) or NO_TEXT

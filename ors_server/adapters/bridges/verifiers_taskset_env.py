@@ -21,9 +21,8 @@ from ors_server.adapters.bridges import ServedEnvironment
 from ors_server.adapters.bridges.chat_content import (
     NO_ARGUMENTS,
     NO_TEXT,
-    ChatArgumentsError,
     chat_content,
-    read_arguments,
+    run_chat_call,
 )
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncEpisode
@@ -210,13 +209,9 @@ async def _answer(episode: AsyncEpisode, listing: ToolListing, message: Any) -> 
 
 
 async def _run(episode: AsyncEpisode, function: Any) -> Any:
-    if episode.finished:
-        return "the episode is over; this call did not run"
-    try:
-        arguments = read_arguments(function.arguments)
-    except ChatArgumentsError as error:
-        return str(error)
-    result = await episode.call(function.name, arguments)
+    result = await run_chat_call(episode, function.name, function.arguments)
+    if isinstance(result, str):
+        return result
     if result.is_unjudged:
         # The rollout has no return any more, so that the model's next turns would be wasted.
         (await episode.summary()).check_judged()

@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import anyio
 from typing_extensions import override
 
 from ors_server.audit.audit_context import FEW, AuditContext, AuditedTask, CallsOf, VariantResult
+from ors_server.audit.audited_server import AuditedProcess
 from ors_server.audit.broken_parts import FAULTS
 from ors_server.audit.computed_answers import COMPUTED_FORMS, PLACEHOLDER, ComputedForm
 from ors_server.audit.hostile_answers import (
@@ -55,7 +57,8 @@ class Unreadable(AuditPolicy):
 
     @override
     async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
-        broken = await self._break_parts(context) if context.server.is_own else []
+        process = context.server.process
+        broken = [] if process is None else await self._break_parts(context, process)
         if context.facts.has_sandbox:
             return broken
         slot = context.slot
@@ -71,14 +74,14 @@ class Unreadable(AuditPolicy):
         message = "{variant}, which cannot be read, is paid"
         return [*broken, *await context.measure(variants, message, scale=context.wrong_scale, few=FEW)]
 
-    async def _break_parts(self, context: AuditContext) -> list[VariantResult]:
+    async def _break_parts(self, context: AuditContext, process: AuditedProcess) -> list[VariantResult]:
         """End episodes whose sandbox and resources are broken: a reward then is no judgement."""
         task = context.tasks[0]
         endings = [*await ending_calls(context), *(task.gold or ())[-1:]]
         plays = [task.play([call], seed=context.seed) for call in endings]
         variant_results: list[VariantResult] = []
         for kind in FAULTS:
-            results = await context.server.play_broken(plays, kind)
+            results = await process.play_broken(plays, kind)
             # The end of an episode uses no such part here, so that the other faults would show the same.
             if not any(request_count for _, request_count in results):
                 break
@@ -141,7 +144,8 @@ class HoldsUp(AuditPolicy):
 
     @override
     async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
-        if not context.server.is_own:
+        process = context.server.process
+        if process is None:
             raise NotJudgedError("processor time and memory of a server elsewhere cannot be measured")
         if context.slot is not None and context.slot.is_file:
             raise NotJudgedError("the answer is a file, which may be a program that runs long")
@@ -153,19 +157,19 @@ class HoldsUp(AuditPolicy):
             task.play(calls, seed=context.seed) for text in heavy if (calls := context.saying(text)(task))
         ]
         for play in plays:
-            why = await self._look(context, play)
+            why = await self._measure(context, process, play)
             if why is not None:
                 return [VariantResult("a heavy answer", AuditVerdict.FAIL, why, 1, play=play)]
         return [VariantResult("heavy answers", AuditVerdict.PASS, "", len(plays))]
 
-    async def _look(self, context: AuditContext, plan: CallPlan) -> str | None:
+    async def _measure(self, context: AuditContext, process: AuditedProcess, plan: CallPlan) -> str | None:
         # Alone, because the figures are those of the whole process and must belong to this answer.
-        starts = context.server.starts
-        before = await context.server.used()
+        starts = process.starts
+        before = await process.used()
         played = await context.player.play_alone(plan, _ALONE_SECONDS)
-        if context.server.starts != starts or played.blame == "slow":
+        if process.starts != starts or played.blame == "slow":
             return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
-        after = await context.server.used()
+        after = await process.used()
         if after[0] - before[0] > SLOW_SECONDS:
             return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
         if after[1] - before[1] > MAX_BYTES:
@@ -191,8 +195,8 @@ class Executed(AuditPolicy):
         if not context.is_program:  # a program is executed on purpose
             results += await self._compute(context)
             results += await self._look_up(context)
-        if context.server.is_own:
-            results.append(await self._leave_files(context))
+        if context.server.process is not None:
+            results.append(await self._leave_files(context, context.server.process.folder))
         return results
 
     async def _compute(self, context: AuditContext) -> list[VariantResult]:
@@ -211,10 +215,10 @@ class Executed(AuditPolicy):
         message = "{variant} is paid, and a name of nothing is not, so it was expanded"
         return await _without_controls(context, names, controls, message)
 
-    async def _leave_files(self, context: AuditContext) -> VariantResult:
+    async def _leave_files(self, context: AuditContext, folder: Path) -> VariantResult:
         task = context.tasks[0]
         for number, form in enumerate(LEAVING):
-            file = anyio.Path(context.server.folder, f"canary{number}")
+            file = anyio.Path(folder, f"canary{number}")
             calls = context.saying(form.format(file=file))(task)
             if calls is None:
                 continue

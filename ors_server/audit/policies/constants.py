@@ -1,12 +1,13 @@
 """Agents that give every task the same answer."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.answer_slot import AnswerSlot
 from ors_server.audit.audit_context import FEW, AuditContext, CallsOf, VariantResult
 from ors_server.audit.judgement import MIN_TASKS, AuditVerdict
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
@@ -45,11 +46,7 @@ class ConstantAnswers(AuditPolicy):
         # With few tasks, a frequent gold answer may be right for all of them by accident.
         if cores.total() >= MIN_TASKS and not await _are_alike(context):
             texts |= dict.fromkeys(core for core, _ in cores.most_common(MAX_GOLDS))
-        variants: dict[str, CallsOf] = {f"the answer {text!r}": context.saying(text) for text in texts}
-        if slot.has_format:
-            variants |= {
-                f"the answer {slot.wrapped(text)!r}": context.saying(slot.wrapped(text)) for text in texts
-            }
+        variants = _saying_each(context, slot, texts)
         results = await context.measure(variants, "{variant} for every task earns more than chance")
         return [_without_frequency(result) for result in results]
 
@@ -68,16 +65,12 @@ class SourceWords(AuditPolicy):
     async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
         slot = context.slot
         assert slot is not None  # noqa: S101  (`needs_answer`)
-        if not context.server.is_own:
+        if context.server.process is None:
             raise NotJudgedError("the source is not here")
         golds = set(context.cores.values())
         # A gold answer in the source is the right answer of its task, not a back door.
         texts = [text for text in context.facts.literals if text not in golds][:MAX_LITERALS]
-        variants: dict[str, CallsOf] = {f"the answer {text!r}": context.saying(text) for text in texts}
-        if slot.has_format:
-            variants |= {
-                f"the answer {slot.wrapped(text)!r}": context.saying(slot.wrapped(text)) for text in texts
-            }
+        variants = _saying_each(context, slot, texts)
         message = "{variant}, which stands in the source, earns more than chance"
         return await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
 
@@ -93,3 +86,11 @@ async def _are_alike(context: AuditContext) -> bool:
 def _without_frequency(result: VariantResult) -> VariantResult:
     is_frequent = result.verdict is AuditVerdict.WARN and result.share is not None and result.share < FREQUENT
     return replace(result, verdict=AuditVerdict.PASS) if is_frequent else result
+
+
+def _saying_each(context: AuditContext, slot: AnswerSlot, texts: Iterable[str]) -> dict[str, CallsOf]:
+    """Return a variant for each text as the answer, plain and in the format of the gold answers."""
+    answers = list(texts)
+    if slot.has_format:
+        answers += map(slot.wrapped, texts)
+    return {f"the answer {text!r}": context.saying(text) for text in answers}

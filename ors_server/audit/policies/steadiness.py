@@ -65,7 +65,7 @@ class DependsOnLuck(AuditPolicy):
         self, context: AuditContext, plays: Sequence[CallPlan], *, has_network: bool = False
     ) -> list[PlayResult]:
         """Play in another process; nothing for a server elsewhere."""
-        if not context.server.is_own:
+        if context.server.process is None:
             return []
         variables = {} if has_network else {VARIABLE: "1"}
         server = context.server
@@ -88,7 +88,7 @@ class RemembersOthers(AuditPolicy):
 
     @override
     async def examine(self, context: AuditContext) -> Sequence[VariantResult]:
-        if not context.server.is_own:
+        if context.server.process is None:
             return await self._compare(context, context.player)
         async with open_audited(context.server.reference, context.server.name) as fresh:
             return await self._compare(context, AuditPlayer(fresh, context.player.deadline))

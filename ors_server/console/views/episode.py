@@ -130,8 +130,7 @@ def _view_arguments(
 ) -> tuple[str, str, FoldedText | None, tuple[ArgumentView, ...]]:
     """Return the gist, the sign, what was typed, and the other arguments."""
     sign, main, rest = _split_arguments(arguments)
-    texts = (value if isinstance(value, str) else compact_json(value) for value in rest.values())
-    gist = next(texts, "") if main is None else main
+    gist = next(map(formats.plain, rest.values()), "") if main is None else main
     return (
         formats.visible(gist.strip().partition("\n")[0][:GIST_CHARACTERS]),
         sign,
@@ -299,16 +298,11 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
     origin, summary = record.origin, record.summary
     highest = highest_of(record)
     mark = word_of(summary, 1.0 if highest is None else highest)
-    is_live = not record.is_closed and summary.stop_reason is None
-    last = summary.finished_at or (now if is_live else summary.last_call_at)
-    seconds = (
-        None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
-    )
+    is_live, seconds = is_played(record), played_seconds(record, now)
     was_judged = summary.last_reward is not None or bool(summary.withheld)
     limit = origin.policy.get("step_limit")
     # The prompt has the long values.
-    fields = list(origin.task_spec.items())[:MAX_FIELDS]
-    task = [(name, value if isinstance(value, str) else compact_json(value)) for name, value in fields]
+    task = [(name, formats.plain(value)) for name, value in list(origin.task_spec.items())[:MAX_FIELDS]]
     return EpisodeView(
         episode_id=origin.episode_id,
         session_id=origin.session_id,
@@ -324,7 +318,7 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         seconds=seconds,
         created_at=origin.created_at,
         end=_end_of(record, mark, seconds),
-        prompt=tuple(_view_prompt(record)),
+        prompt=tuple(view_prompt(record)),
         agent=origin.labels.get("agent"),
         attempt=origin.labels.get("attempt"),
         replay_of=origin.labels.get("replay_of"),
@@ -346,6 +340,18 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
         forked_from=None if origin.forked_from is None else origin.forked_from.session_id,
         incidents=tuple(f"{formats.moment(incident.at)}: {incident.text}" for incident in record.incidents),
     )
+
+
+def is_played(record: EpisodeRecord) -> bool:
+    """Return whether an episode is live."""
+    return not record.is_closed and record.summary.stop_reason is None
+
+
+def played_seconds(record: EpisodeRecord, now: datetime) -> float | None:
+    """Return how long an episode took, or takes until now; `None` if that is unknown."""
+    summary = record.summary
+    last = summary.finished_at or (now if is_played(record) else summary.last_call_at)
+    return None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
 
 
 def task_title(record: EpisodeRecord) -> str:
@@ -378,7 +384,8 @@ def _end_of(record: EpisodeRecord, mark: Mark, seconds: float | None) -> str:
     return f"{mark.word} after {steps}{time}.{paid}"
 
 
-def _view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
+def view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
+    """Return the blocks of a prompt, long texts with what is folded away."""
     views: list[Paragraphs | BlockView] = []
     for index, block in enumerate(record.prompt or (), 1):
         if isinstance(block, ImageBlock):
@@ -425,8 +432,7 @@ def policy_differences(policy: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     for name, value in policy.items():
         if name in skipped or name not in defaults or value == defaults[name]:
             continue
-        text = value if isinstance(value, str) else compact_json(value)
-        rows.append((name.replace("_", " "), text))
+        rows.append((name.replace("_", " "), formats.plain(value)))
     return rows
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode
 
 from ors_server.console.views import formats
-from ors_server.console.views.episode import task_title
+from ors_server.console.views.episode import is_played, played_seconds, task_title
 from ors_server.console.views.marks import Mark, highest_of, word_of
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.aggregates import EpisodeTotals
@@ -271,21 +271,16 @@ def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
     """Return the row of an episode."""
     summary, labels = record.summary, record.origin.labels
     highest = highest_of(record)
-    is_live = not record.is_closed and summary.stop_reason is None
-    last = summary.finished_at or (now if is_live else summary.last_call_at)
-    seconds = (
-        None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
-    )
     ordered = sorted(labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
     return EpisodeRow(
         episode_id=record.origin.episode_id,
         title=task_title(record),
         mark=word_of(summary, 1.0 if highest is None else highest),
-        is_live=is_live,
+        is_live=is_played(record),
         episode_return=None if summary.last_reward is None else summary.episode_return,
         highest=highest,
         steps=summary.steps,
-        seconds=seconds,
+        seconds=played_seconds(record, now),
         stop_reason=summary.stop_reason,
         failed_steps=summary.failed_steps,
         unjudged_steps=summary.unjudged_steps,

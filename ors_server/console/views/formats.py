@@ -9,6 +9,7 @@ from datetime import datetime
 from urllib.parse import quote, urlencode
 
 from ors_server.model import printable
+from ors_server.model.wire import compact_json
 
 MISSING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -84,6 +85,11 @@ def size(length: int) -> str:
 def visible(value: object) -> str:
     """Write text of others so that nothing in it is invisible or turns the direction of the page."""
     return printable.clean(str(value))
+
+
+def plain(value: object) -> str:
+    """Write any value: a text as it is, another value as JSON."""
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def finalise(value: object) -> object:

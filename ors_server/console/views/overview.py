@@ -97,8 +97,3 @@ def pretty(value: object) -> str:
 def plain(value: object) -> Any:
     """Return a value as JSON has it."""
     return json.loads(json.dumps(value, default=str))
-
-
-def shown(value: object) -> str:
-    """Write a setting's value."""
-    return value if isinstance(value, str) else compact_json(value)

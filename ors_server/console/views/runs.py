@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm
-from ors_server.charts.chart import Options, band, chart_options, line, value_axis
+from ors_server.charts.chart import Chart, Options, band, chart_options, line, value_axis
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.marks import highest_of
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.aggregates import RunFigures, solve_band
+from ors_server.store.aggregates import MeanReturn, RunFigures, solve_band
 
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
@@ -28,8 +28,6 @@ MAX_SQUARES = 12
 RUN = "run"
 
 
-# Intervals
-
 Z = 1.959963984540054
 """Quantile of the normal distribution for 95 %."""
 
@@ -41,87 +39,32 @@ class Mean:
     value: float
     low: float
     high: float
-    count: int
+
+    @classmethod
+    def of(cls, returns: MeanReturn, *, is_share: bool = False) -> "Mean | None":
+        """Return a mean with its normal interval, a share with Wilson's (1927), which stays in [0, 1]."""
+        mean, count = returns.mean, returns.episodes
+        if mean is None:
+            return None
+        if not is_share:
+            return cls(
+                mean,
+                mean if returns.low is None else returns.low,
+                mean if returns.high is None else returns.high,
+            )
+        centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
+        half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
+        return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def mean_of(values: Sequence[float]) -> Mean | None:
-    """Return the mean: with Wilson's interval where every value is 0.0 or 1.0, else the normal one.
+    """Return the mean of values; it is a share if every one is 0.0 or 1.0.
 
     Whole numbers are counts, of which a 1 is no success.
     """
-    count = len(values)
-    if not count:
-        return None
-    mean = math.fsum(values) / count
-    if all(type(value) is float and value in {0.0, 1.0} for value in values):
-        return wilson(mean, count)
-    half = Z * standard_error(values, mean)
-    return Mean(mean, mean - half, mean + half, count)
-
-
-def wilson(mean: float, count: int) -> Mean:
-    """Return a share with Wilson's interval (1927)."""
-    centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
-    half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
-    return Mean(mean, max(0.0, centre - half), min(1.0, centre + half), count)
-
-
-def standard_error(values: Sequence[float], mean: float) -> float:
-    """Return the standard error of a mean; 0 for one value, of which it cannot be known."""
-    if len(values) < 2:  # noqa: PLR2004  (a variance needs two)
-        return 0.0
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
-
-
-# Charts
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One point, and the band around it."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class ChartSeries:
-    """One series of a chart."""
-
-    name: str
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunChart:
-    """Lines over one axis."""
-
-    name: str
-    title: str
-    note: str
-    x_name: str
-    lines: tuple[ChartSeries, ...]
-
-    @property
-    def table(self) -> tuple[tuple[float, tuple[float | None, ...]], ...]:
-        """About twelve rows of the same numbers: x, and each line's value there."""
-        xs = sorted({point.x for line in self.lines for point in line.points})
-        stride = max(1, len(xs) // 12)
-        shown = [x for index, x in enumerate(xs) if (len(xs) - 1 - index) % stride == 0]
-        values = [{point.x: point.y for point in line.points} for line in self.lines]
-        return tuple((x, tuple(column.get(x) for column in values)) for x in shown)
-
-    @property
-    def options(self) -> Options:
-        """The chart for ECharts: each line with its band."""
-        series: list[Options] = []
-        for number, drawn in enumerate(self.lines):
-            ink = f"s{number + 1}"
-            series += band([(point.x, point.low, point.high) for point in drawn.points], ink, str(number))
-            series.append(line([(point.x, point.y) for point in drawn.points], ink, drawn.name, number))
-        return chart_options(value_axis(self.x_name, low=1), value_axis(), series, by_axis=True)
+    is_share = all(type(value) is float and value in {0.0, 1.0} for value in values)
+    squares = math.fsum(value * value for value in values)
+    return Mean.of(MeanReturn.of(len(values), math.fsum(values), squares), is_share=is_share)
 
 
 # The page
@@ -156,18 +99,11 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
-class Square:
-    """One attempt."""
-
-    kind: str
-    """Class: `hit`, `part`, `na`, or empty for a miss."""
-
-
-@dataclass(frozen=True, slots=True)
 class TaskCell:
     """The attempts of one run at one task."""
 
-    squares: tuple[Square, ...]
+    squares: tuple[str, ...]
+    """The class of each attempt: `hit`, `part`, `na`, or empty for a miss."""
     solved: int
     graded: int
 
@@ -190,9 +126,7 @@ class Difference:
     """The first chosen run against another."""
 
     other: str
-    mean: float
-    low: float
-    high: float
+    mean: Mean
     better: int
     worse: int
     tasks: int
@@ -214,7 +148,7 @@ class RunsView:
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
     more_tasks: int
-    charts: tuple[RunChart, ...]
+    charts: tuple[Chart, ...]
 
 
 def view_runs(
@@ -263,15 +197,11 @@ def _is_solved(record: EpisodeRecord) -> bool:
 
 def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
     more = f" and {len(run.environments) - 1} more" if len(run.environments) > 1 else ""
-    returns = run.returns
-    mean: Mean | None = None
-    if returns.mean is not None:
-        is_binary = run.success is not None and math.isclose(returns.mean, run.success, abs_tol=1e-9)
-        low = returns.mean if returns.low is None else returns.low
-        high = returns.mean if returns.high is None else returns.high
-        mean = Mean(returns.mean, low, high, returns.episodes)
-        if is_binary:  # every return is 0 or 1, so the normal interval would leave the scale
-            mean = wilson(returns.mean, returns.episodes)
+    # Where the mean is the share of successes, every return is 0 or 1.
+    is_share = None not in {run.returns.mean, run.success} and math.isclose(
+        run.returns.mean or 0.0, run.success or 0.0, abs_tol=1e-9
+    )
+    mean = Mean.of(run.returns, is_share=is_share)
     return RunView(
         name=run.run,
         agent=", ".join(run.agents) or run.run,
@@ -316,14 +246,16 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
-    squares: list[Square] = []
-    for record in group[:MAX_SQUARES]:
-        if not _is_graded(record):
-            squares.append(Square("na"))
-        elif _is_solved(record):
-            squares.append(Square("hit"))
-        else:
-            squares.append(Square("part" if record.summary.episode_return > 0 else ""))
+    squares = [
+        "na"
+        if not _is_graded(record)
+        else "hit"
+        if _is_solved(record)
+        else "part"
+        if record.summary.episode_return > 0
+        else ""
+        for record in group[:MAX_SQUARES]
+    ]
     graded = [record for record in group if _is_graded(record)]
     return TaskCell(tuple(squares), sum(map(_is_solved, graded)), len(graded))
 
@@ -344,53 +276,62 @@ def _differences(
     differences: list[Difference] = []
     for own, row in zip(means[1:], picked[1:], strict=True):
         gaps = [means[0][task] - own[task] for task in means[0] if task in own]
-        if gaps:
-            mean = math.fsum(gaps) / len(gaps)
-            half = Z * standard_error(gaps, mean)
+        squares = math.fsum(gap * gap for gap in gaps)
+        mean = Mean.of(MeanReturn.of(len(gaps), math.fsum(gaps), squares))
+        if mean is not None:
             better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
-            differences.append(
-                Difference(row.agent, mean, mean - half, mean + half, better, worse, len(gaps))
-            )
+            differences.append(Difference(row.agent, mean, better, worse, len(gaps)))
     return differences
 
 
 MAX_POINTS, MIN_COUNT = 100, 4
 """Points of one line, and values of its first one."""
+TABLE_ROWS = 12
+"""Rows of a chart's table, about."""
 
 
-def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[RunChart, ...]:
+def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
     if not groups:
         return ()
-    returns: list[ChartSeries] = []
-    lengths: list[ChartSeries] = []
-    for group, row in zip(groups, picked, strict=True):
-        graded = [record for record in group if _is_graded(record)]
-        returns.append(ChartSeries(row.agent, _running([record.summary.episode_return for record in graded])))
-        lengths.append(ChartSeries(row.agent, _running([record.summary.steps for record in group])))
+    returns = [[record.summary.episode_return for record in group if _is_graded(record)] for group in groups]
+    lengths = [[record.summary.steps for record in group] for group in groups]
+    names = [row.agent for row in picked]
     return (
-        RunChart(
-            "returns",
-            "Mean return so far",
-            "band: 95 % interval of the mean",
-            "graded episode",
-            tuple(returns),
-        ),
-        RunChart(
-            "lengths", "Mean steps so far", "band: 95 % interval of the mean", "episode", tuple(lengths)
-        ),
+        _chart("returns", "Mean return so far", "graded episode", names, returns),
+        _chart("lengths", "Mean steps so far", "episode", names, lengths),
     )
 
 
-def _running(values: Sequence[float]) -> tuple[Point, ...]:
+def _chart(
+    name: str, title: str, x_name: str, names: Sequence[str], values: Sequence[Sequence[float]]
+) -> Chart:
+    """Draw the mean of the first n values of each run, with its band, over n."""
+    means = [_running(of_run) for of_run in values]
+    series: list[Options] = []
+    for number, points in enumerate(means):
+        ink = f"s{number + 1}"
+        series += band([(count, mean.low, mean.high) for count, mean in points.items()], ink, str(number))
+        heights = [(float(count), mean.value) for count, mean in points.items()]
+        series.append(line(heights, ink, names[number], number))
+    counts = sorted({count for points in means for count in points})
+    shown = counts[:: -max(1, len(counts) // TABLE_ROWS)][::-1]
+    rows = [
+        (
+            str(count),
+            *(formats.amount(mean.value if (mean := points.get(count)) else None) for points in means),
+        )
+        for count in shown
+    ]
+    options = chart_options(value_axis(x_name, low=1), value_axis(), series, by_axis=True)
+    return Chart(name, title, "band: 95 % interval of the mean", options, (x_name, *names), rows)
+
+
+def _running(values: Sequence[float]) -> Mapping[int, Mean]:
     """Return the mean of the first n values for about `MAX_POINTS` numbers n, the last one included."""
     stride = max(1, len(values) // MAX_POINTS)
     first = min(MIN_COUNT, len(values))  # the mean of two or three says nothing
-    points: list[Point] = []
-    for count in sorted({*range(first, len(values) + 1, stride), len(values)} - {0}):
-        mean = mean_of(values[:count])
-        if mean is not None:
-            points.append(Point(count, mean.value, mean.low, mean.high))
-    return tuple(points)
+    counts = sorted({*range(first, len(values) + 1, stride), len(values)} - {0})
+    return {count: mean for count in counts if (mean := mean_of(values[:count])) is not None}
 
 
 def as_template(view: RunsView, alarms: Iterable[tuple[str, Alarm]]) -> Mapping[str, Any]:

@@ -31,24 +31,9 @@ CODE_CHARACTERS = 16 * 1024
 """Characters that are highlighted as code: some lexers take quadratic time."""
 ESCAPE = "\x1b"
 _LANGUAGES = {
-    "bash": "bash",
-    "c": "c",
-    "cpp": "cpp",
-    "css": "css",
-    "diff": "diff",
-    "go": "go",
+    **{ending: ending for ending in ("bash", "c", "cpp", "css", "diff", "go", "html", "java", "js", "json")},
+    **{ending: ending for ending in ("py", "rs", "sh", "sql", "toml", "ts", "yaml")},
     "h": "c",
-    "html": "html",
-    "java": "java",
-    "js": "javascript",
-    "json": "json",
-    "py": "python",
-    "rs": "rust",
-    "sh": "bash",
-    "sql": "sql",
-    "toml": "toml",
-    "ts": "typescript",
-    "yaml": "yaml",
     "yml": "yaml",
 }
 """Names of Pygments' lexers by the ending of a file's name."""

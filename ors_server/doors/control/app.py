@@ -22,6 +22,7 @@ from ors_server.doors.control.operations import (
     ControlRequest,
     EventResponse,
     Operation,
+    WrittenAnswer,
     encode,
     encode_parts,
     segments_of,
@@ -157,9 +158,9 @@ class ControlApp:
         self._max_body_bytes = settings.max_body_bytes
         self._manager = manager
         self._description: Description | None = None
-        self.handlers = ControlHandlers(
-            manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)
-        )
+        self.peers = Peers(settings.slot)
+        """The caller closes them when the server ends."""
+        self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
         batches = BatchHandlers(self.handlers, manager)
@@ -177,7 +178,8 @@ class ControlApp:
         try:
             status, answer = await self._answer(scope, receive)
             if not isinstance(answer, EventResponse):
-                await http.send_pieces(send, status, await _encode_sliced(answer), b"application/json")
+                pieces = answer.pieces if isinstance(answer, WrittenAnswer) else await _encode_sliced(answer)
+                await http.send_pieces(send, status, pieces, b"application/json")
                 return
         except http.ClientGoneError:
             return
@@ -192,7 +194,7 @@ class ControlApp:
 
         def may_read() -> bool:
             try:
-                self._keyring.caller_of(headers)
+                self._keyring.caller_of(headers, scope)
             except OrsServerError:
                 return False
             return True
@@ -204,7 +206,7 @@ class ControlApp:
         headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
-            caller = self._keyring.caller_of(headers)
+            caller = self._keyring.caller_of(headers, scope)
             self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]
@@ -212,7 +214,7 @@ class ControlApp:
         path = operation.check_path(values)
         request = ControlRequest(
             caller=caller,
-            base_url=self._public_url or base_url(scope, headers),
+            base_url=self._public_url or http.base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding")),
             headers=headers,
@@ -254,11 +256,6 @@ class ControlApp:
                 f"no operation has the path {scope['path']!r}; /_ors/openapi.json lists them all"
             )
         raise MethodNotAllowedError(f"this path takes {', '.join(allowed)}, not {method}", allowed=allowed)
-
-
-def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
-    """Return where the caller reached the server: scheme, host, mount point; no slash at the end."""
-    return f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{scope.get('root_path', '')}"
 
 
 async def _encode_sliced(answer: object) -> list[bytes]:

@@ -6,10 +6,12 @@ single operations.
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
+from anyio.lowlevel import checkpoint
 from pydantic import Field
 
+from ors_server.doors.access import describe_output
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import (
     CompletedCall,
@@ -18,11 +20,13 @@ from ors_server.doors.control.handlers import (
     RefusedCall,
     show_call,
 )
-from ors_server.doors.control.operations import ControlRequest, RequestBody
+from ors_server.doors.control.operations import ControlRequest, RequestBody, WrittenAnswer, encode
 from ors_server.doors.http.faults import look_up, pending_fields
 from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRequestError
+from ors_server.doors.http.sse import LONG, TEXT_PART, text_parts
 from ors_server.model.errors import OrsServerError, PayloadTooLargeError
-from ors_server.model.wire import TextBlock
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed
 
@@ -37,7 +41,7 @@ Result = TypeVar("Result")
 class SessionBatch(RequestBody):
     """New sessions."""
 
-    items: Annotated[list[m.SessionOrderBody], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Annotated[list[m.SessionBody], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class SessionCallBody(m.CallBody):
@@ -107,7 +111,12 @@ class DeletedBatch(ResponseModel):
     items: list[DeletedItem | FailedItem]
 
 
-Begun: TypeAlias = tuple[SessionCallBody, Call] | FailedItem
+class StartedCall(NamedTuple):
+    """A call of a batch that runs or has run."""
+
+    call: Call
+    visibility: Visibility
+    """Its session's."""
 
 
 class BatchHandlers:
@@ -120,26 +129,33 @@ class BatchHandlers:
     async def create_sessions(self, request: ControlRequest, body: SessionBatch) -> CreatedBatch:
         """Create many sessions; their setups continue in the background."""
 
-        async def create(order: m.SessionOrderBody) -> CreatedItem:
-            return CreatedItem(created=await self._handlers.create_session(request, order))
+        async def create(session: m.SessionBody) -> CreatedItem:
+            return CreatedItem(created=await self._handlers.create_session(request, session))
 
-        return CreatedBatch(items=await _all([create(order) for order in body.items]))
+        return CreatedBatch(items=await _resolve_all([create(session) for session in body.items]))
 
-    async def call_tools(self, request: ControlRequest, body: CallBatch) -> CalledBatch:
+    async def call_tools(self, request: ControlRequest, body: CallBatch) -> WrittenAnswer[CalledBatch]:
         """Call tools in many sessions and wait for all results; calls continue if the caller disconnects."""
-        begun = [await self._begin(item) for item in body.items]
-        items: list[CalledItem | FailedItem] = []
-        size = 0
-        for call in begun:
-            if isinstance(call, FailedItem):
-                items.append(call)
-                continue
-            item, running = call
-            result = await running.wait()
-            blocks = result.recorded.blocks if isinstance(result, Completed) else ()
-            size += sum(len(block.text if isinstance(block, TextBlock) else block.data) for block in blocks)
-            items.append(self._show(request, item, running, is_too_large=size > MAX_ANSWER_BYTES))
-        return CalledBatch(items=items)
+        started_items = [await self._start(item) for item in body.items]
+        pieces: list[bytes] = []
+        held, held_size, size = ['{"items":['], 0, 0
+        for number, item in enumerate(started_items):
+            if number:
+                held.append(",")
+            texts = [encode(item)] if isinstance(item, FailedItem) else await _write_call(item, request)
+            item_size = sum(map(len, texts))
+            size += item_size
+            if size > MAX_ANSWER_BYTES and not isinstance(item, FailedItem):
+                texts = [encode(_failed_item(_too_large(item)))]
+            held += texts
+            held_size += item_size
+            if held_size > TEXT_PART:  # a few writes to the connection, and others run between them
+                pieces.append("".join(held).encode("ascii"))
+                held, held_size = [], 0
+                await checkpoint()
+        held.append("]}")
+        pieces.append("".join(held).encode("ascii"))
+        return WrittenAnswer(pieces)
 
     async def delete_sessions(self, body: DeletionBatch) -> DeletedBatch:
         """End many sessions and return their final figures."""
@@ -147,46 +163,70 @@ class BatchHandlers:
         async def delete(session_id: str) -> DeletedItem:
             return DeletedItem(session=await self._handlers.delete_session(session_id))
 
-        return DeletedBatch(items=await _all([delete(session_id) for session_id in body.items]))
+        return DeletedBatch(items=await _resolve_all([delete(session_id) for session_id in body.items]))
 
-    async def _begin(self, item: SessionCallBody) -> Begun:
+    async def _start(self, item: SessionCallBody) -> StartedCall | FailedItem:
         try:
             session = await self._manager.obtain(item.session_id)
             call = await session.call(
                 item.name, item.arguments, call_id=item.call_id, model_turn=item.model_turn
             )
         except OrsServerError as error:
-            return _failed(error)
-        return item, call
+            return _failed_item(error)
+        return StartedCall(call, session.visibility)
 
-    def _show(
-        self, request: ControlRequest, item: SessionCallBody, call: Call, *, is_too_large: bool
-    ) -> CalledItem | FailedItem:
+
+async def _write_call(started: StartedCall, request: ControlRequest) -> list[str]:
+    """Wait for a call and write its item as JSON, in parts.
+
+    A completed call is written from its step: a model for each block and output takes as long as the call.
+    """
+    call = started.call
+    result = call.result or await call.wait()
+    if not isinstance(result, Completed):
         try:
-            if is_too_large:
-                raise PayloadTooLargeError(
-                    f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
-                    f"repeat this call alone with its call id {call.id!r} to get its result"
-                )
-            visibility = self._manager.find(item.session_id).visibility
-            return CalledItem(result=show_call(call, request.caller, visibility))
+            return [encode(CalledItem(result=show_call(call, request.caller, started.visibility)))]
         except OrsServerError as error:
-            return _failed(error)
+            return [encode(_failed_item(error))]
+    item = {
+        "ok": True,
+        "result": {
+            "call_id": call.id,
+            "kind": "completed",
+            "step": result.step,
+            "is_error": result.is_error,
+            "output": describe_output(result.recorded, request.caller, started.visibility),
+        },
+    }
+    if result.size is not None and result.size < LONG:
+        return [compact_json(item)]
+    texts: list[str] = []
+    for part in text_parts(item):
+        texts.append(part)
+        await checkpoint()
+    return texts
 
 
-async def _all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
+def _too_large(started: StartedCall) -> PayloadTooLargeError:
+    return PayloadTooLargeError(
+        f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
+        f"repeat this call alone with its call id {started.call.id!r} to get its result"
+    )
+
+
+async def _resolve_all(items: Sequence[Awaitable[Result]]) -> list[Result | FailedItem]:
     """Wait for all items; each that fails becomes its problem."""
 
     async def resolve(item: Awaitable[Result]) -> Result | FailedItem:
         try:
             return await item
         except OrsServerError as error:
-            return _failed(error)
+            return _failed_item(error)
 
     return list(await asyncio.gather(*map(resolve, items)))
 
 
-def _failed(error: OrsServerError) -> FailedItem:
+def _failed_item(error: OrsServerError) -> FailedItem:
     mistakes = error.mistakes if isinstance(error, WrongRequestError) else None
     problem = Problem(
         detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)

@@ -145,10 +145,10 @@ class EpisodeJobs:
     async def regrade_episode(self, episode: EpisodeName, body: RegradeBody) -> RegradedEpisode:
         """Judge a recorded episode by a reward of the library, in a worker process; nothing is recorded."""
         # Imported on the first request, because the imports would slow down every start of a server.
-        from ors_server.rewards.batch.batch_scorer import BatchScorer  # noqa: PLC0415
-        from ors_server.rewards.catalogue import home_of  # noqa: PLC0415
-        from ors_server.rewards.recorded_fields import write_recorded  # noqa: PLC0415
-        from ors_server.rewards.reward_errors import BatchError  # noqa: PLC0415
+        from ors_server.rewards.batch.batch_scorer import BatchScorer  # noqa: PLC0415  (as above)
+        from ors_server.rewards.catalogue import home_of  # noqa: PLC0415  (as above)
+        from ors_server.rewards.recorded_fields import write_recorded  # noqa: PLC0415  (as above)
+        from ors_server.rewards.reward_errors import BatchError  # noqa: PLC0415  (as above)
 
         # A name with a colon would load a module of the caller's choice into a process of this machine.
         if home_of(body.reward) is None:
@@ -174,8 +174,8 @@ class EpisodeJobs:
 
     async def export_episode(self, episode: EpisodeName, query: ExportQuery) -> ExportedEpisode:
         """Return a recorded episode as a line of a trainer's or another tool's file."""
-        from ors_server.export.episodes import ExportCounts  # noqa: PLC0415  (slow to import, as above)
-        from ors_server.export.formats import export_rows, make_format  # noqa: PLC0415
+        from ors_server.export.episodes import ExportCounts  # noqa: PLC0415  (as in `regrade_episode`)
+        from ors_server.export.formats import export_rows, make_format  # noqa: PLC0415  (as in `regrade_episode`)
 
         record, steps = await self._read(episode)
         counts = ExportCounts()
@@ -190,7 +190,7 @@ class EpisodeJobs:
 
     def reward_names(self) -> list[str]:
         """Return the rewards of the library, which `regrade_episode` takes."""
-        from ors_server.rewards.catalogue import reward_names  # noqa: PLC0415  (slow to import, as above)
+        from ors_server.rewards.catalogue import reward_names  # noqa: PLC0415  (as in `regrade_episode`)
 
         return sorted(reward_names(), key=str.lower)
 

@@ -31,7 +31,6 @@ from pydantic import (
 
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.doors.control.models import (
-    MAX_INTEGER,
     MAX_PAGE,
     MAX_TASKS,
     AlarmList,
@@ -41,7 +40,6 @@ from ors_server.doors.control.models import (
     DifficultyQuery,
     EnvironmentName,
     PageQuery,
-    Position,
     SplitDifficulty,
     SplitName,
     TaskDifficulty,
@@ -58,6 +56,7 @@ from ors_server.doors.control.operations import (
 )
 from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRequestError
 from ors_server.doors.http.sse import comment, event
+from ors_server.doors.session_fields import MAX_INTEGER, Position
 from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
 from ors_server.model.errors import (

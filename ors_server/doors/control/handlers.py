@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ import anyio.to_thread
 from pydantic import Field, RootModel, SecretStr
 
 from ors_server._version import __version__
-from ors_server.doors.access import Caller, Keyring, may_see_rewards, redact, withhold
+from ors_server.doors.access import Caller, Keyring, may_read_reasons, redact, withhold
 from ors_server.doors.control import models as m
 from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.control.peers import Peers
@@ -35,7 +35,7 @@ from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject, ToolListing, ToolOutput, compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
-from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
+from ors_server.sessions.session_request import ForkRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 
 Rank: TypeAlias = tuple[str, str]
@@ -198,12 +198,11 @@ class ControlHandlers:
 
     # Sessions
 
-    async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
+    async def create_session(self, request: ControlRequest, body: m.SessionBody) -> m.CreatedSession:
         """Create a session; its setup continues in the background."""
-        values = {name: value for name, value in dict(body).items() if value is not None}
-        values["labels"] = labels_for(request.caller, request.headers, body.labels)
-        wanted = SessionRequest(**values, credential_id=request.caller.credential_id)
-        status = await self._manager.create(wanted)
+        labels = labels_for(request.caller, request.headers, body.labels)
+        requested = replace(body.as_request(), labels=labels, credential_id=request.caller.credential_id)
+        status = await self._manager.create(requested)
         return self._created(request, status)
 
     async def list_sessions(self, request: ControlRequest, query: m.SessionsQuery) -> m.SessionPage:
@@ -363,7 +362,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
         )
     if call.is_unwritten:
         raise result.error
-    error = result.error if may_see_rewards(caller, visibility) else withhold(result.error, call.id)
+    error = result.error if may_read_reasons(caller, visibility) else withhold(result.error, call.id)
     return FailedCall(
         call_id=call.id,
         step=result.step,

@@ -9,21 +9,18 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.doors.control.operations import RequestBody, RequestQuery
 from ors_server.doors.http.request_errors import ResponseModel
-from ors_server.doors.labels import MAX_BODY_LABELS, MAX_LABEL, MAX_LABEL_VALUE
+from ors_server.doors.session_fields import MAX_INTEGER, Position, SessionFields
 from ors_server.model.failures import StatedSummary
 from ors_server.model.model_turn import ModelTurn
 from ors_server.model.policy import EpisodePolicy
-from ors_server.model.trajectory import Fork, Step, UserTurn
+from ors_server.model.trajectory import Fork, Step
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
+from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing, names_one_task
 from ors_server.sessions.session_request import MAX_FORKS
 from ors_server.store.aggregates import PlayedTask, solve_band
 
 MAX_PAGE = 500
 """Most tasks, sessions or steps of one answer."""
-
-MAX_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader keeps exact."""
 
 SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 """Session ids that fit into a URL as they are."""
@@ -44,14 +41,6 @@ CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.
 
 # Requests
 
-Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
-Labels: TypeAlias = Annotated[
-    dict[
-        Annotated[str, Field(min_length=1, max_length=MAX_LABEL)],
-        Annotated[str, Field(max_length=MAX_LABEL_VALUE)],
-    ],
-    Field(max_length=MAX_BODY_LABELS),
-]
 Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
 
 
@@ -155,7 +144,7 @@ def _one_source(**types: str) -> dict[str, Any]:
     return {"required": list(types), "properties": properties}
 
 
-class SessionOrderBody(RequestBody):
+class SessionBody(SessionFields, RequestBody):
     """A new session: its task, by value or by split and index, and its options."""
 
     model_config = ConfigDict(
@@ -164,32 +153,12 @@ class SessionOrderBody(RequestBody):
         }
     )
 
-    environment: str | None = None
-    """Name, in any case; by default the default environment."""
-    task_spec: JSONObject | None = None
-    split: str | None = None
-    index: Position | None = None
-    secrets: dict[str, str] | None = None
-    """Handed to the environment; never stored, logged or shown."""
-    policy: JSONObject | None = None
-    """Overrides of the environment's policy by field name, as far as it allows them."""
-    visibility: Annotated[Visibility, Field(strict=False)] | None = None
-    """What the agent sees of rewards."""
-    toolset: str | None = None
-    seed: Position | None = None
-    """Seed of the environment's random generator; random by default."""
-    labels: Labels | None = None
-    """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
-    user_turns: list[UserTurn] | None = None
-    """What the simulated user repeats instead of answering, from the metadata of recorded steps."""
     session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
     """Your own id; the server makes one by default."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        by_place = self.split is not None and self.index is not None
-        half_place = (self.split is None) != (self.index is None)
-        if (self.task_spec is not None) == by_place or half_place:
+        if not names_one_task(self.task_spec, self.split, self.index):
             raise ValueError("give either task_spec, or both split and index")
         return self
 

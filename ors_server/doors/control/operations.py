@@ -70,6 +70,14 @@ class EventResponse(Generic[_Content]):
     """Whole events; their sender closes the generator, also before its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer(Generic[_Content]):
+    """An answer whose handler wrote it as JSON itself, because checking and dumping models took too long."""
+
+    pieces: Sequence[bytes]
+    """One JSON value of the content's form, in pieces."""
+
+
 Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
@@ -100,9 +108,10 @@ def _read_signature(function: Callable[..., Any]) -> HandlerSignature:
     requests = [name for name, kind in models.items() if kind is ControlRequest]
     taken = {*dict(queries), *dict(bodies), *requests}
     is_stream = get_origin(answer) is EventResponse
+    is_wrapped = get_origin(answer) in {EventResponse, WrittenAnswer}
     return HandlerSignature(
         summary=(inspect.getdoc(function) or function.__name__).partition("\n")[0].rstrip("."),
-        answer=get_args(answer)[0] if is_stream else answer,
+        answer=get_args(answer)[0] if is_wrapped else answer,
         is_stream=is_stream,
         request=next(iter(requests), None),
         query=next(iter(queries), None),

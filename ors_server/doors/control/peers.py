@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
 from ors_server.model.errors import MachineryError, StartingError
-from ors_server.model.host_slot import UNIX, HostSlot, host_name
+from ors_server.model.host_slot import HostSlot, host_name
+from ors_server.supervisor.host_clients import HostClients
 
 ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
-SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds in which another host must answer."""
 BOUNDS = AnswerBounds()
 """Bounds of another host's answer, whose longest is a page of sessions."""
-_SHOWN = 200
+_MAX_SHOWN = 200
 """Bytes of another host's refusal that an error repeats."""
 _PASSED_ON = ("authorization", "x-api-key", "host")
 
@@ -30,6 +31,11 @@ class Peers:
 
     def __init__(self, slot: HostSlot) -> None:
         self.slot = slot
+        self._clients = HostClients()
+
+    async def aclose(self) -> None:
+        """Close the connections to the other hosts."""
+        await self._clients.aclose()
 
     def are_asked(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request with these headers is about all hosts, and there are others."""
@@ -88,22 +94,17 @@ class Peers:
         address = self.slot.address_of(number)
         if address is None:
             raise StartingError(f"host {name} has not started yet; repeat the request")
-        if address.startswith(UNIX):
-            transport = httpx2.AsyncHTTPTransport(uds=address.removeprefix(UNIX))
-            base_url = "http://127.0.0.1"
-        else:
-            transport, base_url = None, f"http://{address}"
         passed = {key: headers[key] for key in _PASSED_ON if key in headers}
         try:
+            client = await self._clients.client_of(number, address)
             async with (
-                asyncio.timeout(SECONDS),
-                httpx2.AsyncClient(transport=transport, base_url=base_url) as client,
+                asyncio.timeout(ANSWER_SECONDS),
                 client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
             ):
                 await BOUNDS.apply(response)
                 answer = await response.aread()
         except TimeoutError as error:
-            raise MachineryError(f"host {name} does not answer within {SECONDS:g} s") from error
+            raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
         except httpx2.ConnectError as error:
             raise StartingError(
                 f"host {name} does not listen ({error}), it is starting; repeat the request"
@@ -113,6 +114,6 @@ class Peers:
                 f"host {name} does not answer: {str(error) or type(error).__name__}"
             ) from error
         if not response.is_success:
-            text = answer[:_SHOWN].decode(errors="replace")
+            text = answer[:_MAX_SHOWN].decode(errors="replace")
             raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
         return answer

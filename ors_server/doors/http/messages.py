@@ -295,6 +295,11 @@ class WatchedAnswer:
         await self._send(message)
 
 
+def base_url(scope: Scope, headers: Mapping[str, str]) -> str:
+    """Return where the caller reached the server: scheme, host, mount point; no slash at the end."""
+    return f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{scope.get('root_path', '')}"
+
+
 async def send_pieces(
     send: Send,
     status: int,

@@ -107,7 +107,7 @@ def answer_of(question: Question, response: object) -> Answer | None:
 class McpCallingClient:
     """The client that made a call: what both eras share."""
 
-    __slots__ = ("_log_threshold", "context", "missing")
+    __slots__ = ("_log_threshold", "context", "is_deferred", "is_withdrawn", "missing")
 
     def __init__(
         self, context: Context, log_threshold: Callable[[], frozenset[LogLevel]] | None = None
@@ -120,6 +120,10 @@ class McpCallingClient:
         """
         self.context = context
         self.missing: frozenset[Ability] = frozenset()
+        self.is_deferred = False
+        """Whether the client polls for the call: no request is open to which anything could be sent."""
+        self.is_withdrawn = False
+        """Whether the client cancelled the call, and did not only leave."""
         self._log_threshold = log_threshold
 
     def can(self, ability: Ability) -> bool:
@@ -131,7 +135,7 @@ class McpCallingClient:
         allowed = requested_levels(self.context)
         if self._log_threshold is not None:
             allowed &= self._log_threshold()
-        if level not in allowed:
+        if level not in allowed or self.is_deferred:
             return
         params = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
         await self.context.session.send_notification(

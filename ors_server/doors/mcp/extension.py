@@ -15,11 +15,9 @@ from ors_server.doors.mcp.lobby_tools import specs_of
 from ors_server.doors.mcp.mcp_results import EXTENSION
 from ors_server.doors.mcp.sdk import Context, Extension, MethodBinding, Result
 from ors_server.doors.mcp.session_access import SessionAccess
+from ors_server.doors.session_fields import SessionFields
 from ors_server.environments.definition import EnvironmentDefinition
-from ors_server.model.trajectory import SEEDS
-from ors_server.model.visibility import Visibility
-from ors_server.model.wire import JSONObject
-from ors_server.sessions.session_request import MAX_FORKS, ForkRequest, SessionRequest
+from ors_server.sessions.session_request import MAX_FORKS, ForkRequest
 
 Method: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
@@ -45,19 +43,10 @@ class TasksParams(SplitsParams):
     stop: int | None = None
 
 
-class CreateParams(SplitsParams):
+class CreateParams(NoParams, SessionFields):
     """The session to create: of a task by value, or by split and index."""
 
     session_id: str | None = Field(default=None, min_length=1, max_length=128)
-    task_spec: JSONObject | None = None
-    split: str | None = None
-    index: int | None = None
-    toolset: str | None = None
-    secrets: dict[str, str] = Field(default_factory=dict)
-    policy: JSONObject = Field(default_factory=dict)
-    visibility: Visibility | None = None
-    seed: int | None = Field(default=None, ge=0, lt=SEEDS)
-    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class SessionParams(NoParams):
@@ -141,8 +130,7 @@ class EnvironmentsExtension(Extension):
         return {"tasks": tasks}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
-        values = {name: value for name, value in params if name != "meta"}
-        session_id = await self._access.create(context, SessionRequest(**values))
+        session_id = await self._access.create(context, params.as_request())
         return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:

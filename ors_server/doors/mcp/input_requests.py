@@ -5,10 +5,12 @@ notices no difference: its call stays alive between the client's requests, so th
 step.
 """
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
+from typing import TypeAlias
 
 import anyio
 import mcp_types as types
@@ -27,20 +29,35 @@ class WaitingCall(McpCallingClient):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.scope = anyio.CancelScope()
-        self._asked: set[str] = set()
+        self._awaited_names: set[str] = set()
         """Names of the questions that the tool waits for; a response of another name is dropped."""
         self._responses: dict[str, object] = {}
         self._open_questions: dict[str, Question] = {}
+        self._rounds = 0
+        self._round_of: dict[str, int] = {}
+        """In which round of questions, from 1, each open one was asked first."""
         self.states: deque[str] = deque()
         """The states that continue it, oldest first."""
-        self._outcome: Result | Exception | None = None
+        self.outcome: Result | Exception | None = None
+        """The call's result, or what it raised; `None` while it runs."""
+        self.over = anyio.Event()
         self._changed = anyio.Event()
         self._responded = anyio.Event()
 
     @property
     def is_over(self) -> bool:
         """Whether the call has ended."""
-        return self._outcome is not None
+        return self.outcome is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the tool waits for responses of the client."""
+        return bool(self._open_questions)
+
+    def withdraw(self) -> None:
+        """Stop the call, also one with an id."""
+        self.is_withdrawn = True
+        self.scope.cancel()
 
     @override
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
@@ -51,7 +68,9 @@ class WaitingCall(McpCallingClient):
             AskError: If the answers do not come within `ASK_LIMIT` seconds.
         """
         self.require(questions)
-        self._asked.update(questions)
+        self._rounds += 1
+        self._round_of |= dict.fromkeys(questions, self._rounds)
+        self._awaited_names.update(questions)
         try:
             with anyio.fail_after(ASK_LIMIT):
                 return await self._collect(questions)
@@ -60,7 +79,7 @@ class WaitingCall(McpCallingClient):
             raise AskError(msg) from error
         finally:
             for name in questions:
-                self._asked.discard(name)
+                self._awaited_names.discard(name)
                 self._responses.pop(name, None)  # a later question of this name has its own answer
                 self._open_questions.pop(name, None)
 
@@ -80,7 +99,7 @@ class WaitingCall(McpCallingClient):
     def add_responses(self, context: Context, responses: Mapping[str, object]) -> None:
         """Add a further request's responses; log lines and progress go to that request from now on."""
         self.context = context
-        self._responses.update((name, responses[name]) for name in self._asked if name in responses)
+        self._responses.update((name, responses[name]) for name in self._awaited_names if name in responses)
         self._open_questions.clear()
         before, self._changed = self._changed, anyio.Event()
         before.set()  # an earlier request waits for it, and then waits for the next
@@ -89,8 +108,9 @@ class WaitingCall(McpCallingClient):
 
     def end(self, outcome: Result | Exception) -> None:
         """Record the call's result, or what it raised."""
-        self._outcome = outcome
+        self.outcome = outcome
         self._changed.set()
+        self.over.set()
 
     async def wait(self) -> Result | None:
         """Wait until the call has ended or asks; return its result, or `None` if it asks.
@@ -98,15 +118,29 @@ class WaitingCall(McpCallingClient):
         Raises:
             Exception: What the call raised.
         """
-        while self._outcome is None and not self._open_questions:
+        while self.outcome is None and not self._open_questions:
             await self._changed.wait()
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
 
     def open_questions(self) -> Result:
         """Return the open questions in their wire form, by name."""
         return {key: wire_request_of(question) for key, question in self._open_questions.items()}
+
+    def numbered_questions(self) -> Result:
+        """Return the open questions by names that a call uses once, also if its tool asks the same again."""
+        return {
+            f"{self._round_of[name]}:{name}": wire_request_of(question)
+            for name, question in self._open_questions.items()
+        }
+
+    def add_numbered_responses(self, context: Context, responses: Mapping[str, object]) -> None:
+        """Add the responses to open questions, by the names of `numbered_questions`."""
+        numbered = {f"{self._round_of[name]}:{name}": name for name in self._open_questions}
+        named = {name: responses[key] for key, name in numbered.items() if key in responses}
+        if named:
+            self.add_responses(context, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +155,11 @@ class RequestKey:
     """With one, the call outlives a lost connection."""
 
 
+Defer: TypeAlias = Callable[[WaitingCall], Result | None]
+"""Returns the handle by which a client polls for a call, or `None` if it has to wait for the call."""
+
+PATIENCE = 5.0
+"""Seconds after which a call is deferred, if its client polls."""
 MAX_STATES = 4
 """States that continue one waiting call: its latest ones, since a response may be lost."""
 
@@ -143,24 +182,26 @@ class InputRequests:
         context: Context,
         responses: Mapping[str, object],
         run: Callable[[WaitingCall], Awaitable[Result]],
+        defer: Defer | None = None,
     ) -> Result:
-        """Run a call until it ends or asks; a repeated call id joins the call that is running.
+        """Run a call until it ends, asks or takes long; a repeated call id joins the call that is running.
 
         Args:
             responses: Responses, by question name, for the call that is joined; a new call has asked nothing.
             run: Makes the call on behalf of the client that it is given.
+            defer: `None` for a client that waits however long a call takes.
         """
         running = None if key.call_id is None else self._by_call.get((key.owner, key.call_id))
         if running is not None:
             running.add_responses(context, responses)
-            return await self._wait(key, running)
+            return await self._wait(key, running, defer)
         if self._tasks is None:
             raise ShuttingDownError("the MCP endpoint is not running")
         started = WaitingCall(context)
         if key.call_id is not None:
             self._by_call[key.owner, key.call_id] = started
         self._tasks.start_soon(self._run, key, started, run)
-        return await self._wait(key, started)
+        return await self._wait(key, started, defer)
 
     async def resume(
         self, state: str, key: RequestKey, context: Context, responses: Mapping[str, object]
@@ -198,9 +239,16 @@ class InputRequests:
             for state in started.states:
                 del self._by_state[state]
 
-    async def _wait(self, key: RequestKey, waiting: WaitingCall) -> Result:
+    async def _wait(self, key: RequestKey, waiting: WaitingCall, defer: Defer | None = None) -> Result:
+        result: Result | None = None
         try:
-            result = await waiting.wait()
+            with anyio.move_on_after(math.inf if defer is None else PATIENCE) as patience:
+                result = await waiting.wait()
+            if patience.cancelled_caught and defer is not None:
+                handle = defer(waiting)
+                if handle is not None:
+                    return handle
+                result = await waiting.wait()
         except anyio.get_cancelled_exc_class():
             if key.call_id is None:
                 waiting.scope.cancel()

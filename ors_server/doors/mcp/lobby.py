@@ -1,11 +1,14 @@
 """The lobby, the endpoint that belongs to no session: an agent finds and starts tasks there."""
 
 import json
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from secrets import randbelow
 from typing import Any
+
+import mcp_types as types
 
 from ors_server.doors.access import withhold
 from ors_server.doors.mcp.lobby_tools import (
@@ -17,7 +20,14 @@ from ors_server.doors.mcp.lobby_tools import (
 )
 from ors_server.doors.mcp.mcp_calls import NO_RESPONSES, InputResponses, McpCalls
 from ors_server.doors.mcp.mcp_results import SESSION_KEY, content_of, error_result, text_content
-from ors_server.doors.mcp.sdk import Context, Result
+from ors_server.doors.mcp.sdk import (
+    Context,
+    InMemorySubscriptionBus,
+    ListenHandler,
+    Result,
+    ToolsListChanged,
+    is_modern,
+)
 from ors_server.doors.mcp.session_access import SessionAccess
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.json_texts import read_json_values
@@ -35,6 +45,8 @@ from ors_server.sessions.tool_arguments import refuse_unknown
 THE_TASK = "The task:"
 """After these words and an empty line comes the task's text."""
 
+MAX_CREDENTIALS = 10_000
+"""Credentials of which it is known what they play: each visitor of a public server is one."""
 MAX_SHOWN = 100
 """Characters of a wrong argument that are repeated."""
 
@@ -42,7 +54,8 @@ _KINDS: Mapping[type[Any], str] = {str: "a string", int: "an integer"}
 
 INSTRUCTIONS = (
     f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
-    f"{START_EPISODE}, and pass the session_id that it returns to every tool call of the episode."
+    f"{START_EPISODE}, and pass the session_id that it returns to every tool call of the episode. The "
+    "tools of an environment are listed once an episode of it has started: list the tools again then."
 )
 
 
@@ -72,6 +85,12 @@ class Lobby:
         self._sessions = access.sessions
         self._calls = calls
         self._announced_for: object = None
+        self._bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self._bus)
+        """Serves the streams by which clients of the later era learn that the list of tools has changed."""
+        self._started: OrderedDict[str | None, set[str]] = OrderedDict()
+        """Environments of which each credential has started an episode, the latest last; `None` for callers
+        without one."""
         self._versions: list[LobbyTools] = []
         self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
             LIST_ENVIRONMENTS: self._list_environments,
@@ -86,6 +105,39 @@ class Lobby:
             self._announced_for = self._sessions.environments
             self._versions.insert(0, LobbyTools(self._sessions.environments.values()))
         return self._versions[0]
+
+    def list_tools(self, context: Context) -> list[Result]:
+        """List the lobby's own tools and those of the environments that the caller has begun to play.
+
+        The list depends on the credential and the URL alone, never on the connection: clients that open one
+        for each call see the same. A server with one environment lists its tools from the beginning, and one
+        host of several lists all, because it does not know what the caller has begun at the others.
+        """
+        if self._access.lists_all(context) or self._lists_all:
+            return self.tools.announced
+        return self.tools.announced_for(self._started.get(self._access.credential_of(context), set()))
+
+    @property
+    def _lists_all(self) -> bool:
+        return len(self._sessions.environments) == 1 or not self._sessions.services.options.slot.is_alone
+
+    async def _note_start(self, context: Context, environment: str) -> None:
+        """List an environment's tools from now on, and tell the client if they are new to it."""
+        credential = self._access.credential_of(context)
+        started = self._started.setdefault(credential, set())
+        self._started.move_to_end(credential)
+        if len(self._started) > MAX_CREDENTIALS:
+            self._started.popitem(last=False)
+        if environment in started or self._lists_all:
+            return
+        started.add(environment)
+        if is_modern(context):
+            await self._bus.publish(ToolsListChanged())
+        else:
+            # Before the answer of this call, on its stream: not every client keeps another one open.
+            await context.session.send_notification(
+                types.ToolListChangedNotification(), related_request_id=context.request_id
+            )
 
     def _session_argument(self, tool: str) -> str | None:
         """Return the name of a tool's argument for the session, of this or an earlier version."""
@@ -147,15 +199,21 @@ class Lobby:
         lines = [
             f"{name}: {_summary(environment)}" for name, environment in self._sessions.environments.items()
         ]
-        return _text("\n".join(lines))
+        listed = [
+            {"name": name, "description": _summary(environment)}
+            for name, environment in self._sessions.environments.items()
+        ]
+        return {**_text("\n".join(lines)), "structuredContent": {"environments": listed}}
 
     async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
         definition = self._sessions.environment(self._environment_argument(arguments))
         lines: list[str] = []
+        splits: list[Result] = []
         for split in definition.splits:
             count = await definition.tasks.num_tasks(split.name)
+            splits.append({"name": split.name, "type": split.type, "num_tasks": count})
             lines.append(f"{split.name} ({split.type}): {count} tasks, index 0 to {count - 1}")
-        return _text("\n".join(lines))
+        return {**_text("\n".join(lines)), "structuredContent": {"splits": splits}}
 
     async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
         definition = self._sessions.environment(self._environment_argument(arguments))
@@ -170,6 +228,7 @@ class Lobby:
         )
         session_id = await self._access.create(context, request)
         blocks = await (await self._sessions.obtain(session_id)).prompt()
+        await self._note_start(context, definition.name)
         return {
             "content": _opening(session_id, choice, content_of(blocks)),
             "isError": False,

@@ -4,8 +4,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ors_server.doors.mcp.mcp_results import NO_PARAMETERS
+from ors_server.doors.mcp.mcp_results import NO_PARAMETERS, title_of
 from ors_server.doors.mcp.sdk import Result
+from ors_server.doors.mcp.server_card import ICON
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.wire import ToolSpec
 
@@ -15,19 +16,40 @@ START_EPISODE = "start_episode"
 
 _NAME = {"type": "string", "description": "Name of an environment, as list_environments gives it."}
 
+_READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+
+
+def _list_schema(key: str, /, **fields: str) -> Result:
+    """Make the schema of a list of objects, whose fields are given with their types."""
+    properties = {field: {"type": kind} for field, kind in fields.items()}
+    row = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "object", "properties": {key: {"type": "array", "items": row}}, "required": [key]}
+
+
 OWN_TOOLS: tuple[Result, ...] = (
     {
         "name": LIST_ENVIRONMENTS,
+        "title": "List environments",
         "description": "Lists the environments that can be played here.",
         "inputSchema": NO_PARAMETERS,
+        "outputSchema": _list_schema("environments", name="string", description="string"),
+        "annotations": _READS,
+        "icons": [ICON],
     },
     {
         "name": LIST_TASKS,
+        "title": "List tasks",
+        "outputSchema": _list_schema("splits", name="string", type="string", num_tasks="integer"),
+        "annotations": _READS,
+        "icons": [ICON],
         "description": "Says which splits an environment has and how many tasks are in each.",
         "inputSchema": {"type": "object", "properties": {"environment": _NAME}, "required": ["environment"]},
     },
     {
         "name": START_EPISODE,
+        "title": "Start an episode",
+        "annotations": {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
+        "icons": [ICON],
         "description": (
             "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id "
             "to every further tool call of the episode. Without a split or an index, the server chooses."
@@ -71,10 +93,20 @@ class LobbyTools:
             owners.pop(own["name"], None)
         own_tools = OWN_TOOLS if len(definitions) > 1 else tuple(map(_without_choice, OWN_TOOLS))
         self._session_arguments = {name: _session_argument(specs.values()) for name, specs in owners.items()}
+        self._owners = {name: frozenset(specs) for name, specs in owners.items()}
         self.announced: list[Result] = [
             *own_tools,
             *(_announce(name, specs, self._session_arguments[name]) for name, specs in owners.items()),
         ]
+
+    def announced_for(self, environments: Collection[str]) -> list[Result]:
+        """Return the lobby's own tools and those of some environments, in the order of `announced`.
+
+        A tool is described as in the whole list, so that an entry never changes while a server runs.
+        """
+        names = {name for name, owners in self._owners.items() if not owners.isdisjoint(environments)}
+        own = {tool["name"] for tool in OWN_TOOLS}
+        return [tool for tool in self.announced if tool["name"] in names | own]
 
     def session_argument_of(self, tool: str) -> str | None:
         """Return the argument that carries the session id; `None` if no environment has the tool."""
@@ -113,6 +145,7 @@ def _announce(name: str, specs: Mapping[str, ToolSpec], argument: str) -> Result
     required = [argument, *schema.get("required", ())]
     return {
         "name": name,
+        "title": title_of(name),
         "description": description,
         "inputSchema": {**schema, "properties": properties, "required": required},
     }

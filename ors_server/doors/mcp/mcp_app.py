@@ -46,6 +46,8 @@ PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
 SESSION_HEADER = "x-session-id"
 """Names the session on the lobby's path; the same header as in ORS."""
 
+_ALL_TOOLS = b"tools=all"
+"""In the query of the lobby's URL: lists the tools of every environment, for hosts that list tools once."""
 _METHODS = ("GET", "POST", "DELETE")
 _CONTENT_ENCODING = "content-encoding"
 _VERSION_HEADER = "mcp-protocol-version"
@@ -80,6 +82,7 @@ class McpApp:
     def begin_to_stop(self) -> None:
         """End the streams that last until a client closes them."""
         self._stopping.set()
+        self._server.end_subscriptions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -161,10 +164,12 @@ class McpApp:
             UnauthenticatedError: If the caller is unknown.
         """
         headers = scope.get(HEADERS) or read_headers(scope)
+        lists_all = False
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
                 session_id = headers.get(SESSION_HEADER)
+                lists_all = _ALL_TOOLS in scope["query_string"].split(b"&")
             case ["sessions", session_id, "mcp"]:
                 pass
             case ["agent", token, "mcp"]:
@@ -174,7 +179,9 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.caller_of(headers), session_id, asks, headers)
+        return Requester(
+            self._keyring.caller_of(headers, scope), session_id, asks, headers, lists_all=lists_all
+        )
 
 
 def _body_then(body: bytes, receive: Receive) -> Receive:

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import anyio
 import mcp_types as types
 
 from ors_server.doors.mcp.calling_clients import HandshakeClient, McpCallingClient, may_be_asked
+from ors_server.doors.mcp.deferred_calls import DeferredCalls, may_be_deferred
 from ors_server.doors.mcp.input_requests import InputRequests, RequestKey
 from ors_server.doors.mcp.log_levels import LogLevels
 from ors_server.doors.mcp.mcp_results import CALL_ID_KEY, MAX_CALL_ID, ResultFields, tool_result
-from ors_server.doors.mcp.sdk import Context, MCPError, Result, is_modern
+from ors_server.doors.mcp.sdk import Context, MCPError, Result, is_modern, is_plain_call
 from ors_server.doors.mcp.session_access import SessionAccess
 from ors_server.model.model_turn import MODEL_TURN
 from ors_server.sessions.session_call import Call
@@ -45,7 +47,7 @@ class ProgressReporter:
             await self._send(elapsed / 1e6, None, f"still running after {elapsed:.0f} s")
 
     async def _send(self, progress: float, total: float | None, message: str | None) -> None:
-        if progress > self._last:
+        if progress > self._last and not self._client.is_deferred:
             self._last = progress
             await self._client.context.session.report_progress(progress, total, message)
 
@@ -71,8 +73,11 @@ NO_RESPONSES = InputResponses()
 class McpCalls:
     """Calls tools of sessions for MCP requests."""
 
-    def __init__(self, access: SessionAccess, input_requests: InputRequests, levels: LogLevels) -> None:
+    def __init__(
+        self, access: SessionAccess, input_requests: InputRequests, levels: LogLevels, deferred: DeferredCalls
+    ) -> None:
         self._access = access
+        self._deferred = deferred
         self._sessions = access.sessions
         self._input_requests = input_requests
         self._levels = levels
@@ -111,7 +116,9 @@ class McpCalls:
         """
         if not is_modern(context):
             return await run(HandshakeClient(context, self._levels.of(context)))
-        if responses.state is None and not may_be_asked(context):
+        # The SDK admits a handle only as the answer of a plain call.
+        is_deferrable = may_be_deferred(context) and context.method == "tools/call" and is_plain_call(context)
+        if responses.state is None and not may_be_asked(context) and not is_deferrable:
             return await run(McpCallingClient(context))
         params = context.params or {}
         # Method, name, URI and arguments: a later request repeats them to continue this one.
@@ -121,7 +128,8 @@ class McpCalls:
         key = RequestKey(owner=session_id, subject=subject, call_id=_call_id(context))
         if responses.state is not None:
             return await self._input_requests.resume(responses.state, key, context, responses.by_name)
-        return await self._input_requests.start(key, context, responses.by_name, run)
+        defer = partial(self._deferred.defer, context, session_id) if is_deferrable else None
+        return await self._input_requests.start(key, context, responses.by_name, run, defer)
 
     async def _call(
         self,
@@ -133,7 +141,8 @@ class McpCalls:
     ) -> Result:
         asked = self._access.wants_rewards(client.context)
         session = await self._sessions.obtain(session_id)
-        fields = ResultFields.of(session.visibility, asked=asked)
+        is_public = self._access.is_public(client.context)
+        fields = ResultFields.of(session.visibility, asked=asked, is_public=is_public)
         turn = cast("Mapping[str, Any] | None", (client.context.meta or {}).get(MODEL_TURN))
         meta = (client.context.params or {}).get("_meta")
         if not isinstance(meta, dict) or cast("Result", meta).get("progressToken") is None:
@@ -141,7 +150,7 @@ class McpCalls:
             call.begin_sending()
             try:
                 if call.result is None:
-                    await _wait_or_withdraw(call, call_id)
+                    await _wait_or_withdraw(call, client, call_id)
                 return tool_result(call, fields)
             finally:
                 call.senders -= 1
@@ -154,7 +163,7 @@ class McpCalls:
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(reporter.keep_alive)
-                    await _wait_or_withdraw(call, call_id)
+                    await _wait_or_withdraw(call, client, call_id)
                     tasks.cancel_scope.cancel()
             finally:
                 call.senders -= 1
@@ -175,11 +184,11 @@ def _call_id(context: Context) -> str | None:
     return call_id
 
 
-async def _wait_or_withdraw(call: Call, call_id: str | None) -> None:
+async def _wait_or_withdraw(call: Call, client: McpCallingClient, call_id: str | None) -> None:
     """Wait for a call; a client that leaves withdraws it, unless it sent an id to come back with."""
     try:
         await call.wait()
     except anyio.get_cancelled_exc_class():
-        if call_id is None:
+        if call_id is None or client.is_withdrawn:
             call.cancel()
         raise

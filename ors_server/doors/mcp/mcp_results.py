@@ -44,17 +44,20 @@ class ResultFields:
 
     in_meta: bool
     structured: bool = False
+    has_reasons: bool = True
+    """Whether metadata and the reasons of failures come with the reward."""
 
     @classmethod
-    def of(cls, visibility: Visibility, *, asked: bool) -> "ResultFields":
+    def of(cls, visibility: Visibility, *, asked: bool, is_public: bool = False) -> "ResultFields":
         """Return what a session's setting gives to a caller, who may have asked for rewards."""
+        has_reasons = not is_public
         match visibility:
             case Visibility.NEGOTIATED:
-                return cls(in_meta=asked)
+                return cls(in_meta=asked, has_reasons=has_reasons)
             case Visibility.META:
-                return cls(in_meta=True)
+                return cls(in_meta=True, has_reasons=has_reasons)
             case Visibility.VISIBLE:
-                return cls(in_meta=True, structured=True)
+                return cls(in_meta=True, structured=True, has_reasons=has_reasons)
             case Visibility.HIDDEN:
                 return cls(in_meta=False)
 
@@ -105,10 +108,17 @@ def _prompt_content(block: MessageBlock) -> Result:
             return text_content(block.model_dump_json(exclude_none=True))
 
 
+def title_of(name: str) -> str:
+    """Return a tool's name as people read it."""
+    words = name.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
 def announce(spec: ToolSpec, *, structured: bool) -> Result:
     """Describe a tool as `tools/list` does, with an output schema if its results are structured."""
     tool = {
         "name": spec.name,
+        "title": title_of(spec.name),
         "description": spec.description,
         "inputSchema": spec.input_schema or NO_PARAMETERS,
     }
@@ -127,7 +137,7 @@ def tool_result(call: Call, fields: ResultFields) -> Result:
         case Refusal() as result:
             return _refused(result, fields)
         case Failure() as result:
-            return _failed(result, fields, call.id)
+            return _failure_result(result, fields, call.id)
         case _:  # pragma: no cover  (groups are scored over ORS)
             raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
 
@@ -140,9 +150,12 @@ def _completed(result: Completed, fields: ResultFields) -> Result:
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
     if fields.in_meta:
         numbers = {"reward": step.reward, "finished": step.finished, "step": step.number}
-        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": step.answer_metadata}}
+        metadata = step.answer_metadata if fields.has_reasons else None
+        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": metadata}}
     if fields.structured:
         wire["structuredContent"] = result.output.model_dump()
+        if not fields.has_reasons:
+            wire["structuredContent"]["metadata"] = None
     return wire
 
 
@@ -164,7 +177,7 @@ def _refused(result: Refusal, fields: ResultFields) -> Result:
     return wire
 
 
-def _failed(result: Failure, fields: ResultFields, call_id: str) -> Result:
+def _failure_result(result: Failure, fields: ResultFields, call_id: str) -> Result:
     error = result.error
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)
@@ -172,10 +185,11 @@ def _failed(result: Failure, fields: ResultFields, call_id: str) -> Result:
     if isinstance(error, AskError):
         return error_result(f"{FAILED}: {error}")
     if not isinstance(error, AuthorError):
-        raise protocol_error(withheld, detail=str(error) if fields.in_meta else None)
+        raise protocol_error(withheld, detail=str(error) if fields.in_meta and fields.has_reasons else None)
     wire = error_result(str(withheld))
     if fields.in_meta:
-        failure = {"code": error.code, "blame": error.blame.value, "detail": str(error)}
+        detail = str(error if fields.has_reasons else withheld)
+        failure = {"code": error.code, "blame": error.blame.value, "detail": detail}
         numbers = {"reward": None, "finished": False, "step": result.step, "metadata": None}
         wire["_meta"] = {RESULT_KEY: numbers | {"failed": failure}}
     return wire

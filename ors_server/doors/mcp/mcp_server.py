@@ -12,13 +12,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.doors.access import withhold
 from ors_server.doors.mcp import episode_endpoint
+from ors_server.doors.mcp.deferred_calls import DeferredCalls
 from ors_server.doors.mcp.extension import EnvironmentsExtension
 from ors_server.doors.mcp.input_requests import InputRequests
 from ors_server.doors.mcp.lobby import INSTRUCTIONS, Lobby
 from ors_server.doors.mcp.log_levels import LogLevels
 from ors_server.doors.mcp.long_results import replace_long_values
 from ors_server.doors.mcp.mcp_calls import InputResponses, McpCalls
-from ors_server.doors.mcp.mcp_results import protocol_error
+from ors_server.doors.mcp.mcp_results import EXTENSION, protocol_error
 from ors_server.doors.mcp.sdk import (
     CallNext,
     Context,
@@ -33,7 +34,9 @@ from ors_server.doors.mcp.sdk import (
     make_server,
     server_identity,
 )
+from ors_server.doors.mcp.server_card import DESCRIPTION, ICON, TITLE, WEBSITE
 from ors_server.doors.mcp.session_access import SessionAccess
+from ors_server.doors.mcp.skills import SKILL_URI, SKILLS_EXTENSION, SkillsExtension, read_skill
 from ors_server.model.errors import InvalidRequestError, OrsServerError
 from ors_server.sessions.session import Session
 
@@ -50,7 +53,8 @@ class McpServer:
         self._input_requests = InputRequests()
         self._levels = LogLevels()
         self._sessions = access.sessions
-        self._calls = McpCalls(access, self._input_requests, self._levels)
+        self._deferred = DeferredCalls(access, self._protocol_error)
+        self._calls = McpCalls(access, self._input_requests, self._levels, self._deferred)
         self._lobby = Lobby(access, self._calls)
         self.server = self._make_server(version)
         self._identity = server_identity(self.server)
@@ -69,7 +73,10 @@ class McpServer:
         server = make_server(
             self._middleware,
             version=version,
-            title="Open Reward Standard environments",
+            title=TITLE,
+            description=DESCRIPTION,
+            website_url=WEBSITE,
+            icons=[types.Icon.model_validate(ICON)],
             instructions=INSTRUCTIONS,
             on_list_tools=self._guard(self._list_tools),
             on_call_tool=self._guard(self._call_tool),
@@ -81,10 +88,13 @@ class McpServer:
             on_subscribe_resource=_accept,
             on_unsubscribe_resource=_accept,
             on_completion=self._guard(self._complete),
+            on_subscriptions_listen=self._guard(self._follow_changes),
         )
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
         announce_extension(server, EnvironmentsExtension(self._access), _guard_trainers)
+        announce_extension(server, self._deferred, self._guard)
+        announce_extension(server, SkillsExtension(self._access), self._guard)
         return server
 
     def _guard(self, handler: Handler) -> Handler:
@@ -92,7 +102,7 @@ class McpServer:
 
     def _protocol_error(self, context: Context, error: OrsServerError) -> MCPError:
         """Turn an error into a JSON-RPC error that an agent may read."""
-        detail = str(error) if self._access.wants_rewards(context) else None
+        detail = str(error) if self._access.may_read_reasons(context) else None
         return protocol_error(withhold(error), detail=detail)
 
     async def _middleware(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -114,7 +124,10 @@ class McpServer:
             raise self._protocol_error(ctx, error) from error
         result = cast("Result", await call_next(ctx))
         # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
-        capabilities = {**result["capabilities"], "experimental": self.server.extensions}
+        own = {EXTENSION: self.server.extensions[EXTENSION]}
+        capabilities = {**result["capabilities"], "experimental": own}
+        if self._access.find_session(ctx) is None:
+            capabilities["tools"] = {**capabilities["tools"], "listChanged": True}
         return {**result, **instructions, "capabilities": capabilities}
 
     async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:
@@ -140,19 +153,40 @@ class McpServer:
         return {"instructions": text}
 
     async def _discover(self, context: Context, _params: object) -> HandlerResult:
+        offered = self.server.get_capabilities(protocol_version=context.protocol_version)
+        capabilities = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
+        is_lobby = self._access.find_session(context) is None
+        # The lobby's tools are all that ever changes.
+        capabilities["tools"]["listChanged"] = is_lobby
+        capabilities["prompts"]["listChanged"] = False
+        capabilities["resources"] |= {"listChanged": False, "subscribe": False}
+        if not is_lobby:
+            del capabilities["extensions"][SKILLS_EXTENSION]
         return {
             **_TRANSIENT,
             **(await self._instructions(context)),
             "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
-            "capabilities": self.server.get_capabilities(
-                protocol_version=context.protocol_version
-            ).model_dump(by_alias=True, mode="json", exclude_none=True),
+            "capabilities": capabilities,
         }
+
+    async def _follow_changes(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> HandlerResult:
+        """Tell a client of the later era that the lobby lists other tools."""
+        if self._access.find_session(context) is not None:
+            raise MCPError(types.METHOD_NOT_FOUND, "nothing that an episode lists ever changes")
+        return await self._lobby.listen(context, params)
+
+    def end_subscriptions(self) -> None:
+        """End the streams by which clients learn of changes."""
+        self._lobby.listen.close()
 
     async def _list_tools(self, context: Context, _params: object) -> HandlerResult:
         session = await self._find(context)
-        own = self._lobby.tools.announced
-        tools = own if session is None else await episode_endpoint.list_tools(session)
+        if session is None:
+            tools = self._lobby.list_tools(context)
+        else:
+            tools = await episode_endpoint.list_tools(session)
         return {"tools": tools, **_TRANSIENT}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
@@ -178,6 +212,8 @@ class McpServer:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> HandlerResult:
+        if params.uri == SKILL_URI and self._access.find_session(context) is None:
+            return read_skill()
         session = await self._require_episode(context, "resources")
         return await episode_endpoint.read_resource(session, self._calls, context, params)
 

@@ -14,6 +14,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -26,6 +27,8 @@ __all__ = [
     "Extension",
     "Handler",
     "HandlerResult",
+    "InMemorySubscriptionBus",
+    "ListenHandler",
     "MCPError",
     "MethodBinding",
     "Result",
@@ -33,6 +36,7 @@ __all__ = [
     "ServerMessageMetadata",
     "ServerMiddleware",
     "StreamableHTTPSessionManager",
+    "ToolsListChanged",
     "TransportSecuritySettings",
     "announce_extension",
     "begins_connection",
@@ -86,8 +90,9 @@ def announce_extension(
 
 
 def server_identity(server: Server[Any]) -> Result:
-    """Return what the `_meta` of every result of the later era says of the server."""
-    return server.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+    """Return what the `_meta` of every result of the later era says of the server: not its icon each time."""
+    shown = {"name", "title", "version"}
+    return server.server_info.model_dump(by_alias=True, mode="json", exclude_none=True, include=shown)
 
 
 def is_modern(context: Context) -> bool:

@@ -45,6 +45,8 @@ class Requester:
     """Whether a header asks for rewards."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Of its HTTP request, by lower-case name."""
+    lists_all: bool = field(default=False, kw_only=True)
+    """Whether its URL asks for the tools of every environment."""
 
 
 class AttemptLimits:
@@ -69,6 +71,8 @@ class AttemptLimits:
         """
         if caller.role > Role.AGENT or caller.credential_id is None:
             return await start(request)
+        if caller.is_visitor:
+            await self._admit_visitor(caller.credential_id)
         definition = self._sessions.environment(request.environment)
         split, index = request.split or "", request.index or 0
         task = (caller.credential_id, definition.name, split, index)
@@ -88,6 +92,22 @@ class AttemptLimits:
             if limit is not None and not self._sessions.services.options.slot.is_alone:
                 await self._withdraw_surplus(session_id, earlier, limit)
             return session_id
+
+    async def _admit_visitor(self, visitor: str) -> None:
+        """Count the start as a call, and end the visitor's sessions whose episodes are over.
+
+        Those would stay until they are idle, and a visitor may have few sessions. Starting counts, because a
+        setup may cost more than any call.
+
+        Raises:
+            CapacityError: If the visitor has made its calls of the minute.
+        """
+        services = self._sessions.services
+        services.call_rates.admit(visitor, services.clock.monotonic())
+        for session in list(self._sessions.live_sessions):
+            is_own = session.recorder.origin.credential_id == visitor
+            if is_own and session.status().summary.stop_reason is not None:
+                await self._sessions.delete(session.id)
 
     async def _withdraw_surplus(self, session_id: str, attempts: EpisodeFilter, limit: int) -> None:
         """End an episode that is one too many: another host started one at the same moment.
@@ -158,6 +178,14 @@ class SessionAccess:
             requester.caller.require_session(session_id, self.sessions.episode_of(session_id))
         return session_id
 
+    def credential_of(self, context: Context) -> str | None:
+        """Return the id of the credential with which a request was sent; `None` on a server without keys."""
+        return self._requester(context).caller.credential_id
+
+    def lists_all(self, context: Context) -> bool:
+        """Whether the URL of a request asks for the tools of every environment."""
+        return self._requester(context).lists_all
+
     async def require_own(self, context: Context, session_id: str) -> None:
         """Check that the caller may play a session that an argument of a lobby tool names.
 
@@ -183,6 +211,14 @@ class SessionAccess:
         if declared is None:
             return False
         return RESULT_KEY in (declared.extensions or {}) or RESULT_KEY in (declared.experimental or {})
+
+    def is_public(self, context: Context) -> bool:
+        """Whether the caller's credential is one that everybody may have, as `Caller.is_public`."""
+        return self._requester(context).caller.is_public
+
+    def may_read_reasons(self, context: Context) -> bool:
+        """Whether a caller reads why an author's code failed: if it asked for rewards, and is not public."""
+        return self.wants_rewards(context) and not self.is_public(context)
 
     async def create(self, context: Context, request: SessionRequest) -> str:
         """Create a session for the caller and return its id.

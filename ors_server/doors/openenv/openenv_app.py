@@ -12,16 +12,16 @@ from typing import Any, cast
 from urllib.parse import parse_qs
 
 from ors_server._version import __version__
-from ors_server.doors.access import Caller, Keyring, Role
+from ors_server.doors.access import Caller, Keyring, Role, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.websocket import GOING_AWAY, OFFER, ClosedSocketError, WebSocket, WebSocketOffer
 from ors_server.doors.labels import labels_for
-from ors_server.doors.openenv.client_places import (
+from ors_server.doors.openenv.openenv_clients import (
     ACTION,
     OBSERVATION,
     STATE,
-    ClientPlace,
-    ClientPlaces,
+    OpenEnvClient,
+    OpenEnvClients,
 )
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import CapacityError, InvalidRequestError, OrsServerError, SessionNotFoundError
@@ -64,6 +64,14 @@ METHODS: Mapping[str, str] = {
 """Method of each path over HTTP."""
 
 
+def is_openenv_path(path: str) -> bool:
+    """Return whether OpenEnv's clients use a path, at the root of a server of one environment."""
+    return path.removeprefix("/") in _ROOT_PATHS
+
+
+_ROOT_PATHS = frozenset({*METHODS, "ws"})
+
+
 class OpenEnvRequest:
     """A request whose environment and caller are known."""
 
@@ -96,12 +104,24 @@ class OpenEnvApp:
     """The door as an ASGI application."""
 
     def __init__(
-        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, idle_seconds: float
+        self,
+        sessions: SessionManager,
+        keyring: Keyring,
+        *,
+        max_body_bytes: int,
+        idle_seconds: float,
+        lets_visitors_in: bool = False,
     ) -> None:
+        """Serve every environment of a session manager.
+
+        Args:
+            lets_visitors_in: Whether a public server serves its visitors here too, with rewards.
+        """
+        self._lets_visitors_in = lets_visitors_in
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
-        self._places = ClientPlaces(sessions, idle_seconds)
+        self._clients = OpenEnvClients(sessions, idle_seconds)
         self._sockets: set[WebSocket] = set()
 
     def stop(self) -> None:
@@ -111,6 +131,7 @@ class OpenEnvApp:
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request, which may become a WebSocket."""
+        caller: Caller | None = None
         try:
             match [part for part in scope["path"].split("/") if part]:
                 case [_, environment, name]:
@@ -118,8 +139,9 @@ class OpenEnvApp:
                 case _:
                     await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
                     return
-            caller = self._keyring.caller_of(http.read_headers(scope))
-            caller.require(Role.TRAINER)
+            caller = self._keyring.caller_of(http.read_headers(scope), scope)
+            if not (caller.is_visitor and self._lets_visitors_in):
+                caller.require(Role.TRAINER)
             if name == "ws":
                 await self._open_socket(OpenEnvRequest(definition, caller, scope, b""), scope, send)
                 return
@@ -136,7 +158,7 @@ class OpenEnvApp:
         except http.ClientGoneError:
             return
         except OrsServerError as error:
-            await http.send_fault(send, error)
+            await http.send_fault(send, _as_read_by(caller, error))
 
     # HTTP
 
@@ -156,7 +178,7 @@ class OpenEnvApp:
             case "schema":
                 answer = {"action": ACTION, "observation": OBSERVATION, "state": STATE}
             case "state":
-                client = self._place_of(request, {})
+                client = await self._find_client(request, {})
                 answer = {"episode_id": None, "step_count": 0} if client is None else client.state()
             case "mcp":
                 try:
@@ -177,29 +199,29 @@ class OpenEnvApp:
         action: object = data.get("action")
         if name == "step" and not isinstance(action, dict):
             raise InvalidRequestError(f"expected the field action to be an object, got {action!r:.80}")
-        client = self._place_of(request, data)
+        client = await self._find_client(request, data)
         if name == "reset":
-            return await self._places.reset(client or self._new_place(request), data)
+            return await self._clients.reset(client or self._add_client(request), data)
         if client is None:
             raise InvalidRequestError("missing session_id: send the one in the observation of /reset")
-        return await self._places.step(client, cast("JSONObject", action))
+        return await self._clients.step(client, cast("JSONObject", action))
 
-    def _place_of(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> ClientPlace | None:
-        """Return the place whose id a request has in its body, query or header; `None` without an id."""
+    async def _find_client(self, request: OpenEnvRequest, data: Mapping[str, Any]) -> OpenEnvClient | None:
+        """Return the client whose id a request has in its body, query or header; `None` without an id."""
         client_id = (
             data.get("session_id") or request.query.get("session_id") or request.headers.get("x-session-id")
         )
         if not isinstance(client_id, str) or not client_id:
             return None
-        return self._places.find(client_id, request.definition, request.caller.credential_id)
+        return await self._clients.find(client_id, request.definition, request.caller.credential_id)
 
-    def _new_place(self, request: OpenEnvRequest) -> ClientPlace:
-        return self._places.open(request.definition, request.caller.credential_id, request.labels)
+    def _add_client(self, request: OpenEnvRequest) -> OpenEnvClient:
+        return self._clients.open(request.definition, request.caller.credential_id, request.labels)
 
     # JSON-RPC
 
     async def _answer_rpc(
-        self, request: OpenEnvRequest, message: JSONObject, client: ClientPlace | None
+        self, request: OpenEnvRequest, message: JSONObject, client: OpenEnvClient | None
     ) -> JSONObject:
         """Answer a JSON-RPC message, for the client of its WebSocket or for the one whose id it has."""
         request_id, method = message.get("id"), message.get("method")
@@ -212,35 +234,35 @@ class OpenEnvApp:
             result = await self._call_rpc(request, method, cast("JSONObject", params), client)
         except OrsServerError as error:
             codes = (code for kind, code in _RPC_CODES.items() if isinstance(error, kind))
-            return _rpc_error(request_id, next(codes, _INTERNAL), str(error))
+            return _rpc_error(request_id, next(codes, _INTERNAL), str(_as_read_by(request.caller, error)))
         if result is None:
             return _rpc_error(request_id, _NO_METHOD, f"Method not found: {method}")
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def _call_rpc(
-        self, request: OpenEnvRequest, method: str, params: JSONObject, client: ClientPlace | None
+        self, request: OpenEnvRequest, method: str, params: JSONObject, client: OpenEnvClient | None
     ) -> JSONObject | None:
         if method == "openenv/session/create":
-            return {"session_id": (client or self._new_place(request)).id}
+            return {"session_id": (client or self._add_client(request)).id}
         if method not in {"openenv/session/close", "tools/list", "tools/call"}:
             return None
-        target = client or self._place_of(request, params)
+        target = client or await self._find_client(request, params)
         if method == "openenv/session/close":
             if target is None:
                 raise InvalidRequestError("Invalid params - 'session_id' is required")
             if target is client:
                 raise InvalidRequestError("Cannot close active WebSocket-managed session via MCP method")
-            await self._places.close(target)
+            await self._clients.close(target)
             return {"session_id": params["session_id"], "closed": True}
         if method == "tools/list":
-            tools = await self._places.tools(target or ClientPlace(request.definition, None, {}))
+            tools = await self._clients.tools(target or OpenEnvClient(request.definition, None, {}))
             return {"tools": [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]}
         tool, arguments = params.get("name"), params.get("arguments", {})
         if target is None or not isinstance(tool, str) or not isinstance(arguments, dict):
             raise InvalidRequestError(
                 "expected session_id and name to be strings, and arguments to be an object"
             )
-        answer = await self._places.call(target, tool, cast("JSONObject", arguments))
+        answer = await self._clients.call(target, tool, cast("JSONObject", arguments))
         observation = answer["observation"]
         if observation["error"] is not None:  # the call failed: the tool does not exist, for example
             raise InvalidRequestError(observation["error"]["message"])
@@ -255,20 +277,20 @@ class OpenEnvApp:
             upgrade = {"detail": "expected a WebSocket: Upgrade Required"}
             await http.send_json(send, upgrade, HTTPStatus.UPGRADE_REQUIRED, {"upgrade": "websocket"})
             return
-        client = self._place_of(request, {})
-        owns_place = client is None
-        client = client or self._new_place(request)
+        client = await self._find_client(request, {})
+        is_new = client is None
+        client = client or self._add_client(request)
         socket = offer.accept(self._max_body_bytes)
         self._sockets.add(socket)
         previous_socket, client.socket = client.socket, socket
         if previous_socket is not None:  # the client's network broke, and it connected a second time
             self._sessions.services.spawn(previous_socket.close, GOING_AWAY)
         try:
-            await self._converse(request, client, socket, owns_place=owns_place)
+            await self._converse(request, client, socket, is_new=is_new)
         except ClosedSocketError:
             pass  # the client may connect again: the episode stays until its idle time is over
         finally:
-            client.used_at = self._places.now
+            client.used_at = self._clients.now
             if client.socket is socket:
                 client.socket = None
             self._sockets.discard(socket)
@@ -276,7 +298,7 @@ class OpenEnvApp:
             offer.finish()
 
     async def _converse(
-        self, request: OpenEnvRequest, client: ClientPlace, socket: WebSocket, *, owns_place: bool
+        self, request: OpenEnvRequest, client: OpenEnvClient, socket: WebSocket, *, is_new: bool
     ) -> None:
         while True:
             text = await socket.receive()
@@ -288,8 +310,8 @@ class OpenEnvApp:
             message = cast("JSONObject", value) if isinstance(value, dict) else {}
             kind, data = message.get("type", ""), message.get("data", {})
             if kind == "close":
-                if owns_place:  # otherwise the client closes its session over JSON-RPC
-                    await self._places.close(client)
+                if is_new:  # otherwise the client closes its session over JSON-RPC
+                    await self._clients.close(client)
                 return
             if not isinstance(kind, str) or kind not in {"reset", "step", "state", "mcp"}:
                 await socket.send(_socket_error("UNKNOWN_TYPE", f"Unknown message type: {kind!r:.80}"))
@@ -300,27 +322,33 @@ class OpenEnvApp:
                     answer = await self._answer_message(request, client, kind, cast("JSONObject", data))
                 except CapacityError as error:
                     await socket.send(_socket_error("CAPACITY_REACHED", str(error)))
-                    await self._places.close(client)
+                    await self._clients.close(client)
                     return
                 except InvalidRequestError as error:
                     await socket.send(_socket_error("VALIDATION_ERROR", str(error)))
                 except OrsServerError as error:
-                    await socket.send(_socket_error("EXECUTION_ERROR", str(error)))
+                    text = str(_as_read_by(request.caller, error))
+                    await socket.send(_socket_error("EXECUTION_ERROR", text))
                 else:
                     await socket.send(compact_json(answer))
 
     async def _answer_message(
-        self, request: OpenEnvRequest, client: ClientPlace, kind: str, data: JSONObject
+        self, request: OpenEnvRequest, client: OpenEnvClient, kind: str, data: JSONObject
     ) -> JSONObject:
         match kind:
             case "reset":
-                return {"type": "observation", "data": await self._places.reset(client, data)}
+                return {"type": "observation", "data": await self._clients.reset(client, data)}
             case "step":
-                return {"type": "observation", "data": await self._places.step(client, data)}
+                return {"type": "observation", "data": await self._clients.step(client, data)}
             case "state":
                 return {"type": "state", "data": client.state()}
             case _:
                 return {"type": "mcp", "data": await self._answer_rpc(request, data, client)}
+
+
+def _as_read_by(caller: Caller | None, error: OrsServerError) -> OrsServerError:
+    """Return an error as its reader may read it: everybody may be a visitor of a public server."""
+    return error if caller is None or not caller.is_public else withhold(error)
 
 
 def _rpc_error(request_id: object, code: int, message: str) -> JSONObject:

@@ -173,7 +173,7 @@ class OrsApp:
                 await http.send_json(send, problem, HTTPStatus.METHOD_NOT_ALLOWED, allow)
                 return
             headers = scope.get(http.HEADERS) or http.read_headers(scope)
-            known = OPEN_CALLER if endpoint.role is None else self._keyring.caller_of(headers)
+            known = OPEN_CALLER if endpoint.role is None else self._keyring.caller_of(headers, scope)
             body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
             caller = known  # from here on, errors may hold what an agent is not to read
             if endpoint.role is not None and caller.role < endpoint.role:

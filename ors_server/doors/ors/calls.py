@@ -7,12 +7,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ors_server.doors.access import Caller, Role, may_see_rewards, withhold
+from ors_server.doors.access import Caller, describe_output, may_read_reasons, withhold
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.sse import (
     EVENT_HEADERS,
@@ -207,7 +207,7 @@ class CallStreams:
             call = await self._retry_write(call, repeat, send)
         shown = self._shown(call)
         if isinstance(shown, Completed) and _is_long(shown):
-            await _send_long(send, shown.recorded, shows_rewards=may_see_rewards(*reader))
+            await _send_long(send, shown.recorded, reader)
             return
         await send({"type": "http.response.body", "body": _encode(shown, call, reader)})
 
@@ -251,9 +251,10 @@ def _is_long(result: Completed) -> bool:
     return length > LONG
 
 
-async def _send_long(send: http.Send, step: Step, *, shows_rewards: bool) -> None:
+async def _send_long(send: http.Send, step: Step, reader: ResultReader) -> None:
     """Send a result piece by piece, so that others run between them."""
-    for part in result_parts(text_parts(_describe(step, shows_rewards=shows_rewards))):
+    answer = {"ok": True, "output": describe_output(step, *reader)}
+    for part in result_parts(text_parts(answer)):
         await send({"type": "http.response.body", "body": part, "more_body": True})
         await checkpoint()
     await send({"type": "http.response.body", "body": b""})
@@ -277,7 +278,7 @@ def encode_result(
         call_id: The id under which the log holds an error message that is withheld.
     """
     if isinstance(result, Failure):
-        is_plain = may_see_rewards(caller, visibility)
+        is_plain = may_read_reasons(caller, visibility)
         error = result.error if is_plain else withhold(result.error, call_id)
         return event("error", str(error) or type(error).__name__)
     if isinstance(result, Refusal):
@@ -286,28 +287,7 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    shows_rewards = caller.role >= Role.TRAINER or may_see_rewards(caller, visibility)
-    payload = compact_json(_describe(result.recorded, shows_rewards=shows_rewards))
+    payload = compact_json({"ok": True, "output": describe_output(result.recorded, caller, visibility)})
     if len(payload) > PIECE:
         return result_events(payload)
     return b"event: end\ndata: %b\n\n" % payload.encode("ascii")
-
-
-def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
-    """Return the answer that has a step's output; written out, because `model_dump` takes longer."""
-    blocks: list[dict[str, Any]] = []
-    for block in step.blocks:
-        if isinstance(block, TextBlock):
-            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
-        else:
-            image = {"data": block.data, "mimeType": block.mimeType}
-            blocks.append({**image, "detail": block.detail, "type": block.type})
-    return {
-        "ok": True,
-        "output": {
-            "blocks": blocks,
-            "metadata": step.answer_metadata if shows_rewards else None,
-            "reward": step.reward if shows_rewards else None,
-            "finished": step.finished,
-        },
-    }

@@ -152,6 +152,12 @@ class Declaration(_Table):
     """Files that the oracle writes before it submits, with the toolset `files`."""
     sandbox: Limits | None = None
     """Limits of a session's sandbox."""
+    sandbox_network: str | tuple[str, ...] = "loopback"
+    """What a session's sandbox can connect to: `none`, `loopback`, or a list of hosts, which the operator
+    must allow (`--allow-network`)."""
+    sandbox_image: str | None = None
+    """The image that is the root of a session's sandbox, as `ors-server images list` shows it. A field
+    `sandbox_image` of a task names another one."""
     policy: EpisodePolicy | None = None
     """Limits and penalties; the range of rewards is the reward's by default."""
     visibility: Visibility | None = None

@@ -184,7 +184,7 @@ def declare(declaration: Declaration, folder: Path, *, name: str, location: str)
     try:
         return _Declared(declaration, folder, name).make()
     except EnvironmentDefinitionError as error:
-        if not str(error).startswith(location):
+        if not str(error).startswith((location, str(Path(location).resolve()))):
             error.args = (f"{location}: {error}", *error.args[1:])
         raise
 
@@ -229,7 +229,8 @@ class _Declared:
         toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
         self._toolsets = tuple(find_declared_toolset(item, folder) for item in toolsets)
         self._code = code_files(declaration, folder)
-        has_sandbox = declaration.sandbox is not None or any(
+        states_sandbox = declaration.sandbox is not None or declaration.sandbox_image is not None
+        has_sandbox = states_sandbox or any(
             issubclass(find_toolset(item, "toolsets"), SandboxToolset) for item in self._toolsets
         )
         if declaration.files and not has_sandbox:
@@ -254,6 +255,8 @@ class _Declared:
             "visibility": declaration.visibility,
             "toolsets": self._toolsets,
             "sandbox_limits": declaration.sandbox,
+            "sandbox_image": declaration.sandbox_image,
+            "sandbox_network": declaration.sandbox_network,
             "return_range": declaration.return_range,
             "reward": self._reward,
             FIELDS_MARK: declared_fields(declaration),

@@ -22,7 +22,8 @@ class RowFaultError(Exception):
 
     def __init__(self, field: str, expected: str, actual: str, *, absent: bool = False) -> None:
         """Keep the parts; `absent` means that the field is missing, not that its value is wrong."""
-        super().__init__(f"field {field!r}: expected {expected}, got {actual}")
+        where = f"field {field!r}: " if field else ""
+        super().__init__(f"{where}expected {expected}, got {actual}")
         self.field, self.expected, self.actual, self.absent = field, expected, actual, absent
 
 

@@ -23,7 +23,7 @@ from ors_server.model.wire import JSONObject
 from ors_server.processes.child_variables import child_variables
 
 URL_VARIABLE = "ORS_AGENT_URL"
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 """Seconds between two checks whether the episode is over."""
 GRACE_SECONDS = 10.0
 """Seconds for the program to exit by itself after the episode's end."""
@@ -158,7 +158,7 @@ class CommandAgent(InSessionAgent):
 
     async def _watch(self, session: AgentSession, scope: anyio.CancelScope) -> None:
         while not await session.has_ended():
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(POLL_SECONDS)
         await self._clock.sleep(self._grace)
         scope.cancel()
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from ors_server.evaluation.number_format import chance, count_of
 from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
-from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable, plain_table
-from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable
 from ors_server.evaluation.report.page import run_facts
-from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
+from ors_server.evaluation.report.shell import document, parts
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
@@ -33,24 +34,26 @@ def comparison_report(comparison: RunComparison) -> str:
     *sentences, how = comparison_remarks(comparison)
     tasks = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, comparison.tasks, "task:")
     body = (
-        section(
+        parts.section(
             "figures",
             "Figures",
             _tiles(comparison),
-            remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences]),
-            element("div", _table(comparison), class_="card"),
+            parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences]),
+            parts.box("card", _table(comparison)),
         ),
-        section(
-            "plots", "Plots", figures([differences(comparison), both_returns(comparison), record(comparison)])
+        parts.section(
+            "plots",
+            "Plots",
+            parts.figures([differences(comparison), both_returns(comparison), record(comparison)]),
         ),
-        section("tasks-section", "Tasks", tasks.render()),
-        section("run", "Runs", *_runs("First", comparison.first), *_runs("Second", comparison.second)),
+        parts.section("tasks-section", "Tasks", parts.long_table(tasks)),
+        parts.section("run", "Runs", *_runs("First", comparison.first), *_runs("Second", comparison.second)),
     )
     matched = count_of(comparison.matched, "task")
     lead = f"{names}, over {matched} that both played. Differences are the second less the first."
     return document(
         f"{first.environment}: {names}",
-        header("Comparison", f"{first.environment}", lead, _SECTIONS),
+        parts.header("Comparison", f"{first.environment}", lead, _SECTIONS),
         body,
         f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. "
         f"The page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
@@ -64,9 +67,7 @@ def _name(run: Run) -> str:
 
 def _tiles(comparison: RunComparison) -> Markup:
     shown = [name for name in COMPARED if name in comparison.figures][:_TILES]
-    return element(
-        "div", *(_tile(name, comparison.figures[name], comparison.k) for name in shown), class_="tiles"
-    )
+    return parts.box("tiles", *(_tile(name, comparison.figures[name], comparison.k) for name in shown))
 
 
 def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
@@ -78,7 +79,7 @@ def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
     is_up = difference.difference > 0
     style = "" if not is_clear or name not in {"reward", *RATES} else "up" if is_up else "down"
     aside = f"{within}; {p}. {first} and {second}"
-    return tile(label_of(name, k), change, aside, zero_bar(difference), style)
+    return parts.tile(label_of(name, k), change, aside, zero_bar(difference), style)
 
 
 def _table(comparison: RunComparison) -> Markup:
@@ -90,11 +91,8 @@ def _table(comparison: RunComparison) -> Markup:
     headings = ("figure", "first", "second", "difference", "interval", "sign flips")
     mcnemar = comparison.mcnemar
     note = "" if mcnemar is None else f" McNemar, exact: {chance(mcnemar.p)}."
-    return plain_table(headings, rows, f"Over the matched tasks.{note}")
+    return parts.plain_table(headings, rows, f"Over the matched tasks.{note}")
 
 
 def _runs(which: str, runs: Sequence[Run]) -> list[Markup]:
-    parts: list[Markup] = []
-    for run in runs:
-        parts.extend((element("h3", f"{which}: {_name(run)}", class_="apart"), run_facts(run)))
-    return parts
+    return [run_facts(run, f"{which}: {_name(run)}") for run in runs]

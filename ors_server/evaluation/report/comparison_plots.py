@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from ors_server.charts.chart import (
     Chart,
     ChartMark,
@@ -19,7 +21,6 @@ from ors_server.charts.chart import (
     with_level,
 )
 from ors_server.evaluation.number_format import count_of, number, signed
-from ors_server.evaluation.report.markup import Markup
 from ors_server.evaluation.report.plots import MAX_TASKS, range_bar
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 

@@ -1,12 +1,9 @@
 """Long tables of a report: all rows as data for the page's script, the first ones as HTML too."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
-
-from ors_server.evaluation.number_format import NOTHING, number
-from ors_server.evaluation.report.markup import Markup, element, join
 
 PAGE = 50
 """Rows without the script; with it, rows of a page."""
@@ -35,9 +32,9 @@ class Column(Generic[Item]):
     """Whether it is part of the row's id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LongTable(Generic[Item]):
-    """A table that is sorted, filtered and paged."""
+    """A table that is sorted, filtered and paged; the part `long_table` of the page shows it."""
 
     name: str
     """Its id."""
@@ -51,77 +48,43 @@ class LongTable(Generic[Item]):
     filter_by: str | None = None
     """Column with a list of its values to choose from."""
 
-    def render(self) -> Markup:
-        """Return the table with its controls and data."""
-        rows = [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
-        shown, total = len(rows), len(self.items)
-        note = "" if total <= shown else f" The first {shown:,} of {total:,} are here."
-        return element(
-            "div",
-            self._tools(rows),
-            element(
-                "div",
-                element(
-                    "table",
-                    element("caption", f"{self.title}{note}"),
-                    element("thead", element("tr", *map(_head, self.columns))),
-                    element("tbody", *(self._row(row) for row in rows[:PAGE])),
-                ),
-                class_="scroll",
-                tabindex="0",
-                role="region",
-                aria_label=self.title,
-            ),
-            element("script", self._data(rows), type="application/json", id=f"{self.name}-data"),
-            class_="card",
-            id=self.name,
-            data_rows=f"{self.name}-data",
-        )
+    @property
+    def note(self) -> str:
+        """What the title does not say: that the table is not complete."""
+        is_whole = len(self.items) <= MAX_ROWS
+        return "" if is_whole else f" The first {MAX_ROWS:,} of {len(self.items):,} are here."
 
-    def _tools(self, rows: Sequence[Sequence[Cell]]) -> Markup:
-        choices: list[Markup] = []
-        if self.filter_by is not None:
-            at = [column.name for column in self.columns].index(self.filter_by)
-            values = sorted({str(row[at]) for row in rows if row[at] is not None})
-            options = (element("option", value, value=value) for value in values)
-            choices.append(
-                element(
-                    "select",
-                    element("option", f"any {self.filter_by}", value=""),
-                    *options,
-                    aria_label=f"Show one {self.filter_by}",
-                    data_column=str(at),
-                )
-            )
-        return element(
-            "div",
-            element("input", type="search", placeholder="Filter", aria_label=f"Filter: {self.title}"),
-            *choices,
-            element("span", class_="told", aria_live="polite"),
-            element("button", "Previous", type="button"),
-            element("button", "Next", type="button"),
-            class_="tools scripted",
-        )
+    @cached_property
+    def rows(self) -> list[list[Cell]]:
+        """The cells of every row that the page has."""
+        return [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
 
-    def _row(self, row: Sequence[Cell]) -> Markup:
+    @property
+    def first_rows(self) -> list[list[Cell]]:
+        """The rows that are there without the script."""
+        return self.rows[:PAGE]
+
+    @property
+    def filter_column(self) -> int:
+        """The position of the column with the choices."""
+        return [column.name for column in self.columns].index(self.filter_by or "")
+
+    @property
+    def choices(self) -> list[str]:
+        """The values to choose from."""
+        return sorted({str(row[self.filter_column]) for row in self.rows} - {"None"})
+
+    def id_of(self, row: Sequence[Cell]) -> str:
+        """Return the id of a row."""
         parts = (str(cell) for cell, column in zip(row, self.columns, strict=True) if column.in_id)
-        cells = (self._cell(index, cell) for index, cell in enumerate(row))
-        return element("tr", *cells, id=self.anchor + "/".join(parts))
+        return self.anchor + "/".join(parts)
 
-    def _cell(self, index: int, cell: Cell) -> Markup:
-        kind, words = self.columns[index].kind, _spell(cell)
-        if kind == "link" and cell:
-            return element("td", element("a", "show", href=f"#{cell}"))
-        if kind == "badge":
-            return element("td", element("span", words, class_=f"badge {words}"))
-        if index == 0 and self.link:
-            return element("td", element("a", words, href=f"#{self.link}{words}"))
-        return element("td", words, class_=None if kind == "plain" else kind)
-
-    def _data(self, rows: Sequence[Sequence[Cell]]) -> Markup:
+    @property
+    def data(self) -> Mapping[str, object]:
+        """All rows, for the script."""
         # Texts that recur are written once and referred to by number: statuses and stop reasons of 20,000
         # rows are most of a page otherwise.
-        choices = [_choices([row[index] for row in rows]) for index in range(len(self.columns))]
+        choices = [_choices([row[index] for row in self.rows]) for index in range(len(self.columns))]
         codes = [
             None if choice is None else {value: code for code, value in enumerate(choice)}
             for choice in choices
@@ -135,40 +98,14 @@ class LongTable(Generic[Item]):
                 _brief(cell) if code is None or not isinstance(cell, str) else code[cell]
                 for cell, code in zip(row, codes, strict=True)
             ]
-            for row in rows
+            for row in self.rows
         ]
-        return as_data({"columns": columns, "rows": coded, "anchor": self.anchor, "link": self.link})
-
-
-def as_data(value: object) -> Markup:
-    """Return JSON that cannot end the element around it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A text with `</script>` would end the element, and the rest would run as markup.
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+        return {"columns": columns, "rows": coded, "anchor": self.anchor, "link": self.link}
 
 
 def cut(text: str | None) -> str | None:
     """Return a text with at most `MAX_TEXT` characters."""
     return text if text is None or len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-
-
-def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Markup:
-    """Return a short table."""
-    body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
-    heads = (element("th", heading, scope="col") for heading in headings)
-    above = element("caption", caption) if caption else Markup("")
-    table = element("table", above, element("thead", element("tr", *heads)), element("tbody", join(body)))
-    return element("div", table, class_="scroll")
-
-
-def _head(column: Column[Item]) -> Markup:
-    return element("th", column.name, scope="col", class_="number" if column.kind == "number" else None)
-
-
-def _spell(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return cell or NOTHING
-    return number(cell)
 
 
 def _brief(cell: Cell) -> Cell:

@@ -5,7 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
-from ors_server.evaluation.attempt_transcripts import Transcript
+from markupsafe import Markup
+
+from ors_server.evaluation.attempt_transcripts import MAX_STEPS, Transcript
 from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.number_format import (
     NOTHING,
@@ -22,9 +24,7 @@ from ors_server.evaluation.report.long_table import (
     Column,
     LongTable,
     cut,
-    plain_table,
 )
-from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.plots import (
     HistogramValue,
     at_k,
@@ -34,8 +34,7 @@ from ors_server.evaluation.report.plots import (
     running_mean,
     stop_reasons,
 )
-from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
-from ors_server.evaluation.report.transcript_section import name_of, render_transcripts
+from ors_server.evaluation.report.shell import anchor_of, document, parts
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
 from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
@@ -83,34 +82,40 @@ _OPTIONS = {
 """Labels of the options on the page."""
 
 
+NO_TRANSCRIPTS = (
+    "No transcripts: the record that was read does not have the episodes of these attempts. --store names "
+    "another record; ors-server episodes show EPISODE --url URL prints an episode of a server."
+)
+
+
 def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[Transcript] = ()) -> str:
     """Return the report of a run as one page."""
     first = summary.runs[0]
     options = summary.reading
     counted = [attempt for attempt in results.attempts if options.counts(attempt)]
     body = (
-        section(
+        parts.section(
             "figures",
             "Figures",
             _tiles(summary),
-            remarks(_remarks(summary, results)),
+            parts.remarks(_remarks(summary, results)),
             _splits(summary),
             _metrics(summary),
         ),
-        section("plots", "Plots", _plots(summary, counted, options)),
-        section("tasks-section", "Tasks", _tasks(summary.tasks)),
-        section(
+        parts.section("plots", "Plots", _plots(summary, counted, options)),
+        parts.section("tasks-section", "Tasks", _tasks(summary.tasks)),
+        parts.section(
             "attempts-section",
             "Attempts",
-            _attempts(results, options, {name_of(transcript.attempt) for transcript in transcripts}),
+            _attempts(results, options, {anchor_of(transcript.attempt) for transcript in transcripts}),
         ),
-        section("transcripts", "Transcripts", render_transcripts(transcripts, len(results.attempts))),
-        section("run", "Run", *map(run_facts, summary.runs)),
+        parts.section("transcripts", "Transcripts", _transcripts(transcripts, len(results.attempts))),
+        parts.section("run", "Run", *map(run_facts, summary.runs)),
     )
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
     return document(
         f"{first.environment} · {splits} · {first.agent_name}",
-        header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
+        parts.header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
         body,
         _about(summary),
         has_charts=bool(counted),
@@ -155,46 +160,46 @@ def _tiles(summary: RunSummary) -> Markup:
         best, within = measured(last.pass_at_k.value, last.pass_at_k.interval, as_percent=True)
         every, _ = measured(last.pass_hat_k.value, last.pass_hat_k.interval, as_percent=True)
         over = f"over {last.tasks:,} of {count_of(summary.overall.counts.tasks, 'task')}"
-        tiles.append(tile(f"pass@{last.k}", best, f"{within}; {over}; pass^{last.k} {every}"))
+        tiles.append(parts.tile(f"pass@{last.k}", best, f"{within}; {over}; pass^{last.k} {every}"))
     tiles.append(_counts_tile(summary))
     for name, amount in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
         if amount is not None:
             mean, _ = measured(amount.mean.value, amount.mean.interval)
-            tiles.append(tile(f"{name} per attempt", mean, f"{number(amount.total)} in all"))
+            tiles.append(parts.tile(f"{name} per attempt", mean, f"{number(amount.total)} in all"))
     if overall.seconds is not None:
         took, total = overall.seconds.mean, overall.seconds.total
-        tiles.append(tile("Time per attempt", duration(took.value), f"{duration(total)} in all"))
-    return element("div", *tiles, class_="tiles")
+        tiles.append(parts.tile("Time per attempt", duration(took.value), f"{duration(total)} in all"))
+    return parts.box("tiles", *tiles)
 
 
 def _reward_tile(estimate: Estimate | None) -> Markup:
     if estimate is None:
-        return tile("Mean return", NOTHING, "no attempt counts")
+        return parts.tile("Mean return", NOTHING, "no attempt counts")
     # At least from 0 to 1, so that usual returns are comparable from page to page.
     scale = (min(0.0, estimate.least), max(1.0, estimate.greatest))
     drawing = None
     if estimate.interval is not None:
         drawing = interval_bar(estimate.value, estimate.interval, scale)
-    return tile("Mean return", *measured(estimate.value, estimate.interval), drawing)
+    return parts.tile("Mean return", *measured(estimate.value, estimate.interval), drawing)
 
 
 def _rate_tile(rate: Rate | None, pessimistic: Rate | None) -> Markup:
     if rate is None:
-        return tile("Success rate", NOTHING, "no attempt counts")
+        return parts.tile("Success rate", NOTHING, "no attempt counts")
     value, aside = measured(rate.value, rate.interval, as_percent=True)
     # Where nothing errored, both rates are the same.
     if pessimistic is not None and pessimistic.attempts != rate.attempts:
         strict, _ = measured(pessimistic.value, pessimistic.interval, as_percent=True)
         aside += f"; {strict} with errors as failures"
     drawing = interval_bar(rate.value, rate.interval, (0.0, 1.0))
-    return tile("Success rate", value, aside, drawing)
+    return parts.tile("Success rate", value, aside, drawing)
 
 
 def _counts_tile(summary: RunSummary) -> Markup:
     counts = summary.overall.counts
-    parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
-    rest = [f"{count:,} {words}" for count, words in parts if count]
-    return tile(
+    kinds = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
+    rest = [f"{count:,} {words}" for count, words in kinds if count]
+    return parts.tile(
         "Attempts that count", f"{counts.counted:,}", ", ".join(rest) or f"all {counts.planned:,} planned"
     )
 
@@ -213,7 +218,7 @@ def _splits(summary: RunSummary) -> Markup:
         for name, split in summary.splits.items()
     ]
     headings = ("split", "tasks", "attempts", "mean return", "interval", "success rate", "interval")
-    return element("div", plain_table(headings, rows, "By split"), class_="card")
+    return parts.box("card", parts.plain_table(headings, rows, "By split"))
 
 
 def _figure_cells(figure: Estimate | Rate | None, *, as_percent: bool) -> tuple[str, str]:
@@ -232,7 +237,8 @@ def _metrics(summary: RunSummary) -> Markup:
         for name in names
     ]
     caption = "Metrics that rewards reported, over the attempts that count"
-    return element("div", plain_table(("metric", "mean", "least", "greatest"), rows, caption), class_="card")
+    table = parts.plain_table(("metric", "mean", "least", "greatest"), rows, caption)
+    return parts.box("card", table)
 
 
 def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptions) -> Markup:
@@ -244,7 +250,7 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
         ]
 
     tokens = values([(tokens_of(attempt), attempt) for attempt in counted])
-    return figures(
+    return parts.figures(
         (
             histogram(
                 "returns",
@@ -270,7 +276,7 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
 
 def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
     title = "Means over each task's attempts that count. Select a task to see its attempts."
-    return LongTable("tasks", title, _TASK_COLUMNS, tasks, "task:", link="attempts-of:").render()
+    return parts.long_table(LongTable("tasks", title, _TASK_COLUMNS, tasks, "task:", link="attempts-of:"))
 
 
 def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str]) -> Markup:
@@ -282,7 +288,18 @@ def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str
         for column in columns
         if column.name not in _OFTEN_EMPTY or any(column.read(attempt) for attempt in results.attempts)
     ]
-    return LongTable("attempts", title, columns, results.attempts, "attempt:", filter_by="status").render()
+    table = LongTable("attempts", title, columns, results.attempts, "attempt:", filter_by="status")
+    return parts.long_table(table)
+
+
+def _transcripts(transcripts: Sequence[Transcript], total: int) -> Markup:
+    if not transcripts:
+        return Markup('<p class="soft">{}</p>').format(NO_TRANSCRIPTS)
+    note = (
+        f"{len(transcripts):,} of {count_of(total, 'attempt')}: those that failed first, then the lowest "
+        f"returns. Each has at most {MAX_STEPS} steps; ors-server episodes show EPISODE shows all."
+    )
+    return parts.transcripts(note, transcripts)
 
 
 def _attempt_columns(
@@ -306,7 +323,9 @@ def _attempt_columns(
         Column("seconds", lambda attempt: round(attempt.seconds, 3), "number"),
         Column("stop reason", lambda attempt: cut(attempt.stop_reason)),
         Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:SHOWN_DIGITS], "mono"),
-        Column("transcript", lambda attempt: name_of(attempt) if name_of(attempt) in shown else None, "link"),
+        Column(
+            "transcript", lambda attempt: anchor_of(attempt) if anchor_of(attempt) in shown else None, "link"
+        ),
         Column("error", lambda attempt: cut(attempt.error), "text"),
     ]
     if several:
@@ -314,8 +333,8 @@ def _attempt_columns(
     return columns
 
 
-def run_facts(run: Run) -> Markup:
-    """Return the plan, versions and settings of a run."""
+def run_facts(run: Run, title: str = "") -> Markup:
+    """Return the plan, versions and settings of a run, below a title where there are several."""
     plan = [
         ("Run", run.run_id),
         ("Environment", run.environment),
@@ -332,8 +351,9 @@ def run_facts(run: Run) -> Markup:
         *((f"version of {name}", value) for name, value in run.versions.items()),
         *(pair for name, value in run.config.items() for pair in _setting(name, value)),
     ]
-    cards = [element("div", facts(pairs), class_="card") for pairs in (plan, settings) if pairs]
-    return element("div", *cards, class_="pair")
+    cards = [parts.box("card", parts.facts(pairs)) for pairs in (plan, settings) if pairs]
+    above = Markup('<h3 class="apart">{}</h3>').format(title) if title else Markup()
+    return above + parts.box("pair", *cards)
 
 
 def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
@@ -350,9 +370,9 @@ def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
         for key, part in cast("Mapping[str, object]", value).items():
             yield from _spread(f"{name}: {key}", part)
     elif isinstance(value, list | tuple):
-        parts = cast("Sequence[object]", value)
-        if parts:
-            yield name, ", ".join(part for item in parts for _, part in _spread("", item))
+        items = cast("Sequence[object]", value)
+        if items:
+            yield name, ", ".join(part for item in items for _, part in _spread("", item))
     elif isinstance(value, bool):
         yield name, "yes" if value else "no"
     elif value is not None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from ors_server.charts.chart import (
     Chart,
     ChartMark,
@@ -23,7 +25,7 @@ from ors_server.charts.chart import (
 )
 from ors_server.evaluation.intervals import Interval, z_of
 from ors_server.evaluation.number_format import between, count_of, number, percent
-from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.shell import parts
 from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
@@ -357,17 +359,10 @@ def range_bar(
     """Draw a range and a value on a line, as the console's tables do; `mark` is a line across."""
     low, high = scale
 
-    def at(number_: float) -> float:
-        return 5 + 190 * (min(max(number_, low), high) - low) / ((high - low) or 1.0)
+    def at(position: float) -> str:
+        return f"{5 + 190 * (min(max(position, low), high) - low) / ((high - low) or 1.0):.2f}".rstrip(
+            "0"
+        ).rstrip(".")
 
-    across = [] if mark is None else [element("line", x1=at(mark), x2=at(mark), y1=1, y2=15, class_="axis")]
-    return element(
-        "svg",
-        element("line", x1=5, x2=195, y1=8, y2=8, class_="track"),
-        element("line", x1=at(ends[0]), x2=at(ends[1]), y1=8, y2=8, class_="extent"),
-        *across,
-        element("circle", cx=at(value), cy=8, r=4.5, class_="dot"),
-        viewBox="0 0 200 16",
-        role="img",
-        aria_label=words,
-    )
+    across = None if mark is None else at(mark)
+    return parts.range_bar(words, at(ends[0]), at(ends[1]), at(value), across)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from ors_server.evaluation.number_format import NOTHING, between, count_of, number, percent
-from ors_server.evaluation.report.long_table import plain_table
-from ors_server.evaluation.report.markup import element
 from ors_server.evaluation.report.page import run_facts
-from ors_server.evaluation.report.shell import document, header, remarks, section
+from ors_server.evaluation.report.shell import document, parts
 from ors_server.evaluation.suite import agent_labels
 from ors_server.evaluation.summary import RunSummary
 from ors_server.evaluation.table import intervals_remark, summary_remarks
@@ -45,15 +43,15 @@ def runs_report(summaries: Sequence[RunSummary]) -> str:
     how, resamples = summaries[0].reading.resampling, summaries[0].resamples
     return document(
         f"{', '.join(environments)}: {count_of(len(summaries), 'run')}",
-        header("Evaluation", ", ".join(environments), lead, _SECTIONS),
+        parts.header("Evaluation", ", ".join(environments), lead, _SECTIONS),
         (
-            section(
+            parts.section(
                 "figures",
                 "Figures",
-                element("div", plain_table(_HEADINGS, rows), class_="card"),
-                remarks([*notes]),
+                parts.box("card", parts.plain_table(_HEADINGS, rows)),
+                parts.remarks([*notes]),
             ),
-            section("run", "Runs", *(run_facts(run) for summary in summaries for run in summary.runs)),
+            parts.section("run", "Runs", *(run_facts(run) for summary in summaries for run in summary.runs)),
         ),
         f"{intervals_remark('clustered by task', how, resamples)}. The page loads nothing.",
     )

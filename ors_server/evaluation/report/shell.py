@@ -1,139 +1,111 @@
 """The frame of a report page, with a policy that forbids every request, and its parts."""
 
+import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from typing import Protocol, cast
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from ors_server._version import __version__
-from ors_server.charts.chart import LIBRARY, SCRIPT, Chart, chart_asset, packed_library
-from ors_server.evaluation.report.long_table import as_data, plain_table
-from ors_server.evaluation.report.markup import Markup, element, join
+from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed_library
+from ors_server.evaluation.number_format import NOTHING, count_of, number
+from ors_server.evaluation.runs import Attempt
+
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def document(
-    title: str, header: Markup, body: Sequence[Markup], about: str, *, has_charts: bool = False
-) -> str:
+class Parts(Protocol):
+    """The parts of pages: macros of `parts.html.j2`, which escape every text that is not `Markup`."""
+
+    document: Callable[..., Markup]
+    body: Callable[..., Markup]
+    header: Callable[..., Markup]
+    """Takes what the page is, a title, a sentence, and the ids and names of its sections."""
+    section: Callable[..., Markup]
+    """Takes an id, a title, and content."""
+    box: Callable[..., Markup]
+    """Takes a class and content."""
+    tile: Callable[..., Markup]
+    """Takes the name of a figure, its value, a note, a drawing of its interval, and a class."""
+    range_bar: Callable[..., Markup]
+    remarks: Callable[..., Markup]
+    facts: Callable[..., Markup]
+    """Takes pairs of names and values."""
+    figures: Callable[..., Markup]
+    """Takes charts, each of which is followed by its data as a table; `None` is left out."""
+    plain_table: Callable[..., Markup]
+    """Takes headings, rows, and a caption."""
+    long_table: Callable[..., Markup]
+    preformatted: Callable[..., Markup]
+    transcripts: Callable[..., Markup]
+
+
+def document(title: str, header: str, body: Sequence[str], about: str, *, has_charts: bool = False) -> str:
     """Return a whole page.
 
     Its policy allows the page's own style and scripts by their hashes, and nothing else. A page with charts
     holds ECharts, packed.
     """
     style, script = asset("page.css"), asset("page.js")
-    scripts = [_hash_of(script)]
-    packed = Markup("")
+    scripts = [f"'{_hash_of(script)}'"]
     if has_charts:
-        script = Markup(f"{script}{chart_asset(SCRIPT)}")
-        scripts = [_hash_of(script), _hash_of(chart_asset(LIBRARY))]
-        packed = element(
-            "script", Markup(packed_library()), type="application/octet-stream", id="echarts-packed"
-        )
+        script = f"{script}{chart_asset(SCRIPT)}"
+        scripts = [f"'{_hash_of(text)}'" for text in (script, chart_asset(LIBRARY))]
     # Agents and authors wrote much of the page's text: if some of it got through the escaping, it still
     # could not load or send anything.
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"style-src '{_hash_of(style)}'",
-            "script-src " + " ".join(f"'{digest}'" for digest in scripts),
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
+    policy = (
+        f"default-src 'none'; style-src '{_hash_of(style)}'; "
+        f"script-src {' '.join(scripts)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("meta", name="generator", content=f"ors-server {__version__}"),
-        element("title", title),
-        element("link", rel="icon", href="data:,"),
-        element("style", style),
-    )
-    page = element(
-        "body", header, element("main", *body), element("footer", about), packed, element("script", script)
-    )
-    return f"<!doctype html>\n{element('html', head, page, lang='en', class_='no-script')}\n"
+    packed = packed_library() if has_charts else ""
+    content = parts.body(header, body, about)
+    # Both assets are this package's own, and escaped they would mean nothing.
+    own = (Markup(style), content, Markup(packed), Markup(script))  # noqa: S704
+    return str(parts.document(title, policy, f"ors-server {__version__}", *own))
 
 
-def asset(name: str) -> Markup:
+def asset(name: str) -> str:
     """Return a file of this package, which is part of every page."""
-    return Markup((files("ors_server.evaluation.report") / name).read_text("utf-8"))
+    return (files("ors_server.evaluation.report") / name).read_text("utf-8")
 
 
-def header(eyebrow: str, title: str, lead: str, sections: Sequence[tuple[str, str]]) -> Markup:
-    """Return a page's header; `sections` has the ids and names of its sections."""
-    return element(
-        "header",
-        element(
-            "div",
-            element(
-                "div",
-                element("p", eyebrow, class_="eyebrow"),
-                element("h1", title),
-                element("p", lead, class_="lead"),
-            ),
-            element("button", "Light or dark", type="button", id="theme", class_="scripted"),
-            class_="top",
-        ),
-        element(
-            "nav", *(element("a", name, href=f"#{id_}") for id_, name in sections), aria_label="Sections"
-        ),
+def anchor_of(attempt: Attempt) -> str:
+    """Return the id of an attempt's transcript."""
+    return f"transcript:{attempt.run_id}/{attempt.split}/{attempt.index}/{attempt.attempt}"
+
+
+def visible(text: str) -> str:
+    """Return a text with bidirectional control characters escaped, and without other control characters."""
+    return "".join(
+        f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
     )
 
 
-def section(name: str, title: str, *content: Markup) -> Markup:
-    """Return a section."""
-    return element("section", element("h2", title), *content, id=name)
+def words_of(cell: str | float | None) -> str:
+    """Return the words of a cell."""
+    return cell or NOTHING if isinstance(cell, str) else number(cell)
 
 
-def tile(what: str, value: str, aside: str, drawing: Markup | None = None, style: str = "") -> Markup:
-    """Return a figure with a note and a drawing of its interval."""
-    return element(
-        "div",
-        element("span", what, class_="what"),
-        element("span", value, class_=f"value {style}".strip()),
-        drawing or Markup(""),
-        element("span", aside, class_="aside"),
-        class_="tile",
-    )
-
-
-def figures(plots: Sequence[Chart | None]) -> Markup:
-    """Return the plots that are not `None`, each with its data as a table."""
-    return element("div", *(_figure(plot) for plot in plots if plot is not None), class_="plots")
-
-
-def remarks(words: Sequence[str]) -> Markup:
-    """Return a list of remarks, if there are any."""
-    return element("ul", *(element("li", word) for word in words), class_="remarks") if words else Markup("")
-
-
-def facts(pairs: Sequence[tuple[str, str]]) -> Markup:
-    """Return a list of names and values."""
-    return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in pairs))
-
-
-def _figure(plot: Chart) -> Markup:
-    legend = [element("span", element("i", class_=f"key {ink}"), words) for ink, words in plot.legend]
-    return element(
-        "figure",
-        element("div", element("h3", plot.title), element("div", *legend, class_="legend"), class_="head"),
-        element(
-            "div",
-            class_=f"canvas scripted{f' entries-{plot.entries}' if plot.entries else ''}",
-            data_chart=f"options-{plot.name}",
-            role="img",
-            aria_label=f"{plot.title}; the same numbers are in the table below",
-        ),
-        element("script", as_data(plot.options), type="application/json", id=f"options-{plot.name}"),
-        element("figcaption", plot.caption),
-        element("details", element("summary", "Data"), plain_table(plot.headings, plot.rows)),
-        id=f"plot-{plot.name}",
-        class_="wide" if plot.is_wide else None,
-    )
+def _data(value: object) -> Markup:
+    """Return JSON that cannot end the element around it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # A text with `</script>` would end the element, and the rest would run as markup.
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
 
 def _hash_of(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _load_parts() -> Parts:
+    templates = Environment(autoescape=True, undefined=StrictUndefined)
+    templates.filters.update(anchor=anchor_of, count_of=count_of, data=_data, visible=visible, words=words_of)
+    return cast("Parts", templates.from_string(asset("parts.html.j2")).module)
+
+
+parts = _load_parts()

@@ -44,6 +44,7 @@ from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_files import write_files
 from ors_server.sandboxes.cells.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
+from ors_server.sandboxes.egress import LOOPBACK, EgressProxy
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script
@@ -85,6 +86,8 @@ class Cell(ABC):
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
     fresh_dir: str
     """The path of fresh programs' files, as these see it."""
+    was_used = False
+    """Whether a command has run in the shell, or files were copied into it: before, all is as it was made."""
     writes_fresh: ClassVar[bool] = False
     """Whether a fresh program may change the session's files, if it should."""
     fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL
@@ -101,10 +104,15 @@ class Cell(ABC):
         """
         self.limits = limits
         self.root = root
+        self.network = LOOPBACK
+        """Set before the first launch."""
+        self.egress: EgressProxy | None = None
+        """The proxy of an allow-list."""
         self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
-        self._folder: SessionFolder = state.open_session()
+        has_range = root is not None and root.image is not None
+        self._folder: SessionFolder = state.open_session(has_range=has_range)
         self.owner = self._folder.owner
         self.control = self._folder.control
         self._data = self._folder.path / "files"
@@ -189,6 +197,33 @@ class Cell(ABC):
         if folders.files is not None:
             remove_tree(folders.files)
 
+    def renew(self) -> bool:
+        """Discard all files, so that the next launch has new ones; returns whether the cell can do that.
+
+        No process of the cell is alive.
+        """
+        return False
+
+    def save_files(self, descriptor: int) -> bool:
+        """Copy the files into an open file; returns whether the cell copies its files itself.
+
+        Its processes are stopped.
+
+        Raises:
+            OSError: A file could not be copied.
+        """
+        del descriptor
+        return False
+
+    def load_files(self, descriptor: int) -> bool:
+        """Copy files that `save_files` of such a cell wrote over the new ones; returns as `save_files`."""
+        del descriptor
+        return False
+
+    def restored_files(self) -> list[str]:
+        """Return the changed system files that fresh programs do not see, as absolute paths."""
+        return []
+
     def close_folders(self) -> None:
         """Close what the cell holds open; every process is dead."""
         close_all(self._files, self._work)
@@ -270,6 +305,8 @@ class Cell(ABC):
     async def aclose(self) -> None:
         """Kill every process and remove every file; a second call does nothing."""
         self._is_closed = True
+        if self.egress is not None:
+            self.egress.close()
         # Fresh programs first: each one's `on_end` still uses the cell's folders and cgroups.
         for process in list(self._fresh):
             await process.end_with_sandbox()

@@ -7,6 +7,7 @@ reads an agent's files. Only a fork of a small tree is copied by the server, fil
 import contextlib
 import os
 import subprocess
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -57,7 +58,8 @@ async def pack(cell: Cell, path: Path, backend: str) -> HostedSnapshot:
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        await _run(cell, [*_PACK, *cell.folders], stdin=subprocess.DEVNULL, stdout=descriptor)
+        if not await _copied_by_cell(cell.save_files, descriptor):
+            await _run(cell, [*_PACK, *cell.folders], stdin=subprocess.DEVNULL, stdout=descriptor)
     except BaseException:
         os.unlink(path)  # noqa: PTH108 # at once
         raise
@@ -67,7 +69,7 @@ async def pack(cell: Cell, path: Path, backend: str) -> HostedSnapshot:
 
 
 async def unpack(cell: Cell, snapshot: HostedSnapshot) -> None:
-    """Replace all files of a cell by an archive's; no process of the cell is alive.
+    """Replace all files of a cell by an archive's; no process of the cell is alive, or its files are new.
 
     Raises:
         SnapshotError: The files do not fit, or the archive is gone.
@@ -77,6 +79,8 @@ async def unpack(cell: Cell, snapshot: HostedSnapshot) -> None:
     except OSError as error:
         raise SnapshotError(f"the snapshot is gone: {error}") from error
     try:
+        if await _copied_by_cell(cell.load_files, descriptor):
+            return
         await _run(
             cell,
             ["/bin/sh", "-c", _REPLACE, "sh", *cell.folders],
@@ -95,6 +99,11 @@ async def copy_between(source: Cell, target: Cell) -> None:
     Raises:
         SnapshotError: A file could not be copied.
     """
+    with tempfile.TemporaryFile() as archive:
+        if await _copied_by_cell(source.save_files, archive.fileno()):
+            archive.seek(0)
+            await _copied_by_cell(target.load_files, archive.fileno())
+            return
     if await anyio.to_thread.run_sync(_copy_small, source, target):
         return
     reading, writing = os.pipe()
@@ -117,6 +126,14 @@ async def copy_between(source: Cell, target: Cell) -> None:
             _close(ends, end)
     if problems:
         raise SnapshotError("; ".join(problems))
+
+
+async def _copied_by_cell(copy: Callable[[int], bool], descriptor: int) -> bool:
+    """Let a cell copy its files itself, if it does; returns whether it did."""
+    try:
+        return await anyio.to_thread.run_sync(copy, descriptor)
+    except OSError as error:
+        raise SnapshotError(f"copying the files failed: {error}") from error
 
 
 def _copy_small(source: Cell, target: Cell) -> bool:

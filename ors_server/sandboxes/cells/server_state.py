@@ -17,7 +17,7 @@ from ors_server.sandboxes.cells import etc_folder, root_skeleton
 from ors_server.sandboxes.cells.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.hidden_paths import HiddenPaths
-from ors_server.sandboxes.cells.uids import UidPool, try_lock
+from ors_server.sandboxes.cells.uids import UID_RANGES, UidPool, try_lock
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
 FOLDER_PREFIX = "ors-"
@@ -89,6 +89,8 @@ class SessionFolder:
     owner: int | None
     control: Path
     """The folder of the shell protocol's files."""
+    uids: UidPool | None = None
+    """Where the owner goes back to."""
 
 
 class ServerState:
@@ -117,6 +119,8 @@ class ServerState:
         self._numbers = count(1)
         self.uids: UidPool | None = None
         """The server's uids for sessions; None without root."""
+        self._ranges: UidPool | None = None
+        """Ranges of uids, from the first session with an image on."""
         # Before the lock file exists, `clean_up` leaves the folder alone; see there.
         self.folder.mkdir(mode=0o711)
         lock = try_lock(self.folder / LOCK_FILE)
@@ -151,16 +155,23 @@ class ServerState:
         record = {"cgroup_parents": parents, "pid": os.getpid(), "quick": str(self._memory)}
         return json.dumps(record).encode()
 
-    def open_session(self) -> SessionFolder:
+    def open_session(self, *, has_range: bool = False) -> SessionFolder:
         """Create a session's folder; with root, the session gets its own uid.
+
+        Args:
+            has_range: Whether the uid is the lowest of a range of `IDS_OF_IMAGES`.
 
         Raises:
             SandboxUnavailableError: More sessions than uids are alive.
             OSError: The folder could not be created.
         """
-        owner = self.uids.take() if self.uids is not None else None
+        uids = self.uids
+        if uids is not None and has_range:
+            uids = self._ranges = self._ranges or UidPool(base_folder(), UID_RANGES)
+        owner = uids.take() if uids is not None else None
         name = f"s{next(self._numbers)}"
-        session = SessionFolder(name, self.folder / name, owner, self._memory / name / "control")
+        control = self._memory / name / "control"
+        session = SessionFolder(name, self.folder / name, owner, control, uids)
         try:
             # One folder, unless the control files are kept in memory. Only the session's group may pass.
             for folder in dict.fromkeys((session.path, session.control.parent)):
@@ -176,8 +187,8 @@ class ServerState:
         """Remove a session's folder and release its uid; its processes must be dead."""
         for folder in dict.fromkeys((session.control.parent, session.path)):
             remove_tree(folder)
-        if session.owner is not None and self.uids is not None:
-            self.uids.release(session.owner)
+        if session.owner is not None and session.uids is not None:
+            session.uids.release(session.owner)
 
     def close(self) -> None:
         """Remove the whole folder and release the locks; a second call does nothing."""
@@ -187,8 +198,9 @@ class ServerState:
             remove_tree(folder)
         os.close(self._lock)
         self._lock = -1
-        if self.uids is not None:
-            self.uids.close()
+        for uids in (self.uids, self._ranges):
+            if uids is not None:
+                uids.close()
 
 
 def remove_tree(path: Path) -> None:

@@ -9,10 +9,33 @@ from pathlib import Path
 from ors_server.processes.host_processes import processes_of_uids
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
-UIDS_PER_BLOCK = 1024
-FIRST_UID = 1_700_000_000
-"""Far above what systems assign, and below 2**31."""
+IDS_OF_IMAGES = 65_536
+"""Ids of one session whose root is an image: as many as images may use."""
 _BLOCKS = 256
+
+
+@dataclass(frozen=True)
+class UidPlan:
+    """Uids that sessions of one kind get, all far above what systems assign, and below 2**31."""
+
+    files: str
+    """Beginning of the names of the locks."""
+    first: int
+    """The lowest uid of the first block."""
+    sessions: int
+    """How many sessions a block is for."""
+    ids: int = 1
+    """How many uids a session has; it gets the lowest of them."""
+
+    @property
+    def per_block(self) -> int:
+        """How many uids a block has."""
+        return self.sessions * self.ids
+
+
+SINGLE_UIDS = UidPlan("uids-", 1_700_000_000, 1024)
+UID_RANGES = UidPlan("ranges-", 1_400_000_000, 16, IDS_OF_IMAGES)
+UID_PLANS = (SINGLE_UIDS, UID_RANGES)
 
 
 def try_lock(path: Path) -> int | None:
@@ -34,29 +57,30 @@ class UidBlock:
     lock: int
 
     @classmethod
-    def take(cls, base: Path) -> "UidBlock":
+    def take(cls, base: Path, plan: UidPlan = SINGLE_UIDS) -> "UidBlock":
         """Take the first free block; `SandboxUnavailableError` if every block is taken."""
         for number in range(_BLOCKS):
-            lock = try_lock(base / f"uids-{number}")
+            lock = try_lock(base / f"{plan.files}{number}")
             if lock is None:
                 continue
-            first = FIRST_UID + number * UIDS_PER_BLOCK
-            if not processes_of_uids(first, UIDS_PER_BLOCK):
+            first = plan.first + number * plan.per_block
+            if not processes_of_uids(first, plan.per_block):
                 return cls(first, lock)
             os.close(lock)  # a dead server's processes still run; `cleanup` kills them
-        raise SandboxUnavailableError(f"all {_BLOCKS} blocks of {UIDS_PER_BLOCK} uids are taken by servers")
+        raise SandboxUnavailableError(f"all {_BLOCKS} blocks of {plan.per_block} uids are taken by servers")
 
 
 class UidPool:
     """The uids of one server: one block, and another whenever all are in use."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, plan: UidPlan = SINGLE_UIDS) -> None:
         """Take the first block; all servers of a host share the folder of locks.
 
         Raises:
             SandboxUnavailableError: Every block is taken.
         """
         self._base = base
+        self._plan = plan
         self._blocks: list[UidBlock] = []
         self._free: deque[int] = deque()
         self._grow()
@@ -76,7 +100,7 @@ class UidPool:
             try:
                 self._grow()
             except SandboxUnavailableError as error:
-                alive = len(self._blocks) * UIDS_PER_BLOCK
+                alive = len(self._blocks) * self._plan.sessions
                 raise SandboxUnavailableError(f"{alive} sandboxes are alive; close some: {error}") from None
         return self._free.popleft()
 
@@ -92,6 +116,7 @@ class UidPool:
         self._blocks.clear()
 
     def _grow(self) -> None:
-        block = UidBlock.take(self._base)
+        plan = self._plan
+        block = UidBlock.take(self._base, plan)
         self._blocks.append(block)
-        self._free.extend(range(block.first, block.first + UIDS_PER_BLOCK))
+        self._free.extend(range(block.first, block.first + plan.per_block, plan.ids))

@@ -283,6 +283,7 @@ class Shell:
         data = _encode(command, self._limits.command_bytes)
         began = self._clock.monotonic()
         end = _CommandEnd()
+        self._cell.was_used = True
         await self._ensure_running()
         await self._attempt(data, time_limit, end)
         # Such as after `ulimit -n 0`: the redirections of the typed line failed, so no process opened the

@@ -26,7 +26,16 @@ from sqlalchemy import (
 )
 
 from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult
-from ors_server.store.aggregates import KINDS, LARGEST_RETURN, SMALLEST_RETURN, SUCCESS_AT, SUMS, EpisodeGroup
+from ors_server.store.aggregates import (
+    KINDS,
+    LARGEST_RETURN,
+    MARK_LETTERS,
+    SMALLEST_RETURN,
+    SUCCESS_AT,
+    SUMS,
+    EpisodeGroup,
+)
+from ors_server.store.episode_filter import MARKS
 from ors_server.store.sql.database import execute
 from ors_server.store.sql.record_tables import episodes, standings, steps, tool_uses, totals
 from ors_server.store.sql.upserts import sizes_of
@@ -47,13 +56,20 @@ bounded_return = case(
 )
 is_graded = standings.c.result == literal_column(f"'{EpisodeResult.GRADED.value}'")
 succeeded = case((and_(is_graded, value >= literal_column(repr(SUCCESS_AT))), 1), else_=0)
+_empty: ColumnElement[str] = literal_column("''")
+_marks: ColumnElement[str] = _empty
+for _mark, _letter in MARK_LETTERS.items():
+    _has_mark = standings.c[MARKS[_mark]] > literal_column("0")
+    _marks = _marks.concat(case((_has_mark, literal_column(f"'{_letter}'")), else_=_empty))
 _KIND = (
     episodes.c.environment,
+    func.coalesce(episodes.c.split, _empty),
     episodes.c.run,
     episodes.c.agent,
     standings.c.phase,
-    func.coalesce(standings.c.stop_reason, literal_column("''")),
+    func.coalesce(standings.c.stop_reason, _empty),
     standings.c.result,
+    _marks,
 )
 
 
@@ -100,11 +116,15 @@ _VALUE = (
 )
 _ADDED = {
     "environment": "environment",
+    "split": "coalesce(split, '')",
     "run": "run",
     "agent": "agent",
     "phase": "phase",
     "stop_reason": "coalesce(stop_reason, '')",
     "result": "result",
+    "marks": " || ".join(
+        f"CASE WHEN {MARKS[mark]} > 0 THEN '{letter}' ELSE '' END" for mark, letter in MARK_LETTERS.items()
+    ),
     "episodes": "count(*)",
     "steps": "sum(steps)",
     **{name: f"sum({name})" for name in STEP_COUNTS},
@@ -125,10 +145,11 @@ _CHANGES = ", ".join(
     for name in _ADDED
     if name not in KINDS
 )
+_POSITIONS = ", ".join(str(position) for position, _ in enumerate(KINDS, 1))
 _ADD = (
     f"INSERT INTO totals ({', '.join(_ADDED)}) SELECT {', '.join(_ADDED.values())} FROM standings "  # noqa: S608  (ours)
     'JOIN episodes ON "key" = episode WHERE episode IN ({keys}) '
-    "GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 "
+    f"GROUP BY {_POSITIONS} ORDER BY {_POSITIONS} "
     f"ON CONFLICT ({', '.join(KINDS)}) DO UPDATE SET {_CHANGES}"
 )
 

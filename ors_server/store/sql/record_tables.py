@@ -58,6 +58,8 @@ episodes = Table(
     Index("episodes_by_session", "session_id", "key"),
     Index("episodes_by_task", "task_hash", "created_at"),
     Index("episodes_by_run", "run", "created_at", "episode_id"),
+    Index("episodes_by_split", "split", "created_at", "episode_id"),
+    Index("episodes_in_task_order", "environment", "split", "task_index", "task_hash"),
 )
 """The parts of an episode that never change. `forked_from` is the session of the episode that a fork began
 as; `run` and `agent` are the labels of these names, empty without one.

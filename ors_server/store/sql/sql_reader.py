@@ -43,6 +43,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.store.aggregates import (
     AGENT_LABEL,
+    MARK_LETTERS,
     RUN_LABEL,
     EpisodeGroup,
     EpisodeTotals,
@@ -236,7 +237,9 @@ def pages(
     return query.order_by(*(column.desc() if descends else column.asc() for column in columns))
 
 
-_KEPT_CONDITIONS = frozenset({"environment", "phase", "stop_reason", "live", "unjudged", "closed"})
+_KEPT_CONDITIONS = frozenset(
+    {"environment", "split", "phase", "stop_reason", "live", "unjudged", "closed", "has"}
+)
 """Conditions, besides the labels run and agent, that kinds of kept totals meet or do not."""
 
 
@@ -267,6 +270,8 @@ def _kept_conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]
         elif name == "live":
             is_live = totals.c.stop_reason == ""
             clauses.append(is_live if wanted else ~is_live)
+        elif name == "has":
+            clauses += [totals.c.marks.contains(MARK_LETTERS[mark]) for mark in wanted]
         elif name in _KEPT_CONDITIONS and name != "closed":
             clauses.append(totals.c[name].in_(_texts_of(wanted)))
         elif name not in _KEPT_CONDITIONS:
@@ -305,7 +310,7 @@ def _samples(
 
 def _histogram(connection: Connection, episode_filter: EpisodeFilter, bins: int) -> ReturnHistogram:
     """Count returns where they are: a hundred thousand take ten times as long to be read."""
-    clauses = (standings.c.result == EpisodeResult.GRADED.value, *conditions(episode_filter))
+    clauses = (is_graded, *conditions(episode_filter))
     columns = [condition.column for condition, _ in episode_filter.conditions()]
     is_narrow = all(column.startswith("standings.") for column in columns)
     source = standings if is_narrow else standings.join(episodes, episodes.c.key == standings.c.episode)
@@ -359,7 +364,7 @@ def _tasks(connection: Connection, episode_filter: EpisodeFilter, limit: int) ->
         .select_from(standings.join(episodes, episodes.c.key == standings.c.episode))
         .where(*conditions(episode_filter))
         .group_by(*task)
-        .order_by(task[0], func.coalesce(task[1], ""), func.coalesce(task[2], -1), task[3])
+        .order_by(task[0], task[1].nulls_first(), task[2].nulls_first(), task[3])
         .limit(limit)
     )
     return [

@@ -9,7 +9,15 @@ import subprocess
 import sys
 
 from openenv.core import GenericEnvClient
-from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
+from openenv.core.harness import (
+    MCPHarnessAdapter,
+    ModelStepResult,
+    ResourceSessionFactory,
+    StepEnvSessionAdapter,
+    build_harness_rollout_func,
+)
+from openenv.core.llm_client import LLMResponse, ToolCall
 from openenv.core.mcp_client import MCPToolClient
 from websockets.asyncio.client import connect
 
@@ -132,6 +140,49 @@ async def wrong(url):
         return {"codes": answers, "close": socket.close_code}
 
 
+class Sessions(ResourceSessionFactory):
+    """Sessions at the door, as a trainer makes them for OpenEnv's harness (TRL's `HarnessRolloutWorker`)."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def create(self, task, seed=None, episode_id=None):
+        client = GenericEnvClient(base_url=self.url).sync()
+        listed = client.step({"type": "list_tools"}).observation["tools"]
+        return StepEnvSessionAdapter(
+            client,
+            task=task,
+            seed=seed,
+            episode_id=episode_id,
+            tool_specs=[Tool(**tool) for tool in listed],
+            action_builder=lambda name, arguments: call(name, **arguments),
+            initial_messages_builder=lambda result, _: [
+                {"role": "user", "content": result.observation["prompt"]}
+            ],
+            reset_kwargs={"split": "test", "index": task},
+        )
+
+
+def harness(url):
+    """Runs the prompts through OpenEnv's own rollout function with a scripted model."""
+    offered = []
+
+    def build(trainer, session):
+        moves = [ToolCall("a", "bonus", {}), ToolCall("b", "guess", {"number": 5})]
+
+        def step(messages, tools, sampling):
+            offered.append([tool.name for tool in tools])
+            return ModelStepResult(LLMResponse("", [moves.pop(0)]), [1], [2], [-0.5])
+
+        return step
+
+    adapter = MCPHarnessAdapter()
+    roll = build_harness_rollout_func(
+        session_factory=Sessions(url), harness_adapter=adapter, model_step_builder=build
+    )
+    return {"rewards": roll([5, 3], None)["env_reward"], "tools": offered[0]}
+
+
 def validate(url):
     """Runs OpenEnv's own validation of a running server, and gives its report."""
     command = [sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--json"]
@@ -148,6 +199,7 @@ def main(url):
                 "production": asyncio.run(production(url)),
                 "concurrent": asyncio.run(concurrent(url)),
                 "reconnected": asyncio.run(reconnected(url)),
+                "harness": harness(url),
                 "wrong": asyncio.run(wrong(url)),
                 "validated": validate(url),
             }

@@ -1,5 +1,6 @@
 """Many sessions and calls in one request: each item has the result of the single operation."""
 
+import anyio
 import pytest
 
 from ors_server.doors.control import batches
@@ -52,6 +53,40 @@ async def test_a_wrong_call_is_a_result_and_the_others_are_played(control):
     assert [item["result"]["step"] for item in called] == [1, 2, 3]
     assert [item["result"]["is_error"] for item in called] == [False, True, False]
     assert [item["result"]["output"]["reward"] for item in called] == [0.5, -0.5, 0.5]
+
+
+async def test_a_call_whose_session_is_deleted_has_the_result_of_the_single_operation(control, gate):
+    single, batched = await control.create(), await control.create()
+    answers = {}
+
+    async def play_single():
+        answers["single"] = await control.call(single, "wait")
+
+    async def play_batched():
+        (answers["batched"],) = await post(control, "calls", [{"session_id": batched, "name": "wait"}])
+
+    for play, session in ((play_single, single), (play_batched, batched)):
+        gate.entered = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(play)
+            await gate.entered.wait()
+            await post(control, "deletions", [session])
+    result = answers["batched"]["result"]
+    assert result["kind"] == "failed"
+    assert {**result, "call_id": ""} == {**answers["single"], "call_id": ""}
+
+
+async def test_long_results_come_whole_and_as_the_single_operation_has_them(control):
+    session = await control.create(secrets={"word": "x" * 300_000})
+    called = await post(
+        control,
+        "calls",
+        [{"session_id": session, "name": "tell", "call_id": f"c{number}"} for number in range(2)],
+    )
+    texts = [item["result"]["output"]["blocks"][0]["text"] for item in called]
+    assert texts == [f"word={'x' * 300_000}"] * 2
+    alone = await control.call(session, "tell", body={"call_id": "c1"})
+    assert alone == called[1]["result"]
 
 
 @pytest.mark.parametrize("items", [[], ["s"] * 257, [""], [7], "s"])

@@ -9,7 +9,7 @@ from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.batches import CallBatch, DeletionBatch, SessionBatch
 from ors_server.doors.control.episode_jobs import RegradeBody
 from ors_server.doors.control.episodes import NoteBody
-from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
+from ors_server.doors.control.models import CallBody, ForkBody, SessionBody
 
 OPEN = ["get_health", "get_readiness", "get_version", "get_description", "get_own_slots"]
 PLAY = ["get_prompt", "get_messages", "get_tools", "call_tool", "cancel_call"]
@@ -75,7 +75,7 @@ PAST = "past"
 """A session that is gone, so that whoever follows its episode comes to an end."""
 
 BODIES = {
-    SessionOrderBody: {"task_spec": {}},
+    SessionBody: {"task_spec": {}},
     ForkBody: {"count": 2},
     NoteBody: {"text": "looks right"},
     RegradeBody: {"reward": "exact_match_reward"},

@@ -199,6 +199,10 @@ class Site:
         async with self.client(f"/sessions/{session_id}/mcp", era, **options) as client:
             yield session_id, client
 
+    def http(self) -> httpx2.AsyncClient:
+        """Return a plain client of HTTP."""
+        return httpx2.AsyncClient(timeout=LIMIT, verify=tls_context())
+
     async def post(
         self,
         path: str,

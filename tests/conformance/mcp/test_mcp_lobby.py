@@ -1,4 +1,4 @@
-"""The lobby: one list of tools for everybody, episodes by handle.
+"""The lobby: its own tools until an episode starts, episodes by handle.
 
 Source: MCP 2026-07-28, server/tools: the list may not vary by connection.
 """
@@ -6,6 +6,7 @@ Source: MCP 2026-07-28, server/tools: the list may not vary by connection.
 from typing import Any, Literal
 
 import anyio
+import mcp_types as types
 import pytest
 from pydantic import BaseModel, create_model
 
@@ -13,13 +14,13 @@ from ors_server import Environment, ImageBlock, TextBlock, tool
 from ors_server.doors.mcp.lobby_tools import LobbyTools
 from ors_server.doors.mcp.mcp_results import RESULT_KEY, SESSION_KEY
 from ors_server.environments.loading import define
-from tests.conformance.mcp.conftest import text_of
+from tests.conformance.mcp.conftest import HANDSHAKE, LIMIT, text_of
 from tests.fixtures.single_task import SingleTask
 
 
-async def start(client, environment: str = "desk") -> str:
+async def start(client, environment: str = "desk", index: int = 1) -> str:
     result = await client.call_tool(
-        "start_episode", {"environment": environment, "split": "test", "index": 1}
+        "start_episode", {"environment": environment, "split": "test", "index": index}
     )
     assert not result.is_error, text_of(result)
     session_id: str = (result.meta or {})[SESSION_KEY]
@@ -27,30 +28,107 @@ async def start(client, environment: str = "desk") -> str:
     return session_id
 
 
-async def test_the_lobby_lists_its_own_tools_and_those_of_every_environment(site, era):
+OWN = ["list_environments", "list_tasks", "start_episode"]
+DESKS = ["say", "look", "stumble", "collapse", "wait", "count"]
+
+
+class Board(SingleTask):
+    """A board to look at."""
+
+    name = "board"
+
+    @tool
+    async def look(self) -> str:
+        """Looks."""
+        return "chess"
+
+
+async def names_at(site, path, era, **options):
+    async with site.client(path, era, **options) as client:
+        return [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
+
+
+async def test_the_lobby_lists_its_own_tools_until_an_episode_starts(site, era):
+    async with site.client("/mcp", era) as client:
+        before = (await client.list_tools()).tools
+        await start(client)
+        after = (await client.list_tools(cache_mode="bypass")).tools
+        await start(client, "shelf", 0)
+        both = (await client.list_tools(cache_mode="bypass")).tools
+    assert [tool.name for tool in before] == OWN
+    assert [tool.name for tool in after] == OWN + DESKS
+    assert [tool.name for tool in both] == [*OWN, *DESKS, "put"]
+    assert after == both[:-1]
+    assert after[4].input_schema["required"] == ["session_id"]
+    assert await names_at(site, "/mcp", era) == [*OWN, *DESKS, "put"]  # whatever the connection
+
+
+async def test_a_url_lists_every_environments_tools_for_hosts_that_list_once(site, era):
+    assert await names_at(site, "/mcp?tools=all", era) == [*OWN, *DESKS, "put"]
+    assert await names_at(site, "/mcp?tools=none", era) == OWN
+
+
+async def test_a_server_with_one_environment_lists_its_tools_from_the_beginning(make_site, era):
+    site = await make_site(Board)
+    assert await names_at(site, "/mcp", era) == [*OWN, "look"]
+
+
+async def test_what_one_key_plays_changes_no_list_of_another(make_site, era):
+    keys = "agent:ann:agent-key-0123456789,agent:bob:agent-key-9876543210"
+    site = await make_site(api_keys=keys)
+    ann, bob = ({"X-API-Key": f"agent-key-{number}"} for number in ("0123456789", "9876543210"))
+    async with site.client("/mcp", era, ann) as client:
+        await start(client)
+    assert await names_at(site, "/mcp", era, headers=ann) == OWN + DESKS
+    assert await names_at(site, "/mcp", era, headers=bob) == OWN
+
+
+async def test_a_client_of_the_handshake_era_is_told_once_that_the_list_has_changed(site):
+    told = []
+
+    async def hear(message):
+        if isinstance(message, types.ToolListChangedNotification):
+            told.append(message)
+
+    async with site.client("/mcp", HANDSHAKE, message_handler=hear) as client:
+        assert client.server_capabilities.tools.list_changed
+        for _ in range(2):
+            await start(client)
+    assert len(told) == 1
+
+
+async def test_a_client_of_the_later_era_follows_the_list_until_the_server_stops(site):
+    async with site.client("/mcp") as client:
+        assert client.server_capabilities.tools.list_changed
+        assert not client.server_capabilities.prompts.list_changed
+        async with client.listen(tools_list_changed=True) as changes:
+            await start(client)
+            with anyio.fail_after(LIMIT):
+                first = await anext(aiter(changes))
+                site.app.begin_to_stop()
+                rest = [change async for change in changes]
+    assert (type(first).__name__, rest) == ("ToolsListChanged", [])
+
+
+async def test_an_episodes_list_never_changes_and_says_so(site, era):
+    async with site.play(era) as (session_id, client):
+        assert not client.server_capabilities.tools.list_changed
+    answer = await site.post(
+        f"/sessions/{session_id}/mcp", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+    )
+    assert answer.json()["error"]["code"] == types.METHOD_NOT_FOUND
+
+
+async def test_the_lobbys_tools_have_titles_hints_and_results_of_their_schema(site, era):
     async with site.client("/mcp", era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == [
-        "list_environments",
-        "list_tasks",
-        "start_episode",
-        "say",
-        "look",
-        "stumble",
-        "collapse",
-        "wait",
-        "count",
-        "put",
-    ]
-    assert tools["look"].input_schema["required"] == ["session_id"]
-
-
-async def test_the_list_does_not_change_when_an_episode_starts(site, era):
-    async with site.client("/mcp", era) as client:
-        before = await client.list_tools()
-        await start(client)
-        after = await client.list_tools(cache_mode="bypass")
-    assert before.tools == after.tools
+        found = await client.call_tool("list_environments", {})
+        splits = await client.call_tool("list_tasks", {"environment": "desk"})
+    assert {tool.title for tool in tools.values()} == {"List environments", "List tasks", "Start an episode"}
+    assert [tool.annotations.read_only_hint for tool in tools.values()] == [True, True, False]
+    assert all(tool.icons for tool in tools.values())
+    assert [listed["name"] for listed in found.structured_content["environments"]] == ["desk", "shelf"]
+    assert splits.structured_content["splits"][1] == {"name": "test", "type": "test", "num_tasks": 3}
 
 
 async def test_an_agent_finds_a_task_and_plays_it_by_its_handle(site, era):

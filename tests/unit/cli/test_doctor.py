@@ -180,10 +180,10 @@ async def test_a_weaker_sandbox_says_what_would_raise_it(monkeypatch):
 
     monkeypatch.setattr(BubblewrapBackend, "probe", refuse)
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
-    finding = await doctor_checks.sandbox(Settings(sandbox="bubblewrap"))
+    finding, *_ = await doctor_checks.sandbox(Settings(sandbox="bubblewrap"))
     assert finding.outcome is CheckOutcome.PROBLEM
     assert "level 0 of 3" in finding.text
-    finding = await doctor_checks.sandbox(Settings())
+    finding, *_ = await doctor_checks.sandbox(Settings())
     assert finding.outcome is CheckOutcome.MISSING
     assert "not installed: bwrap" in finding.text
     assert finding.remedy.endswith("apt-get install -y bubblewrap")

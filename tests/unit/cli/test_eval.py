@@ -183,6 +183,18 @@ def test_what_is_played_here_is_recorded(evaluated, run, tmp_path):
     assert [one.episode_return for one in read_attempts(tmp_path / "again")] == [1.0, 1.0]
 
 
+def test_labels_find_the_episodes_of_a_run_and_are_kept_when_it_is_resumed(evaluated, run, tmp_path):
+    store = str(tmp_path / "record.db")
+    words = ("--agent", "oracle", "--limit", "1", "--store", store, "--label", "sweep=a=b", "--label", "n=1")
+    assert evaluated(*words).status == 0
+    assert run("eval", "--resume", str(tmp_path / "run"), "--store", store).status == 0
+    listed = run("episodes", "list", "--store", store, "--label", "sweep=a=b", "--json")
+    (episode,) = [json.loads(line) for line in listed.out.splitlines()]
+    assert (episode["labels"]["n"], episode["labels"]["agent"]) == ("1", "oracle")
+    changed = run("eval", "--resume", str(tmp_path / "run"), "--store", store, "--label", "n=2")
+    assert (changed.status, "labels was" in changed.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from ors_server import Environment, Split, TextBlock, ToolOutput, create_app, tool
-from ors_server.alarms.watched_runs import LOOK_SECONDS, AlarmBook, RunReader
+from ors_server.alarms.watched_runs import POLL_SECONDS, AlarmBook, RunReader
 from ors_server.cli.main import main
 from ors_server.model.settings import Settings
 from ors_server.testing import FakeClock
@@ -175,7 +175,7 @@ async def test_questions_about_other_runs_close_no_alarm_of_an_active_one():
         await play(app.client(), "ill", [None if number % 3 == 0 else 1.0 for number in range(100)])
         tasks.start_soon(book.watch, app.manager.services.meters.ended_by_run, clock)
         await clock.until_sleeping()
-        await clock.advance(LOOK_SECONDS)
+        await clock.advance(POLL_SECONDS)
         with anyio.fail_after(30):
             while not book.open:
                 await anyio.lowlevel.checkpoint()

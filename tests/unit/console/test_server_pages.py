@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ors_server.console.views import forms
+from ors_server.console.views import formats, forms
 from ors_server.console.views.comparison import compare_steps
 from ors_server.console.views.runs import mean_of, view_runs
 from ors_server.model import logs
@@ -223,18 +223,18 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     assert best.solved == best.mean.value
     assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1
     difference = view.differences[0]
-    assert difference.mean == pytest.approx(best.mean.value - view.chosen[1].mean.value)
-    assert difference.low > 0
+    assert difference.mean.value == pytest.approx(best.mean.value - view.chosen[1].mean.value)
+    assert difference.mean.low > 0
     assert difference.better + difference.worse <= difference.tasks == 12
     spreads = [task.spread for task in view.tasks]
     assert spreads == sorted(spreads, reverse=True)
     assert all(len(cell.squares) == cell.graded == 4 for task in view.tasks for cell in task.cells)
     chart = view.charts[0]
-    assert chart.lines[0].points[-1].y == pytest.approx(best.mean.value)
-    assert [series["data"][-1][1] for series in chart.options["series"][2::3]] == [
-        line.points[-1].y for line in chart.lines
-    ]
-    assert chart.table[-1][1] == tuple(line.points[-1].y for line in chart.lines)
+    ends = [series["data"][-1][1] for series in chart.options["series"][2::3]]
+    assert ends == pytest.approx([run.mean.value for run in view.chosen])
+    assert chart.headings[1:] == tuple(run.agent for run in view.chosen)
+    assert chart.rows[-1] == (str(len(own)), *map(formats.amount, ends))
+    assert 12 <= len(chart.rows) < 24
 
 
 def test_means_have_the_interval_of_their_kind():

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ors_server import Environment, EpisodePolicy, Split, TextBlock, ToolError, ToolOutput, create_app, tool
-from ors_server.alarms.watched_runs import LOOK_SECONDS
+from ors_server.alarms.watched_runs import POLL_SECONDS
 from ors_server.app import App
 from ors_server.doors.metric_families import merge
 from ors_server.environments.loading import define
@@ -202,7 +202,7 @@ async def test_alarms_of_runs_are_metrics_log_events_and_an_answer(caplog):
             async with client.episode("steps", split="train", index=0, labels={"run": "first"}) as episode:
                 with suppress(OrsServerError):
                     await episode.call("break_down", {})
-        await clock.advance(LOOK_SECONDS)
+        await clock.advance(POLL_SECONDS)
         with anyio.fail_after(30):
             while not (samples := samples_of((await scrape(url)).text)).get(
                 ("ors_alarm", ("alarm", "infrastructure"), ("run", "first"))

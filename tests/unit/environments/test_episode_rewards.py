@@ -155,7 +155,7 @@ def test_concurrent_calls_know_their_own_numbers():
 
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(run)
-    assert seen == [2, 3]
+    assert sorted(seen) == [2, 3]  # either may begin first
 
 
 async def test_a_reward_may_be_asked_from_setup_to_teardown():

@@ -1,5 +1,7 @@
 """Tasks, whichever of the listing and index methods an author wrote."""
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -100,6 +102,46 @@ async def test_a_short_split_of_indexed_tasks_can_be_listed_and_a_long_one_canno
 
     with pytest.raises(TasksNotListableError, match="not supported"):
         await read(Many).list_tasks("train")
+
+
+async def test_a_range_of_indexed_tasks_takes_few_turns_of_a_thread(monkeypatch):
+    class Long(Indexed):
+        count = 1_000
+
+    turns = []
+    loop = asyncio.get_running_loop()
+    wake = loop.call_soon_threadsafe
+    monkeypatch.setattr(
+        loop, "call_soon_threadsafe", lambda *given, **options: turns.append(0) or wake(*given, **options)
+    )
+    assert await read(Long).get_task_range("train", None, None) == [{"n": n} for n in range(1_000)]
+    assert len(turns) < 50
+
+
+@pytest.mark.parametrize("last", [ValueError("broken"), "no task", None], ids=repr)
+async def test_a_range_with_a_task_that_cannot_be_read_is_refused_with_its_reason(last):
+    class Broken(Indexed):
+        @classmethod
+        def get_task(cls, split, index):
+            if isinstance(last, Exception) and index == 3:
+                raise last
+            return last if index == 3 else {"n": index}
+
+    with pytest.raises(EnvironmentFailedError, match="broken" if isinstance(last, Exception) else "object"):
+        await read(Broken).get_task_range("train", None, None)
+
+
+async def test_a_range_is_read_where_a_method_returns_what_another_one_awaits():
+    class Deferred(Indexed):
+        @classmethod
+        def get_task(cls, split, index):
+            return cls.find(index)
+
+        @classmethod
+        async def find(cls, index):
+            return {"n": index}
+
+    assert await read(Deferred).get_task_range("train", 1, 3) == [{"n": 1}, {"n": 2}]
 
 
 async def test_an_authors_own_range_is_used():

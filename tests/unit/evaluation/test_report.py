@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ors_server.audit.markup import element
 from ors_server.charts.chart import LIBRARY, chart_asset, ticks, widened
 from ors_server.evaluation.intervals import Interval
 from ors_server.evaluation.number_format import measured
 from ors_server.evaluation.report import long_table as report_rows
 from ors_server.evaluation.report.comparison_page import comparison_report
-from ors_server.evaluation.report.markup import element
 from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.report.plots import (
     MAX_TASKS,
@@ -95,12 +95,12 @@ def test_the_policy_allows_the_page_s_own_style_and_script_only(either):
     for name, pattern in (("style", "<style>(.*?)</style>"), ("script", "<script>(.*?)</script>")):
         (text,) = re.findall(pattern, either, re.DOTALL)
         digest = b64encode(sha256(text.encode()).digest()).decode()
-        assert f"{name}-src &#x27;sha256-{digest}&#x27;" in policy
+        assert f"{name}-src &#39;sha256-{digest}&#39;" in policy
     (packed,) = re.findall(r'<script type="application/octet-stream"[^>]*>(.*?)</script>', either)
     library = gzip.decompress(b64decode(packed))
     assert library.decode() == chart_asset(LIBRARY)
-    assert f" &#x27;sha256-{b64encode(sha256(library).digest()).decode()}&#x27;; " in policy
-    assert policy.startswith("default-src &#x27;none&#x27;")
+    assert f" &#39;sha256-{b64encode(sha256(library).digest()).decode()}&#39;; " in policy
+    assert policy.startswith("default-src &#39;none&#39;")
     assert "unsafe" not in policy
 
 
@@ -286,8 +286,8 @@ def test_a_widened_range_holds_the_old_one_and_is_no_point(low, width):
 
 
 def test_markup_escapes_texts_and_attributes():
-    made = element("a", "<b>", element("i", "&"), href='"x"', class_="y", data_z=1.5, title=None)
-    assert made == '<a href="&quot;x&quot;" class="y" data-z="1.5">&lt;b&gt;<i>&amp;</i></a>'
+    made = element("a", "<b>", element("i", "&"), href='"x"', class_="y", data_z="1", title=None)
+    assert made == '<a href="&#34;x&#34;" class="y" data-z="1">&lt;b&gt;<i>&amp;</i></a>'
     assert element("input", type="search") == '<input type="search">'
 
 

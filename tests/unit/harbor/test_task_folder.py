@@ -51,7 +51,7 @@ def make(tmp_path):
         ),
         (
             {"task.toml": "[environment]\ndocker_image = 'x:1'\n"},
-            "environment.docker_image: the image 'x:1' is not",
+            "environment.docker_image: the image 'x:1' is not in the cache",
         ),
         (
             {"task.toml": "[environment]\nnetwork_mode = 'public'\n"},

@@ -1,12 +1,16 @@
 """JSON that would hold the event loop is refused before it is read, and no other."""
 
 import json
+import math
 import random
+import time
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server.model.errors import PayloadTooLargeError
-from ors_server.model.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
+from ors_server.model.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json, parse_json
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 MIB = 1 << 20
@@ -69,3 +73,31 @@ async def test_signs_are_counted_outside_of_texts_wherever_a_slice_ends():
         await check_json(body)
         with pytest.raises(PayloadTooLargeError):
             await check_json(body[:-1] + b"," * (MAX_VALUES - 9_000 + 2))
+
+
+def test_the_last_of_equal_names_counts_in_an_object_of_any_size():
+    for names in (3, 9_999, 10_000, 10_001, 35_000):
+        text = json.dumps({f"n{number}": number for number in range(names)})[:-1] + ',"n1":"b","n0":"a"}'
+        value = anyio.run(parse_json, text.encode().ljust(1 << 17), 10**6)
+        assert list(value.items()) == list(json.loads(text).items())
+
+
+async def test_an_object_of_a_million_names_leaves_the_interpreter_to_other_threads():
+    body = json.dumps({f"n{number}": 1 for number in range(1_000_000)}).encode()
+    is_read, longest = False, [math.inf]
+
+    async def beat():
+        others = time.process_time() - time.thread_time()
+        while not is_read:
+            await anyio.lowlevel.checkpoint()
+            now = time.process_time() - time.thread_time()
+            longest[-1], others = max(longest[-1], now - others), now
+
+    while longest[-1] >= 2 * yardstick() and len(longest) < 5:  # this thread may not get a processor at once
+        longest.append(0.0)
+        is_read = False
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            assert len(await parse_json(body, 10**7)) == 1_000_000
+            is_read = True
+    assert longest[-1] < 2 * yardstick(), longest

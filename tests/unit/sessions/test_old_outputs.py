@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -26,6 +27,7 @@ class Printer(SingleTask):
 
     name = "printer"
     runs = 0
+    gate: ClassVar[anyio.Event]
 
     @tool
     async def print_page(self, number: int, size: int = 10) -> ToolOutput:
@@ -55,6 +57,19 @@ class Printer(SingleTask):
         """Waits until it is cancelled."""
         await anyio.sleep_forever()
         return "never"
+
+    @tool(concurrent=True)
+    async def gather(self, text: str) -> str:
+        """Waits for the others."""
+        await self.gate.wait()
+        return text[:8]
+
+    async def save_state(self):
+        """Keeps nothing."""
+        return {}
+
+    async def load_state(self, state):
+        """Has nothing."""
 
     @tool
     async def hand_in(self) -> ToolOutput:
@@ -295,3 +310,34 @@ async def test_lone_surrogates_stick_nothing(engine, tool_name, arguments):
     assert (await play(engine, session, "plain", number=1)).step == 2
     again = await play(engine, session, "odd", tool_name, **arguments)
     assert again.step == 1
+
+
+async def test_arguments_leave_memory_once_a_snapshot_has_written_the_steps_of_their_calls(
+    engine, monkeypatch
+):
+    session = await start(engine)
+    await play(engine, session, "warm", number=0)
+    Printer.gate = anyio.Event()
+
+    async def broken(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    async def work():
+        calls = [
+            await engine.find(session).call("gather", {"text": f"{number:08d}" * (MEGABYTE // 8)})
+            for number in range(30)
+        ]
+        await anyio.wait_all_tasks_blocked()
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.services.store), "append", broken)
+            Printer.gate.set()
+            for call in calls:
+                await call.wait()
+        del calls, call
+        assert (await engine.status(session)).pending_steps == 30
+        await engine.find(session).snapshots.keep()
+        assert (await engine.status(session)).pending_steps == 0
+
+    with anyio.fail_after(60):
+        assert await traced(work)() < 6 * MEGABYTE
+    assert (await engine.status(session)).summary.steps == 31

@@ -119,6 +119,9 @@ def places_of(session_id):
         "argument": ("POST", "/mcp", [], {**call, "params": {"arguments": {"session_id": session_id}}}),
         "meta": ("POST", "/mcp", [], {**call, "params": {"_meta": {"a": 1, SESSION_KEY: session_id}}}),
         "body": ("POST", "/_ors/sessions", [], {"environment": "x", "session_id": session_id, "task": long}),
+        "query of OpenEnv": ("GET", f"/openenv/x/ws?a=1&session_id={quote(session_id, safe='')}", []),
+        "body of OpenEnv": ("POST", "/openenv/x/step", [], {"action": {}, "session_id": session_id}),
+        "JSON-RPC of OpenEnv": ("POST", "/openenv/x/mcp", [], {**call, "params": {"session_id": session_id}}),
     }
 
 
@@ -153,7 +156,7 @@ async def test_slots_that_a_host_has_taken_lead_to_it_from_then_on(tmp_path):
     async with front(tmp_path) as ask:
         before = {await ask("POST", "/call", [("X-Session-ID", session_id)]) for session_id in ids}
         ask.slots |= {"h0": list(range(0, SLOTS, 2)), "h1": [], "h2": list(range(1, SLOTS, 2))}
-        await ask.control.look()
+        await ask.control.update_slots()
         for session_id in ids:
             found = await ask("POST", "/call", [("X-Session-ID", session_id)])
             assert found == f"h{2 * (slot_of(session_id) % 2)}"

@@ -93,7 +93,8 @@ class SeparatedValues(RowReader):
         try:
             return next(csv.reader(records, delimiter=self._separator, strict=True), None)
         except csv.Error as error:
-            actual = f"{error}{_hint(str(error), lines.text)}"
+            what = str(error).partition(" - ")[0]  # advice for those who opened the file themselves follows
+            actual = f"{what}{_hint(str(error), lines.text)}"
             raise RowFaultError("", "values that are quoted as in CSV", actual) from error
 
     def _split_at_tabs(self, line: str) -> list[str] | None:

@@ -68,7 +68,7 @@ class TreeEvaluator:
         # A list of one number, shared by reference: an integral inside a sum spends from the same budget.
         self._left: list[int] = [_STEPS] if parent is None else parent._left  # noqa: SLF001  (one budget for both)
         self._is_inner = parent is not None
-        self._indices: frozenset[str] = frozenset() if parent is None else parent._indices  # noqa: SLF001
+        self._indices: frozenset[str] = frozenset() if parent is None else parent._indices  # noqa: SLF001  (of the same class)
         # A table of bound methods, built once: trees are read into closures, and only those run at each
         # place.
         self._readers: dict[type, Callable[[Any], Reader]] = {

@@ -25,6 +25,7 @@ OFF_THE_WIRE = (
     "ors_server.export",
     "ors_server.harbor",
     "ors_server.images",
+    "ors_server.packaging",
     "ors_server.replaying",
     "ors_server.store.sql.migrations",
     "ors_server.testing",

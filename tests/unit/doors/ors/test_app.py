@@ -372,9 +372,9 @@ async def test_numbers_of_any_form_hold_nobody_up(open_door, form):
         count = min(MAX_VALUES - 10, MAX_ALL_DIGITS // own, (4 << 20) // (len(number) + 1)) - 20
         body = '{"name": "take", "input": {"values": [' + ",".join([number] * count) + "]}}"
         spent = [math.inf]
-        while spent[-1] >= 1.25 and len(spent) < 4:  # other work may take the caches
+        while spent[-1] >= 2 and len(spent) < 4:  # other work may take the caches
             with measured_slices() as slices:
                 answer = await door.post("/shop/call", content=body, headers=sid())
             assert answer.status_code == 200
             spent.append(slices.worst / yardstick())
-        assert spent[-1] < 1.25, (number, count, spent)
+        assert spent[-1] < 2, (number, count, spent)

@@ -1,54 +1,59 @@
 import os
 import subprocess
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from ors_server.sandboxes.cells import uids as uids_module
-from ors_server.sandboxes.cells.uids import UidPool, try_lock
+from ors_server.sandboxes.cells.uids import UidPlan, UidPool, try_lock
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
 FAR = count(1_900_000_000, 10_000)
 
 
 @pytest.fixture
-def first(monkeypatch):
+def plan(monkeypatch):
     """Blocks of two uids, from a number that no server uses."""
-    number = next(FAR) + os.getpid() % 10_000
-    monkeypatch.setattr(uids_module, "FIRST_UID", number)
-    monkeypatch.setattr(uids_module, "UIDS_PER_BLOCK", 2)
     monkeypatch.setattr(uids_module, "_BLOCKS", 3)
-    return number
+    return UidPlan("uids-", next(FAR) + os.getpid() % 10_000, 2)
 
 
-def test_uids_are_taken_block_by_block_and_run_out_with_a_word(tmp_path, first):
-    one, other = UidPool(tmp_path), UidPool(tmp_path)
+def test_uids_are_taken_block_by_block_and_run_out_with_a_word(tmp_path, plan):
+    first = plan.first
+    one, other = UidPool(tmp_path, plan), UidPool(tmp_path, plan)
     assert (one.first, other.first) == (first, first + 2)
     assert [one.take() - first for _ in range(4)] == [0, 1, 4, 5]
     with pytest.raises(SandboxUnavailableError, match="4 sandboxes are alive; close some"):
         one.take()
     with pytest.raises(SandboxUnavailableError, match="all 3 blocks of 2 uids"):
-        UidPool(tmp_path)
+        UidPool(tmp_path, plan)
     one.release(first + 1)
     assert one.take() == first + 1
     one.close()
-    assert UidPool(tmp_path).first == first
+    assert UidPool(tmp_path, plan).first == first
     assert other.take() == first + 2
 
 
-def test_a_uid_is_handed_out_again_after_all_others(tmp_path, first):
-    pool = UidPool(tmp_path)
+def test_session_with_a_range_gets_the_lowest_uid_of_it(tmp_path, plan):
+    pool = UidPool(tmp_path, replace(plan, ids=1000))
+    assert [pool.take() - plan.first for _ in range(3)] == [0, 1000, 2000]
+
+
+def test_a_uid_is_handed_out_again_after_all_others(tmp_path, plan):
+    first = plan.first
+    pool = UidPool(tmp_path, plan)
     assert pool.take() == first
     pool.release(first)
     assert [pool.take(), pool.take()] == [first + 1, first]
 
 
-def test_a_block_in_which_somebody_lives_is_passed_over(tmp_path, first):
+def test_a_block_in_which_somebody_lives_is_passed_over(tmp_path, plan):
+    first = plan.first
     if os.geteuid() != 0:
         first = os.getuid()
-        uids_module.FIRST_UID = first
-        assert UidPool(tmp_path).first == first + 2
+        assert UidPool(tmp_path, replace(plan, first=first)).first == first + 2
         return
     drop = ["setpriv", f"--reuid={first}", "--clear-groups", "cat"]
     with subprocess.Popen(drop, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stray:
@@ -57,7 +62,7 @@ def test_a_block_in_which_somebody_lives_is_passed_over(tmp_path, first):
         stray.stdin.write(b"x")
         stray.stdin.flush()
         assert stray.stdout.read(1) == b"x"
-        assert UidPool(tmp_path).first == first + 2
+        assert UidPool(tmp_path, plan).first == first + 2
         stray.stdin.close()
 
 

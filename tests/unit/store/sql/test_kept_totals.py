@@ -35,6 +35,11 @@ FILTERS = [
     EpisodeFilter(live=False, environment=("maze", "go")),
     EpisodeFilter(labels={"run": ""}),
     EpisodeFilter(min_return=0.5),
+    EpisodeFilter(split="train"),
+    EpisodeFilter(split=("test", "train"), has=("refused",), live=False),
+    EpisodeFilter(has=("failed",)),
+    EpisodeFilter(has=("penalty", "refused")),
+    EpisodeFilter(has=("ungraded",), environment="maze"),
 ]
 ENDS = st.sampled_from(
     [
@@ -43,11 +48,13 @@ ENDS = st.sampled_from(
         {"phase": "failed", "stop_reason": "failed", "failed_steps": 1},
         {"phase": "deleted", "stop_reason": "step_limit", "unjudged_steps": 1},
         {"phase": "finished", "stop_reason": "completed", "last_reward": None, "refused_steps": 2},
+        {"phase": "finished", "stop_reason": "completed", "penalised_steps": 1, "refused_steps": 1},
+        {"phase": "finished", "stop_reason": "completed", "ungraded_steps": 3},
     ]
 )
 PLAYS = st.lists(
     st.tuples(
-        st.sampled_from(["maze", "chess"]),
+        st.sampled_from([("maze", "train"), ("chess", "train"), ("maze", "test"), ("chess", None)]),
         st.sampled_from([{}, {"run": "a"}, {"run": "a", "agent": "x"}, {"run": "b", "agent": "\0"}]),
         st.integers(0, 3),
         st.sampled_from([-1.0, 0.0, 0.1, 1.0, 1e300]),
@@ -59,8 +66,8 @@ PLAYS = st.lists(
 
 
 async def play(store, number, *parts):
-    environment, labels, steps, value, end, close = parts
-    origin = make_origin(number, environment=environment, labels=labels)
+    (environment, split), labels, steps, value, end, close = parts
+    origin = make_origin(number, environment=environment, split=split, labels=labels)
     await store.open(origin)
     for step in range(1, steps + 1):
         await store.append(origin.episode_id, make_step(step, tool=f"tool {step % 2}"), after(origin, step))
@@ -119,7 +126,14 @@ async def test_pruned_episodes_leave_the_totals(records):
     store = await records.open()
     for number in range(5):
         await play(
-            store, number, "maze", {"run": "ab"[number % 2]}, 1, number, {"stop_reason": "completed"}, "close"
+            store,
+            number,
+            ("maze", "train"),
+            {"run": "ab"[number % 2]},
+            1,
+            number,
+            {"stop_reason": "completed"},
+            "close",
         )
     await store.aclose()
     prune(parse_location(str(records.path)), Retention(episodes=2), MORNING)
@@ -136,7 +150,7 @@ async def test_pruned_episodes_leave_the_totals(records):
 
 async def test_a_total_that_was_edited_is_found(records):
     store = await records.open()
-    await play(store, 1, "maze", {"run": "a"}, 2, 1.0, {"stop_reason": "completed"}, "close")
+    await play(store, 1, ("maze", "train"), {"run": "a"}, 2, 1.0, {"stop_reason": "completed"}, "close")
     await store.aclose()
     with sqlite3.connect(records.path) as connection:
         connection.execute("UPDATE totals SET episodes = 3, return_sum = 7")
@@ -196,15 +210,15 @@ async def test_a_record_of_the_previous_schema_gets_columns_and_totals(where, re
     for number, parts in enumerate(
         [
             (
-                "maze",
+                ("maze", "test"),
                 {"run": "a", "agent": "x\0"},
                 0,
                 1.0,
                 {"phase": "deleted", "stop_reason": "deleted"},
                 "close",
             ),
-            ("chess", {}, 2, 0.2, {"phase": "finished", "stop_reason": "completed"}, "close"),
-            ("chess", {}, 1, 0.1, {"phase": "playing"}, "open"),
+            (("chess", None), {}, 2, 0.2, {"phase": "finished", "stop_reason": "completed"}, "close"),
+            (("chess", "train"), {}, 1, 0.1, {"phase": "playing"}, "open"),
         ]
     ):
         await play(store, number, *parts)

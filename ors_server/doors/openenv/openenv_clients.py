@@ -1,12 +1,12 @@
 """The clients of the OpenEnv door: each plays one episode after another, and may reconnect to its episode."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
-from uuid import uuid4
 
 from ors_server.doors.http.websocket import WebSocket
 from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.episode import Phase
 from ors_server.model.errors import (
     CapacityError,
     InvalidRequestError,
@@ -16,6 +16,7 @@ from ors_server.model.errors import (
 )
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolSpec
+from ors_server.sessions.key_limits import VISITOR_PREFIX
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_call import Completed, Failure, Refusal, RefusalReason
@@ -24,8 +25,12 @@ from ors_server.sessions.session_request import SessionRequest
 RESERVED = frozenset({"reset", "step", "state", "close"})
 """Names that OpenEnv keeps for itself; tools of these names are called `tool_NAME` here."""
 PREFIX = "tool_"
-MAX_PLACES = 20_000
+EPISODE_ID_LABEL = "openenv_episode_id"
+"""Label of a session: the id that the client gave its episode."""
+MAX_CLIENTS = 20_000
 """Clients that are remembered at most, connected or not."""
+MAX_VISITOR_CLIENTS = 64
+"""Clients of one address of a public server that are remembered at most."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
@@ -38,13 +43,14 @@ _FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
 
 
 @dataclass(slots=True)
-class ClientPlace:
-    """One client and its current episode; a place outlives the client's connection."""
+class OpenEnvClient:
+    """One client and its current episode; it outlives the connection."""
 
     definition: EnvironmentDefinition
     credential_id: str | None
     labels: Mapping[str, str]
-    id: str = field(default_factory=lambda: str(uuid4()))
+    id: str = ""
+    """As an id of a session is; empty for a client that is not remembered."""
     session_id: str | None = None
     """Of the episode that is played; `None` before the first reset."""
     episode_id: str | None = None
@@ -68,13 +74,13 @@ class ClientPlace:
         }
 
 
-class ClientPlaces:
-    """All places, by their own ids and by the ids of their current sessions."""
+class OpenEnvClients:
+    """All clients, by their own ids and by the ids of their current sessions."""
 
     def __init__(self, sessions: SessionManager, idle_seconds: float) -> None:
         self._sessions = sessions
         self._idle_seconds = idle_seconds
-        self._places: dict[str, ClientPlace] = {}
+        self._clients: dict[str, OpenEnvClient] = {}
 
     @property
     def now(self) -> float:
@@ -83,39 +89,53 @@ class ClientPlaces:
 
     def open(
         self, definition: EnvironmentDefinition, credential_id: str | None, labels: Mapping[str, str]
-    ) -> ClientPlace:
-        """Add a place for a new client.
+    ) -> OpenEnvClient:
+        """Add a new client.
 
         Raises:
             CapacityError: If there are too many.
         """
-        if len(self._places) >= MAX_PLACES:
+        is_visitor = credential_id is not None and credential_id.startswith(VISITOR_PREFIX)
+        if is_visitor or len(self._clients) >= MAX_CLIENTS:
             oldest = self.now - self._idle_seconds
-            for client in [client for client in self._places.values() if client.socket is None]:
+            for client in [client for client in self._clients.values() if client.socket is None]:
                 if client.used_at < oldest:  # its session has expired as well
-                    del self._places[client.id]
-        if len(self._places) >= MAX_PLACES:
+                    del self._clients[client.id]
+        if is_visitor:
+            own = sum(client.credential_id == credential_id for client in self._clients.values())
+            if own >= MAX_VISITOR_CLIENTS:
+                raise CapacityError(
+                    f"{own} clients of your address are known: send openenv/session/close for one",
+                    retry_after=5,
+                )
+        if len(self._clients) >= MAX_CLIENTS:
             raise CapacityError(
-                f"{MAX_PLACES} clients are connected already: end a session or repeat the request later",
+                f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",
                 retry_after=5,
             )
-        client = ClientPlace(definition, credential_id, labels, used_at=self.now)
-        self._places[client.id] = client
+        own_id = self._sessions.services.options.slot.draw_session_id()  # a front leads it to this host
+        client = OpenEnvClient(definition, credential_id, labels, own_id, used_at=self.now)
+        self._clients[client.id] = client
         return client
 
-    def find(
+    async def find(
         self, client_id: str, definition: EnvironmentDefinition, credential_id: str | None
-    ) -> ClientPlace:
-        """Return a place by its id or by that of its session.
+    ) -> OpenEnvClient:
+        """Return a client by its id or by that of its session.
+
+        A session that is known, but its client is not, gets one: this server rebuilt it after a restart.
 
         Raises:
-            SessionNotFoundError: If no place has the id, or its credential or environment is another.
+            SessionNotFoundError: If no client has the id, or it has another credential or environment.
+            OrsServerError: If the session expired, cannot be rebuilt, or is on another host.
         """
-        client = self._places.get(client_id)
+        client = self._clients.get(client_id)
         if client is None:
             client = next(
-                (client for client in self._places.values() if client.session_id == client_id), None
+                (client for client in self._clients.values() if client.session_id == client_id), None
             )
+        if client is None:
+            client = await self._adopt(client_id, definition, credential_id)
         if client is None or client.definition is not definition or client.credential_id != credential_id:
             raise SessionNotFoundError(
                 f"unknown session_id {client_id!r}: send reset without it to begin one"
@@ -123,17 +143,34 @@ class ClientPlaces:
         client.used_at = self.now
         return client
 
-    async def close(self, client: ClientPlace) -> None:
-        """End the episode of a place and forget it."""
-        self._places.pop(client.id, None)
+    async def _adopt(
+        self, session_id: str, definition: EnvironmentDefinition, credential_id: str | None
+    ) -> OpenEnvClient | None:
+        """Add a client for a live session of this environment and credential; `None` without one."""
+        try:
+            session = await self._sessions.obtain(session_id)
+        except SessionNotFoundError:
+            return None
+        origin, figures = session.recorder.origin, session.recorder.summary()
+        if session.definition is not definition or origin.credential_id != credential_id:
+            return None
+        client = self.open(definition, credential_id, origin.labels)
+        client.session_id, client.episode_id = session_id, origin.labels.get(EPISODE_ID_LABEL)
+        client.steps, client.last_reward = figures.steps, figures.last_reward
+        client.done = figures.phase == Phase.FINISHED
+        return client
+
+    async def close(self, client: OpenEnvClient) -> None:
+        """End the episode of a client and forget the client."""
+        self._clients.pop(client.id, None)
         await self._end(client)
 
-    async def _end(self, client: ClientPlace) -> None:
+    async def _end(self, client: OpenEnvClient) -> None:
         session_id, client.session_id = client.session_id, None
         if session_id is not None:
             await self._sessions.delete(session_id)
 
-    async def reset(self, client: ClientPlace, data: Mapping[str, Any]) -> JSONObject:
+    async def reset(self, client: OpenEnvClient, data: Mapping[str, Any]) -> JSONObject:
         """Begin the next episode, which ends the one before; return its first observation."""
         split, index = await self._task_of(client.definition, data)
         seed, episode_id = data.get("seed"), data.get("episode_id")
@@ -144,7 +181,7 @@ class ClientPlaces:
         if episode_id is not None and not isinstance(episode_id, str):
             raise InvalidRequestError(f"expected an episode_id that is a string, got {episode_id!r:.80}")
         await self._end(client)
-        id_label = {} if episode_id is None else {"openenv_episode_id": episode_id[:200]}
+        id_label = {} if episode_id is None else {EPISODE_ID_LABEL: episode_id[:200]}
         status = await self._sessions.create(
             SessionRequest(
                 environment=client.definition.name,
@@ -185,19 +222,19 @@ class ClientPlaces:
             raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
         return split, index
 
-    def _session(self, client: ClientPlace) -> Session:
+    def _session(self, client: OpenEnvClient) -> Session:
         if client.session_id is None:
             raise InvalidRequestError("the episode is not open: send reset first")
         return self._sessions.find(client.session_id)
 
-    async def tools(self, client: ClientPlace) -> list[JSONObject]:
+    async def tools(self, client: OpenEnvClient) -> list[JSONObject]:
         """Return the tools of the episode; before the first reset, those of the environment."""
         listing = client.definition.listing
         if client.session_id is not None:
             listing = await self._session(client).tools()
         return [_describe(tool) for tool in listing.tools]
 
-    async def step(self, client: ClientPlace, action: Mapping[str, Any]) -> JSONObject:
+    async def step(self, client: OpenEnvClient, action: Mapping[str, Any]) -> JSONObject:
         """Take an action: list the tools, or call one; return the observation.
 
         Raises:
@@ -218,7 +255,7 @@ class ClientPlaces:
             raise InvalidRequestError("expected tool_name to be a string, and arguments to be an object")
         return await self.call(client, tool, cast("JSONObject", arguments))
 
-    async def call(self, client: ClientPlace, tool: str, arguments: JSONObject) -> JSONObject:
+    async def call(self, client: OpenEnvClient, tool: str, arguments: JSONObject) -> JSONObject:
         """Call a tool and return the observation. Raises as `step` does."""
         session = self._session(client)
         client.used_at = self.now
@@ -247,7 +284,7 @@ class ClientPlaces:
         return self._observe(client, tool, step, error)
 
     def _observe(
-        self, client: ClientPlace, tool: str, step: Step | None, error: tuple[str, str] | None
+        self, client: OpenEnvClient, tool: str, step: Step | None, error: tuple[str, str] | None
     ) -> JSONObject:
         blocks = () if step is None else step.blocks
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

@@ -1,0 +1,217 @@
+"""The pages of a public server: a visitor chooses a task and plays it, and reads nothing else.
+
+The address of an episode has its agent token, which is all that lets a visitor play it: no cookie, no
+sign-in. A page shows what an agent may read: no task, no metadata, no reason of a failure of the
+environment's code, and rewards only where the session's visibility shows them to every agent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jinja2 import Environment
+
+from ors_server.console.episode_pages import answer_with_block, position_in
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.play_pages import PLAYER, read_task
+from ors_server.console.views import episode as views
+from ors_server.console.views import forms
+from ors_server.doors.access import FAILED, Caller, Keyring, Role, may_see_rewards, withhold
+from ors_server.doors.control import models as m
+from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
+from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.http.request_errors import UnknownPathError
+from ors_server.doors.mcp.session_access import AttemptLimits
+from ors_server.model.errors import AuthorError, ForbiddenError, InvalidRequestError, OrsServerError
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.model.visibility import Visibility
+from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session_request import SessionRequest
+from ors_server.store.base import RecordReader
+from ors_server.store.lookup import find_episode
+
+
+@dataclass(frozen=True, slots=True)
+class PublicEnvironment:
+    """An environment that a visitor may choose."""
+
+    name: str
+    description: str
+    splits: tuple[tuple[str, int | None], ...]
+    """Name and number of tasks; `None` where counting failed."""
+
+
+@dataclass(eq=False)
+class PublicPages:
+    """Answers requests of visitors."""
+
+    _store: RecordReader
+    _manager: SessionManager
+    _control: ControlHandlers
+    _keyring: Keyring
+    _attempts: AttemptLimits
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return every page; of two that fit a path, the first one counts."""
+        return (
+            Route("GET", "", self.lead_to_play),
+            Route("GET", "play", self.choose),
+            Route("POST", "play", self.start),
+            Route("GET", "play/{token}", self.show),
+            Route("POST", "play/{token}/call", self.call),
+            Route("GET", "play/{token}/prompt/{index}", self.prompt_block),
+            Route("GET", "play/{token}/steps/{number}/blocks/{index}", self.block),
+        )
+
+    def take_templates(self, templates: Environment) -> None:
+        """Take the templates of the pages, none of which is written by itself here."""
+
+    def stop(self) -> None:
+        """End every live stream; there are none."""
+
+    async def lead_to_play(self, request: PageRequest) -> Answer:
+        """Lead to the only page that begins something."""
+        return Redirect(f"{request.root}/play")
+
+    async def choose(self, request: PageRequest) -> Answer:
+        """Show the environments, with a form to start a task of each."""
+        environments: list[PublicEnvironment] = []
+        for definition in self._manager.environments.values():
+            splits: list[tuple[str, int | None]] = []
+            for split in definition.splits:
+                try:
+                    splits.append((split.name, await definition.tasks.num_tasks(split.name)))
+                except AuthorError:
+                    splits.append((split.name, None))
+            environments.append(PublicEnvironment(definition.name, definition.description, tuple(splits)))
+        agent_address = f"{request.base_url}/mcp"
+        return Page("public_choice", lambda: {"environments": environments, "agent_address": agent_address})
+
+    async def start(self, request: PageRequest) -> Answer:
+        """Start an episode of the task that was chosen, within the limits of the visitor's address."""
+        split, index = read_task(request.form)
+        visitor = request.session.caller
+        wanted = SessionRequest(
+            environment=request.form.get("environment"),
+            split=split,
+            index=index,
+            labels=PLAYER,
+            credential_id=visitor.credential_id,
+        )
+        try:
+            session_id = await self._attempts.start(visitor, wanted, self._create)
+        except OrsServerError as error:
+            raise withhold(error) from error
+        token = self._keyring.mint(session_id, self._manager.episode_of(session_id) or "")
+        return Redirect(f"{request.root}/play/{token}")
+
+    async def _create(self, request: SessionRequest) -> str:
+        return (await self._manager.create(request)).origin.session_id
+
+    async def show(self, request: PageRequest) -> Answer:
+        """Show an episode: its prompt, its steps, and a form for each tool while it can be played."""
+        return await self._page(request, await self._player(request), None, {})
+
+    async def call(self, request: PageRequest) -> Answer:
+        """Call a tool with what a form says; a form that is wrong comes back with its mistakes."""
+        player = await self._player(request)
+        session_id = player.session_id or ""
+        name = request.form.get("tool", "")
+        try:
+            tools = (await self._control.get_tools(session_id)).tools
+            spec = next((tool for tool in tools if tool.name == name), None)
+            if spec is None:
+                raise UnknownPathError("the session has no such tool")
+            arguments, errors = forms.read_form(spec.input_schema, request.form)
+            if errors:
+                return await self._page(request, player, name, errors)
+            body = m.CallBody(name=name, arguments=arguments)
+            asked = ControlRequest(player, request.base_url, "", b"")
+            answer = (await self._control.call_tool(asked, session_id, body)).root
+        except OrsServerError as error:
+            raise withhold(error) from error
+        if isinstance(answer, RefusedCall) and answer.step is None:
+            raise InvalidRequestError(answer.detail)
+        return Redirect(f"{request.root}/play/{request.path['token']}#s{answer.step or 1}")
+
+    async def prompt_block(self, request: PageRequest) -> Answer:
+        """Return one block of the prompt: an image to be shown, anything else to be saved."""
+        record = await self._record(await self._player(request))
+        return answer_with_block(record.prompt or (), request, "prompt")
+
+    async def block(self, request: PageRequest) -> Answer:
+        """Return one block of a step, as `prompt_block` does."""
+        record = await self._record(await self._player(request))
+        position = position_in(request.path["number"])
+        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
+        if not steps:
+            raise UnknownPathError("there is no such step")
+        (step,) = as_read_by_agents(steps, shows_rewards=False)
+        return answer_with_block(step.blocks, request, f"step{step.number}")
+
+    async def _player(self, request: PageRequest) -> Caller:
+        """Return the agent whose token an address has; `ForbiddenError` for another episode's."""
+        token = request.path["token"]
+        player = self._keyring.identify_agent(token)
+        if player.role is not Role.AGENT or player.session_id is None:
+            raise ForbiddenError("this page is for an agent's token")
+        player.require_session(player.session_id, self._manager.episode_of(player.session_id))
+        return player
+
+    async def _record(self, player: Caller) -> EpisodeRecord:
+        if not player.episode_id:  # the session had ended when its token was made
+            raise UnknownPathError("there is no such episode; start another one")
+        return await find_episode(self._store, player.episode_id)
+
+    async def _page(
+        self, request: PageRequest, player: Caller, wrong: str | None, errors: Mapping[str, str]
+    ) -> Answer:
+        session_id = player.session_id or ""
+        is_live = self._manager.episode_of(session_id) is not None
+        try:
+            tools = (await self._control.get_tools(session_id)).tools if is_live else []
+            if is_live:
+                await self._control.get_prompt(session_id)  # waits for the setup, and puts it on record
+        except OrsServerError as error:
+            raise withhold(error) from error
+        record = await self._record(player)
+        count = record.summary.steps
+        steps = await self._store.steps(record.origin.episode_id, max(0, count - views.STEPS_PER_PAGE), count)
+        shows_rewards = may_see_rewards(player, Visibility(record.origin.visibility))
+        is_over = record.summary.stop_reason is not None
+
+        def build() -> Mapping[str, Any]:
+            return {
+                "title": views.task_title(record),
+                "prompt": views.view_prompt(record),
+                "steps": views.view_steps(as_read_by_agents(steps, shows_rewards=shows_rewards)),
+                "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
+                "is_over": is_over,
+                "can_play": is_live and not is_over,
+                "forms": [
+                    forms.make_form(
+                        tool.name,
+                        tool.description or "",
+                        tool.input_schema,
+                        request.form if tool.name == wrong else None,
+                        errors if tool.name == wrong else None,
+                    )
+                    for tool in tools
+                ],
+                "here": f"{request.root}/play/{request.path['token']}",
+                "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
+            }
+
+        return Page("public_play", build, 422 if errors else 200)
+
+
+def as_read_by_agents(steps: Sequence[Step], *, shows_rewards: bool) -> list[Step]:
+    """Return steps as an agent of a public server may read them, for a view."""
+    shown: list[Step] = []
+    for step in steps:
+        agents = replace(step, metadata=None, components={}, reward=step.reward if shows_rewards else None)
+        if step.status is StepStatus.FAILED:
+            # What the author's code said may be the answer; so may blocks of a failed call.
+            agents = replace(agents, error=f"{FAILED}.", error_code=None, blocks=())
+        shown.append(agents)
+    return shown

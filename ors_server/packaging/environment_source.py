@@ -1,0 +1,294 @@
+"""Reads the folder or the file of one environment, and chooses which of its files are published.
+
+What must not leave the author's machine is left out by its name (hidden files, caches, keys) or refused by
+its content (credentials, absolute paths of this machine, links that lead out of the folder).
+"""
+
+import ast
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from ors_server.environments.declared.declaration_file import FILE as DECLARATION
+from ors_server.environments.declared.references import declaration_of
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import define, find_classes
+from ors_server.harbor.harbor_environment import HarborTasks
+from ors_server.model.errors import EnvironmentDefinitionError
+
+Kind: TypeAlias = Literal["class", "declared", "harbor"]
+
+MAX_BYTES = 512 * 1024 * 1024
+"""Bytes of all files of one package."""
+MAX_TEXT = 4 * 1024 * 1024
+"""Bytes up to which a source file is searched."""
+LEFT_OUT = (
+    *(".*", "__pycache__", "*.py[co]", "*.egg-info", "node_modules", "venv", "build", "dist"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
+    *("*credentials*", "secrets.*", "*api_keys*", "*api-keys*", "episodes.db*", "*.log", "*.part"),
+)
+"""Names of files and folders that no package has, at any depth."""
+OWN_FILES = frozenset({"pyproject.toml", "README.md", "audit.toml", "environment.schema.json", "conftest.py"})
+"""Files at the top that are for the author: a package has its own project and page."""
+IGNORE_FILES = frozenset({".harborignore", ".dockerignore"})
+"""Hidden files that are part of a task in Harbor's format."""
+_SOURCES = frozenset({".py", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".sh"})
+_CREDENTIAL = re.compile(
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----|\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{30,}|"
+    r"gh[pousr]_[A-Za-z0-9]{30,}|AKIA[0-9A-Z]{16})\b"
+)
+_OF_A_USER = re.compile(r"(?:/home/[^/\s]+|/Users/[^/\s]+|/root|~|[A-Za-z]:\\Users\\[^\\\s]+)[/\\]\S")
+_SYSTEM = frozenset(
+    {
+        *("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys"),
+        *("/tmp", "/usr", "/var"),  # noqa: S108
+    }
+)
+"""Folders that every machine has; what is below them is no place of the author's."""
+
+
+class PackagingError(EnvironmentDefinitionError):
+    """An environment cannot be published as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSource:
+    """One environment, and what is published of it."""
+
+    definition: EnvironmentDefinition
+    kind: Kind
+    files: Mapping[str, Path]
+    """Path in the package, with slashes, to the file."""
+    left_out: tuple[str, ...]
+    """Names that were left out and might be missed: neither hidden nor caches."""
+    project: Mapping[str, Any]
+    """The table `[project]` of the author's own pyproject.toml; empty without one."""
+    folder: Path | None
+    """Where the files are; `None` for one Python file."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one Python file."""
+        return self.folder is None
+
+    @property
+    def name(self) -> str:
+        """Name under which the environment is served."""
+        return self.definition.name
+
+    @property
+    def module(self) -> str:
+        """Name of the package that is imported."""
+        return f"{self.name.replace('-', '_')}_environment"
+
+    @property
+    def class_name(self) -> str:
+        """Name of the environment's class."""
+        return self.definition.source.__name__
+
+    @property
+    def description(self) -> str:
+        """What it is, in one line."""
+        stated = str(self.project.get("description") or self.definition.description).strip()
+        return stated.partition("\n")[0] or f"The environment {self.name}."
+
+    def write(self, folder: Path) -> None:
+        """Copy the files into a new folder."""
+        for path, source in self.files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+            target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(source.stat().st_size for source in self.files.values())
+
+
+def read_source(reference: str) -> EnvironmentSource:
+    """Read the environment in a folder or a Python file.
+
+    Args:
+        reference: The path, followed by `:Class` where it has several environments.
+
+    Raises:
+        PackagingError: If it is no path, has several environments, or has what must not be published.
+        UnknownEnvironmentError: If there is no environment.
+        EnvironmentDefinitionError: If it breaks a rule.
+    """
+    location, colon, name = reference.rpartition(":")
+    path = Path(location if colon and name.isidentifier() else reference)
+    if path.name == DECLARATION:
+        path = path.parent
+    if not path.exists():
+        raise PackagingError(f"{reference}: expected the path of an environment's folder or Python file")
+    if path.is_file() and path.suffix != ".py":
+        raise PackagingError(
+            f"{reference}: expected a folder or a Python file; put data files into a folder with an "
+            f"{DECLARATION}, as ors-server new --declared makes it"
+        )
+    classes = find_classes(str(path) if path.is_dir() and not colon else reference)
+    if len(classes) > 1:
+        names = ", ".join(cls.__name__ for cls in classes)
+        raise PackagingError(
+            f"{reference}: a package has one environment; choose one of {names}: {path}:NAME"
+        )
+    definition = define(classes[0])
+    kind: Kind = "class"
+    if declaration_of(str(path)) is not None:
+        kind = "declared"
+    elif issubclass(definition.source, HarborTasks):
+        kind = "harbor"
+    if path.is_file():
+        files, left_out = {"environment.py": path}, tuple[str, ...]()
+    else:
+        files, left_out = _choose_files(path.resolve(), kind)
+    if kind == "declared":
+        _check_declaration(path / DECLARATION)
+    for name, file in files.items():
+        _check_text(name, file, is_source=kind == "class" or name.endswith(".py"), root=path)
+    folder = None if path.is_file() else path.resolve()
+    source = EnvironmentSource(definition, kind, files, left_out, _read_project(path), folder)
+    if source.size > MAX_BYTES:
+        raise PackagingError(
+            f"{reference}: expected at most {MAX_BYTES:,} bytes in all files, got {source.size:,}; publish "
+            "large data elsewhere, and name it in the environment"
+        )
+    return source
+
+
+def _choose_files(root: Path, kind: Kind) -> tuple[dict[str, Path], tuple[str, ...]]:
+    files: dict[str, Path] = {}
+    left_out: list[str] = []
+    for path in _walk(
+        root, "", left_out, keeps_hidden=IGNORE_FILES if kind == "harbor" else frozenset[str]()
+    ):
+        relative = path.relative_to(root).as_posix()
+        if kind != "harbor" and (relative in OWN_FILES or _is_test(relative)):
+            continue
+        target = path.resolve()
+        if not target.is_relative_to(root):
+            raise PackagingError(f"{path}: this link leads out of the folder, to {target}; copy the file")
+        if not target.is_file():
+            raise PackagingError(f"{path}: expected a file, got a device, a pipe or a broken link; remove it")
+        files[relative] = target
+    return files, tuple(left_out)
+
+
+def _walk(folder: Path, prefix: str, left_out: list[str], *, keeps_hidden: frozenset[str]) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
+        name = f"{prefix}{entry.name}"
+        if entry.name not in keeps_hidden and any(fnmatchcase(entry.name.lower(), part) for part in LEFT_OUT):
+            if not entry.name.startswith(".") and entry.name != "__pycache__":
+                left_out.append(name)
+        elif entry.is_dir() and not entry.is_symlink():
+            yield from _walk(entry, f"{name}/", left_out, keeps_hidden=keeps_hidden)
+        elif entry.is_dir():
+            raise PackagingError(f"{entry}: this link leads to a folder; copy what is in it")
+        else:
+            yield entry
+
+
+def _is_test(relative: str) -> bool:
+    top, slash, _ = relative.partition("/")
+    name = relative.rpartition("/")[2]
+    return (bool(slash) and top == "tests") or (name.endswith(".py") and name.startswith("test_"))
+
+
+def _read_project(path: Path) -> Mapping[str, Any]:
+    file = path / "pyproject.toml" if path.is_dir() else path.parent / "pyproject.toml"
+    if not path.is_dir() or not file.is_file():
+        return {}
+    try:
+        table: Any = tomllib.loads(file.read_text("utf-8")).get("project", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PackagingError(f"{file}: {error}") from error
+    return cast("Mapping[str, Any]", table) if isinstance(table, dict) else {}
+
+
+def _check_declaration(file: Path) -> None:
+    """Refuse data, rewards and toolsets that the folder does not have."""
+    values: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8"))
+    for key in ("data", "splits", "reward", "toolsets"):
+        for text in _texts(values.get(key)):
+            place = text.partition(":")[0] if not text.startswith("hf:") else ""
+            if place.startswith(("/", "~")) or re.match(r"[A-Za-z]:\\", text):
+                raise PackagingError(
+                    f"{file}: {key} has the absolute path {text!r}, which other machines do not have; move "
+                    "the file into the folder, and write its path from there"
+                )
+            if ".." in Path(place).parts:
+                raise PackagingError(
+                    f"{file}: {key} leads out of the folder with {text!r}; move the file into the folder"
+                )
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in cast("Mapping[str, object]", value).values():
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in cast("list[object]", value):
+            yield from _texts(part)
+
+
+def _check_text(name: str, file: Path, *, is_source: bool, root: Path) -> None:
+    """Refuse credentials, and absolute paths of this machine in Python code."""
+    if file.suffix not in _SOURCES or file.stat().st_size > MAX_TEXT:
+        return
+    text = file.read_text("utf-8", errors="replace")
+    secret = _CREDENTIAL.search(text)
+    if secret is not None:
+        line = text.count("\n", 0, secret.start()) + 1
+        raise PackagingError(
+            f"{name}:{line}: this looks like a credential; read it from self.secrets or a variable, and "
+            "replace it where it was issued"
+        )
+    if file.suffix == ".py" and is_source:
+        for line, path in _absolute_paths(text, root.resolve()):
+            raise PackagingError(
+                f"{name}:{line}: the absolute path {path!r} is of this machine, and other machines do not "
+                "have it; put the file into the environment's folder, and write Path(__file__).parent / NAME"
+            )
+
+
+def _absolute_paths(text: str, root: Path) -> Iterator[tuple[int, str]]:
+    """Find texts of Python code that are paths of this machine: a user's, or those that exist here."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in documentation:
+            continue
+        value = node.value.strip()
+        if "\n" in value or len(value) > 1000:  # noqa: PLR2004  (no path is so long)
+            continue
+        if _OF_A_USER.match(value) or _exists_here(value, root):
+            yield node.lineno, node.value
+
+
+def _exists_here(value: str, root: Path) -> bool:
+    if not value.startswith("/") or value == "/":
+        return False
+    if f"/{value.split('/')[1]}" in _SYSTEM:
+        return value.startswith(f"{root}/") or value == str(root)
+    try:
+        return os.path.lexists(value)
+    except ValueError:  # a zero character
+        return False

@@ -1,0 +1,296 @@
+"""Copies what a session has changed of an image: into one file, and from it over the image's files again.
+
+The changes are the upper folder of an overlay (kernel: Documentation/filesystems/overlayfs.rst). A device
+0:0 there hides a file of the image, and a folder with the attribute `opaque` hides the image's folder of the
+same name. They are written to the file as such, and carried out on the merged folders of another overlay, so
+nobody writes into the upper folder of a mounted one.
+
+Every step goes by descriptor and name and follows no link. The file is a list of records: the length of a
+header (4 bytes, big-endian), the header (JSON), then the data that the header announces. A folder's record is
+followed by those of its entries and by one of the kind `end`, which sets its mode and time.
+"""
+
+import contextlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ors_server.sandboxes.cells.server_state import remove_entry
+
+MAX_DEPTH = 300
+"""Folders in a path; the copying functions call themselves once or twice for each."""
+_PIECE = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+_HEADER = struct.Struct(">I")
+
+
+@dataclass
+class OverlayWriter:
+    """Writes one folder and everything below it."""
+
+    out: BinaryIO
+    first_id: int | None
+    """The host's id of the sandbox's id 0; `None` if everything belongs to one user."""
+    _linked: dict[int, str] = field(default_factory=dict[int, str])
+    """Inodes of files with several names, to the first name that was written."""
+
+    def write(self, folder: int, path: str = "", depth: int = 0) -> None:
+        """Write the entries of an open folder.
+
+        Raises:
+            OSError: Something could not be read, or the folders are too deep.
+        """
+        if depth > MAX_DEPTH:
+            raise OSError(f"the folders are more than {MAX_DEPTH} deep")
+        for name in sorted(os.listdir(folder)):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            below = f"{path}/{name}"
+            if stat.S_ISDIR(status.st_mode):
+                with _readable(folder, name, _FOLDER) as opened:
+                    self._put("folder", name, status, opaque=_is_opaque(opened))
+                    self.write(opened, below, depth + 1)
+                    self._put("end", name, status)
+            elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+                self._put("hidden", name, status)  # the kernel links one such device for many names
+            elif status.st_nlink > 1 and status.st_ino in self._linked:
+                self._put("link", name, status, target=self._linked[status.st_ino])
+            else:
+                if status.st_nlink > 1:
+                    self._linked[status.st_ino] = below
+                self._write_entry(folder, name, status)
+
+    def _write_entry(self, folder: int, name: str, status: os.stat_result) -> None:
+        if stat.S_ISREG(status.st_mode):
+            with _readable(folder, name, _FILE) as opened:
+                self._write_file(opened, name, status)
+        elif stat.S_ISLNK(status.st_mode):
+            self._put("symlink", name, status, target=os.readlink(name, dir_fd=folder))
+        elif stat.S_ISFIFO(status.st_mode):
+            self._put("pipe", name, status)
+        # A socket is nothing without the process that listens, and other devices cannot be made.
+
+    def _write_file(self, opened: int, name: str, status: os.stat_result) -> None:
+        pieces: list[tuple[int, int]] = []
+        position = 0
+        while position < status.st_size:
+            try:
+                begin = os.lseek(opened, position, os.SEEK_DATA)
+            except OSError:
+                break  # only a hole is left
+            position = os.lseek(opened, begin, os.SEEK_HOLE)
+            pieces.append((begin, position - begin))
+        self._put("file", name, status, size=status.st_size, pieces=pieces)
+        for begin, length in pieces:
+            done = 0
+            while done < length:
+                piece = os.pread(opened, min(_PIECE, length - done), begin + done)
+                if not piece:
+                    raise OSError(f"{name!r} became shorter while it was copied")
+                self.out.write(piece)
+                done += len(piece)
+
+    def _put(self, kind: str, name: str, status: os.stat_result, **values: Any) -> None:
+        first = self.first_id
+        owner = None if first is None else [status.st_uid - first, status.st_gid - first]
+        row = {
+            "kind": kind,
+            "name": name,
+            "mode": stat.S_IMODE(status.st_mode),
+            "owner": owner,
+            "time": status.st_mtime_ns,
+            **values,
+        }
+        header = json.dumps(row).encode()
+        self.out.write(_HEADER.pack(len(header)) + header)
+
+    def end(self) -> None:
+        """Mark the end of a folder that `write` was called with."""
+        self.out.write(_HEADER.pack(0))
+
+
+@dataclass
+class OverlayReader:
+    """Carries out the records of one folder, over the image's files of a new session."""
+
+    source: BinaryIO
+    first_id: int | None
+    """As for the writer; ids differ between sessions."""
+
+    def read(self, root: int) -> None:
+        """Read up to the mark of the end.
+
+        Args:
+            root: Descriptor of the folder; nobody else changes anything below it.
+
+        Raises:
+            OSError: Something could not be written.
+        """
+        open_folders = [os.dup(root)]
+        try:
+            while (row := self._next()) is not None:
+                folder = open_folders[-1]
+                if row["kind"] == "folder":
+                    open_folders.append(self._make_folder(folder, row))
+                elif row["kind"] == "end":
+                    self._set_attributes(open_folders[-1], row)
+                    os.close(open_folders.pop())
+                else:
+                    self._make_entry(root, folder, row)
+        finally:
+            for folder in open_folders:
+                os.close(folder)
+
+    def _next(self) -> dict[str, Any] | None:
+        length = _HEADER.unpack(self.source.read(_HEADER.size))[0]
+        row: dict[str, Any] | None = json.loads(self.source.read(length)) if length else None
+        return row
+
+    def _make_folder(self, parent: int, row: dict[str, Any]) -> int:
+        name = row["name"]
+        with contextlib.suppress(FileNotFoundError):
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+            if row["opaque"] or not is_folder:
+                remove_entry(parent, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
+        return os.open(name, _FOLDER, dir_fd=parent)
+
+    def _make_entry(self, root: int, folder: int, row: dict[str, Any]) -> None:
+        name, kind = row["name"], row["kind"]
+        remove_entry(folder, name)
+        if kind == "hidden":
+            return
+        if kind == "link":
+            target = row["target"].lstrip("/")
+            os.link(target, name, src_dir_fd=root, dst_dir_fd=folder, follow_symlinks=False)
+        elif kind == "file":
+            opened = os.open(name, _NEW_FILE, 0o600, dir_fd=folder)
+            try:
+                self._copy_data(opened, row)
+                self._set_attributes(opened, row)
+            finally:
+                os.close(opened)
+        else:
+            if kind == "symlink":
+                os.symlink(row["target"], name, dir_fd=folder)
+            else:
+                os.mkfifo(name, row["mode"], dir_fd=folder)
+            if self.first_id is not None:
+                os.chown(name, *self._owner(row), dir_fd=folder, follow_symlinks=False)
+            os.utime(name, ns=(row["time"], row["time"]), dir_fd=folder, follow_symlinks=False)
+
+    def _copy_data(self, opened: int, row: dict[str, Any]) -> None:
+        for begin, length in row["pieces"]:
+            done = 0
+            while done < length:
+                piece = self.source.read(min(_PIECE, length - done))
+                if not piece:
+                    raise OSError("the copy ends too early")
+                # A full disk may take a part of a piece, and then raises for the rest.
+                view = memoryview(piece)
+                while view:
+                    written = os.pwrite(opened, view, begin + done)
+                    view, done = view[written:], done + written
+        os.ftruncate(opened, row["size"])
+
+    def _owner(self, row: dict[str, Any]) -> tuple[int, int]:
+        return self.first_id + row["owner"][0], self.first_id + row["owner"][1]
+
+    def _set_attributes(self, opened: int, row: dict[str, Any]) -> None:
+        if self.first_id is not None:
+            os.fchown(opened, *self._owner(row))
+        os.fchmod(opened, row["mode"])
+        os.utime(opened, ns=(row["time"], row["time"]))
+
+
+def changed_files(upper: int, lower: int, names: tuple[str, ...], max_paths: int) -> list[str]:
+    """Return files below folders of these names that are in an upper folder and also in a lower one.
+
+    Args:
+        upper: Descriptor of the folder with the changes.
+        lower: Descriptor of the image's folder.
+    """
+    paths: list[str] = []
+
+    def look(changed: int, original: int, path: str, depth: int) -> None:
+        for name in sorted(os.listdir(changed)):
+            if len(paths) >= max_paths or depth > MAX_DEPTH:
+                return
+            try:
+                status = os.stat(name, dir_fd=original, follow_symlinks=False)
+            except OSError:
+                continue  # the session has added it
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=changed, follow_symlinks=False).st_mode)
+            if not is_folder or not stat.S_ISDIR(status.st_mode):
+                paths.append(f"{path}/{name}")
+                continue
+            with _readable(changed, name, _FOLDER) as inner, _readable(original, name, _FOLDER) as outer:
+                if _is_opaque(inner):
+                    paths.append(f"{path}/{name}")
+                look(inner, outer, f"{path}/{name}", depth + 1)
+
+    for name in names:
+        with contextlib.suppress(OSError):
+            original_status = os.stat(name, dir_fd=lower, follow_symlinks=False)
+            status = os.stat(name, dir_fd=upper, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode) or not stat.S_ISDIR(original_status.st_mode):
+                paths.append(f"/{name}")
+                continue
+            with _readable(upper, name, _FOLDER) as inner, _readable(lower, name, _FOLDER) as outer:
+                look(inner, outer, f"/{name}", 0)
+    return sorted(paths)
+
+
+def find_added(upper: int, names: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
+    """Return entries of these last names below folders of an upper folder, as relative paths."""
+    paths: list[str] = []
+
+    def look(folder: int, path: str, depth: int) -> None:
+        for name in os.listdir(folder):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if name in wanted and not stat.S_ISCHR(status.st_mode):
+                paths.append(f"{path}/{name}")
+            elif stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
+                with _readable(folder, name, _FOLDER) as below:
+                    look(below, f"{path}/{name}", depth + 1)
+
+    for name in names:
+        with contextlib.suppress(OSError), _readable(upper, name, _FOLDER) as folder:
+            look(folder, name, 0)
+    return paths
+
+
+def _is_opaque(folder: int) -> bool:
+    for name in _OPAQUE:
+        with contextlib.suppress(OSError):
+            if os.getxattr(folder, name) == b"y":
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def _readable(folder: int, name: str, flags: int) -> Generator[int]:
+    """Open an entry, also one that its owner has locked for himself; its mode is as before afterwards."""
+    try:
+        opened = os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        # Only a server without root comes here. No link can be in the way: a link's mode is never checked.
+        path = Path(f"/proc/self/fd/{folder}") / name
+        mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        path.chmod(mode | 0o700)
+        try:
+            opened = os.open(name, flags, dir_fd=folder)
+        finally:
+            path.chmod(mode)
+    try:
+        yield opened
+    finally:
+        os.close(opened)

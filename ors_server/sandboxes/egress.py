@@ -1,0 +1,306 @@
+"""The way out of a sandbox: an HTTP proxy with a list of allowed hosts, which the server runs.
+
+Invariants:
+
+- A sandbox has no route to anywhere. The proxy's listening socket is made inside of the sandbox's network
+  namespace and held by the server, so what ignores the proxy reaches nothing.
+- The server resolves a name once, checks each address, and connects to the address that it has checked.
+- Loopback and link-local addresses, where the server itself and the metadata of clouds are, are never
+  connected to, and no rule can name them. Private addresses need a rule that names the address or a network
+  that it is in.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import re
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+PROXY_PORT = 3128
+"""Port of the proxy on the sandbox's loopback."""
+MAX_CONNECTIONS = 64
+"""Connections of one sandbox at once."""
+MAX_LOGGED = 1000
+_HEAD_BYTES = 16_384
+_HEAD_SECONDS = 20.0
+_CONNECT_SECONDS = 20.0
+_PIECE = 65_536
+_NAME = re.compile(
+    r"(?:\*\.)?(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*"
+)
+_REQUEST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+_NEVER: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "::/128",
+        "::1/128",
+        "fe80::/10",
+        "224.0.0.0/4",
+        "ff00::/8",
+    )
+)
+
+
+class NetworkMode(StrEnum):
+    """What a sandbox can connect to."""
+
+    NONE = "none"
+    """Nothing: no socket but a local one (AF_UNIX) can be made."""
+    LOOPBACK = "loopback"
+    """Servers inside of the sandbox."""
+    ALLOW_LIST = "allow-list"
+    """Servers inside, and by the proxy the hosts of a list."""
+
+
+@dataclass(frozen=True)
+class SandboxNetwork:
+    """The network of a sandbox."""
+
+    mode: NetworkMode = NetworkMode.LOOPBACK
+    allowed: tuple[str, ...] = ()
+    """Hosts of an allow-list: a name, `*.` and a name for what is below it, an address, or a network
+    (`10.1.0.0/16`)."""
+
+    def __post_init__(self) -> None:
+        """Reject a list without rules, and rules that lead back to this host."""
+        if (self.mode is NetworkMode.ALLOW_LIST) != bool(self.allowed):
+            raise ValueError("an allow-list has at least one host, and other networks have none")
+        for rule in self.allowed:
+            check_rule(rule)
+
+    @classmethod
+    def of(cls, stated: str | Sequence[str]) -> "SandboxNetwork":
+        """Return the network that an environment states: `none`, `loopback`, or a list of hosts.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        if not isinstance(stated, str):
+            return cls(NetworkMode.ALLOW_LIST, tuple(stated))
+        if stated not in {NetworkMode.NONE, NetworkMode.LOOPBACK}:
+            raise ValueError(f"expected 'none', 'loopback' or a list of hosts, got {stated!r:.80}")
+        return cls(NetworkMode(stated))
+
+
+LOOPBACK = SandboxNetwork()
+
+
+@dataclass(frozen=True)
+class EgressEvent:
+    """One connection that a sandbox requested."""
+
+    host: str
+    port: int
+    refused: str | None = None
+    """Why it was refused; `None` if it was made."""
+
+
+def check_rule(rule: str) -> None:
+    """Raise `ValueError` for a rule that is not one, or that leads back to this host."""
+    network = _as_network(rule)
+    if network is not None:
+        if any(network.version == never.version and network.overlaps(never) for never in _NEVER):
+            raise ValueError(
+                f"{rule!r} has loopback, link-local or multicast addresses, which are never allowed"
+            )
+        return
+    name = rule.removeprefix("*.")
+    if not _NAME.fullmatch(rule) or re.fullmatch(r"[0-9.]+|0x[0-9a-f]+", name):
+        raise ValueError(f"expected a host's name in lower case, an address or a network, got {rule!r:.80}")
+    if name == "localhost" or name.endswith(".localhost"):
+        raise ValueError(f"{rule!r} is this host itself, which is never allowed")
+
+
+def refuse_address(address: Address, host: str, allowed: Sequence[str]) -> str | None:
+    """Return why an address may not be connected to; `None` if it may.
+
+    Args:
+        host: The name that it was resolved from, or the address itself.
+    """
+    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    address = mapped or address
+    if any(address.version == never.version and address in never for never in _NEVER):
+        return f"{host} is at {address}, a loopback, link-local or multicast address"
+    networks = [network for rule in allowed if (network := _as_network(rule)) is not None]
+    if any(address.version == network.version and address in network for network in networks):
+        return None
+    if not address.is_global:
+        return f"{host} is at the private address {address}, which no rule names"
+    return None if _names(host, allowed) else f"no rule allows {host}"
+
+
+def _names(host: str, allowed: Sequence[str]) -> bool:
+    return any(host == rule or (rule.startswith("*.") and host.endswith(rule[1:])) for rule in allowed)
+
+
+def _as_network(rule: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(rule)
+    except ValueError:
+        return None
+
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+Connect: TypeAlias = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+async def resolve_name(host: str, port: int) -> list[str]:
+    """Return a name's addresses; raises `OSError` if it has none."""
+    rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+@dataclass
+class EgressProxy:
+    """The proxy of one sandbox."""
+
+    allowed: tuple[str, ...]
+    resolve: Resolve = resolve_name
+    connect: Connect = asyncio.open_connection
+    events: deque[EgressEvent] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
+    """The latest connections and refusals."""
+    _server: asyncio.Server | None = None
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve a listening socket, in the place of an earlier one."""
+        self.close()
+        self._server = await asyncio.start_server(self._handle, sock=listener, limit=_HEAD_BYTES)
+
+    def close(self) -> None:
+        """Close the listening socket and every connection; a second call does nothing."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            with contextlib.suppress(
+                OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+            ):
+                await self._serve_request(reader, writer)
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+        target = parse_request(head)
+        if target is None:
+            await _answer(writer, "400 Bad Request", "expected CONNECT host:port, or an http:// address")
+            return
+        host, port, first = target
+        if len(self._writers) > MAX_CONNECTIONS:
+            await _answer(writer, "503 Service Unavailable", f"at most {MAX_CONNECTIONS} connections at once")
+            return
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                address = await self._choose(host, port)
+                far_reader, far_writer = await self.connect(address, port)
+        except PermissionError as error:
+            self.events.append(EgressEvent(host, port, str(error)))
+            await _answer(writer, "403 Forbidden", str(error))
+            return
+        except (OSError, TimeoutError) as error:
+            self.events.append(EgressEvent(host, port, f"no connection: {error}"))
+            await _answer(writer, "502 Bad Gateway", f"no connection to {host}")
+            return
+        self.events.append(EgressEvent(host, port))
+        self._writers.add(far_writer)
+        try:
+            if first is None:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                far_writer.write(first)
+            await asyncio.gather(_relay(reader, far_writer), _relay(far_reader, writer))
+        finally:
+            self._writers.discard(far_writer)
+            far_writer.close()
+
+    async def _choose(self, host: str, port: int) -> str:
+        """Return the first address of a host that may be connected to; `PermissionError` if none may."""
+        try:
+            addresses = [str(ipaddress.ip_address(host))]
+        except ValueError:
+            # A name that no rule has is not resolved: a lookup could carry data out.
+            if not _names(host, self.allowed):
+                raise PermissionError(f"no rule allows {host}") from None
+            addresses = await self.resolve(host, port)
+        refusals = [refuse_address(ipaddress.ip_address(text), host, self.allowed) for text in addresses]
+        for text, refusal in zip(addresses, refusals, strict=True):
+            if refusal is None:
+                return text
+        raise PermissionError(next(iter(refusals), None) or f"{host} has no address")
+
+
+def parse_request(head: bytes) -> tuple[str, int, bytes | None] | None:
+    """Return host, port and what is sent there first, of a request to a proxy; `None` if it is none.
+
+    What is sent first is `None` for `CONNECT`.
+    """
+    line, _, rest = head.partition(b"\r\n")
+    match = _REQUEST.fullmatch(line)
+    if match is None:
+        return None
+    method, target = match[1], match[2].decode("latin-1")
+    if method == b"CONNECT":
+        place = _split_place(target, None)
+        return None if place is None else (*place, None)
+    if not target.lower().startswith("http://"):
+        return None
+    authority, _, path = target[7:].partition("/")
+    place = _split_place(authority.rpartition("@")[2], 80)
+    if place is None:
+        return None
+    kept = [
+        row for row in rest.split(b"\r\n") if row and not row.lower().startswith((b"proxy-", b"connection:"))
+    ]
+    first = [method + b" /" + path.encode("latin-1") + b" HTTP/1.1", *kept, b"Connection: close"]
+    return (*place, b"\r\n".join(first) + b"\r\n\r\n")
+
+
+def _split_place(text: str, default_port: int | None) -> tuple[str, int] | None:
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/?#@\s]+))(?::([0-9]{1,5}))?", text)
+    port = None if match is None else int(match[3]) if match[3] else default_port
+    if match is None or port is None or not 0 < port < 65_536:  # noqa: PLR2004  (16 bits)
+        return None
+    return (match[1] or match[2]).lower().rstrip("."), port
+
+
+async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    body = f"{text}\n".encode()
+    rows = (f"HTTP/1.1 {status}", "Content-Type: text/plain", f"Content-Length: {len(body)}")
+    head = "\r\n".join((*rows, "Connection: close", "", ""))
+    writer.write(head.encode() + body)
+    await writer.drain()
+
+
+async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await reader.read(_PIECE):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+def proxy_variables() -> dict[str, str]:
+    """Return the variables by which programs find the proxy."""
+    address = f"http://127.0.0.1:{PROXY_PORT}"
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    return {**dict.fromkeys(names, address), **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1")}

@@ -1,0 +1,181 @@
+"""Starts the package's own programs from a process that has imported the package already.
+
+A server, a command or the process of an audit is an interpreter that imports for 0.3 to 0.9 seconds of
+processor time, and a run of the tests starts more than a thousand of them. Where a command is known to begin
+with those imports, `subprocess.Popen` has it forked from `tests/fixtures/prepared_interpreter.py` instead:
+the same program with the same arguments, variables, folder and descriptors, and a child of the caller.
+
+An interpreter starts as usual for every other command, on a terminal, as another user, with other variables
+that Python reads when it starts, where lines are counted, and where ORS_TEST_PREPARED is 0. In /proc a forked
+process has the command line and the variables of the process that forked it.
+"""
+
+import array
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ors_server.resources import worker_env_resource
+
+ROOT = Path(__file__).parents[1]
+COMMAND = Path(sys.executable).with_name("ors-server")
+IMPORT_MAIN = "from ors_server.cli.main import main; "
+PROGRAMS = {
+    IMPORT_MAIN + "main()",
+    "import sys; " + IMPORT_MAIN + "sys.exit(main())",
+    worker_env_resource._BOOTSTRAP,
+}
+"""Programs of `python -c` that import the package."""
+READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
+"""How the variables begin that an interpreter reads when it starts, or a package when it is imported."""
+PARAMETERS = [
+    *("self", "args", "executable", "preexec_fn", "close_fds", "pass_fds", "cwd", "env"),
+    *("startupinfo", "creationflags", "shell", "p2cread", "p2cwrite", "c2pread", "c2pwrite"),
+    *("errread", "errwrite", "restore_signals", "gid", "gids", "uid", "umask"),
+    *("start_new_session", "process_group"),
+]
+"""The parameters of `Popen._execute_child`; where the library has others, interpreters start as usual."""
+USUAL = {"executable": None, "preexec_fn": None, "shell": False, "gid": None, "gids": None, "uid": None}
+USUAL |= {"umask": -1, "process_group": -1}
+"""The values of parameters that a forked process knows how to follow."""
+MAX_PREPARED = 3
+"""Processes that fork: audits start theirs with two seeds of hashes."""
+START_LIMIT = 120.0
+"""Seconds in which the prepared interpreter must have imported everything, and must fork."""
+
+
+class PreparedInterpreter:
+    """A process that forks, and the connection to it."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.settimeout(START_LIMIT)
+        self._lock = threading.Lock()
+        imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
+        with theirs:
+            number = theirs.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", f"{imported}exec(wait())", str(number)],
+                cwd=ROOT,
+                env=dict(variables),  # no mark of a child's, by which its processes are found and killed
+                stdin=subprocess.DEVNULL,
+                pass_fds=[number],
+            )
+        self._channel.recv(1)
+
+    def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Return the number of a new process."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        with self._lock:
+            self._channel.sendmsg([json.dumps(request).encode()], rights)
+            return int(self._channel.recv(64))
+
+    def close(self) -> None:
+        """End the process; what it forked goes on."""
+        self._channel.close()
+        self._process.wait(START_LIMIT)
+
+
+class PreparedInterpreters:
+    """The processes that fork, by their variables; each starts when a command first needs it."""
+
+    def __init__(self) -> None:
+        self._started: dict[frozenset[tuple[str, str]], PreparedInterpreter] = {}
+        self._lock = threading.Lock()
+
+    def find(self, variables: Mapping[str, str]) -> PreparedInterpreter | None:
+        """Return the process for a command with these variables, or `None` if there are too many others."""
+        fixed = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
+        key = frozenset(fixed.items())
+        with self._lock:
+            if key not in self._started and len(self._started) < MAX_PREPARED:
+                others = {
+                    name: value for name, value in os.environ.items() if not name.startswith(READ_AT_START)
+                }
+                self._started[key] = PreparedInterpreter({**others, **fixed})
+            return self._started.get(key)
+
+    def close(self) -> None:
+        """End all of them; what they forked goes on."""
+        for interpreter in self._started.values():
+            interpreter.close()
+        self._started.clear()
+
+
+PREPARED = PreparedInterpreters()
+
+
+def find_program(words: list[str]) -> dict[str, Any] | None:
+    """Return what an interpreter would run for a command, or `None` if it is not a program of the package's.
+
+    `first` is the first entry of its `sys.path`, `None` the folder in which it runs.
+    """
+    if words[:1] == [str(COMMAND)]:
+        program = "import sys; " + IMPORT_MAIN + "sys.exit(main())"
+        return {"program": program, "argv": words, "first": str(COMMAND.parent)}
+    if words[:1] != [sys.executable]:
+        return None
+    if words[1:3] == ["-m", "ors_server"]:
+        program = "import runpy; runpy.run_module('ors_server', run_name='__main__')"
+        return {"program": program, "argv": ["-m", *words[3:]], "first": None}
+    rest = words[2:] if words[1:2] == ["-u"] else words[1:]
+    if rest[:1] == ["-c"] and PROGRAMS.intersection(rest[1:2]):
+        return {"program": rest[1], "argv": ["-c", *rest[2:]], "first": ""}
+    return None
+
+
+class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts and bytes, as the class itself)
+    """Has the package's own programs forked; starts every other one."""
+
+    def _execute_child(self, *values: Any) -> None:
+        options = dict(zip(PARAMETERS[1:], values, strict=True))
+        args, variables = options["args"], dict(os.environ if options["env"] is None else options["env"])
+        words = [
+            os.fsdecode(word) for word in ([args] if isinstance(args, str | bytes | os.PathLike) else args)
+        ]
+        folder = Path(os.fsdecode(options["cwd"] or ".")).absolute()
+        standard = [options[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        standard = [place if descriptor == -1 else descriptor for place, descriptor in enumerate(standard)]
+        is_usual = all(
+            bool(options[name]) is value or options[name] == value for name, value in USUAL.items()
+        )
+        program = find_program(words) if is_usual and folder.is_dir() else None
+        may_fork = program is not None and not any(map(os.isatty, standard))
+        interpreter = PREPARED.find(variables) if may_fork else None
+        if program is None or interpreter is None:
+            super()._execute_child(*values)  # type: ignore[misc]
+            return
+        request = {
+            **program,
+            "command": words,
+            "places": [*range(len(standard)), *options["pass_fds"]],
+            "new_session": bool(options["start_new_session"]),
+            "folder": str(folder),
+            "variables": variables,
+        }
+        self.pid = interpreter.fork(request, [*standard, *options["pass_fds"]])
+        self._child_created = True
+        self._close_pipe_fds(*(options[name] for name in PARAMETERS[11:17]))  # type: ignore[attr-defined]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Has the package's programs forked from now on, unless their lines are counted."""
+    is_known = list(inspect.signature(subprocess.Popen._execute_child).parameters) == PARAMETERS
+    is_counted = config.pluginmanager.has_plugin("_cov")
+    if sys.platform == "linux" and is_known and not is_counted and os.environ.get("ORS_TEST_PREPARED") != "0":
+        subprocess.Popen = PreparedPopen  # type: ignore[misc]
+
+
+def pytest_unconfigure() -> None:
+    """Starts interpreters as usual again."""
+    subprocess.Popen = PreparedPopen.__base__  # type: ignore[assignment, misc]
+    PREPARED.close()

@@ -1,0 +1,171 @@
+"""The way out of a sandbox: which hosts a list allows, and what a sandbox reaches through the proxy."""
+
+import asyncio
+import ipaddress
+
+import pytest
+
+from ors_server.sandboxes.base import SandboxRequest
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+from ors_server.sandboxes.egress import EgressProxy, SandboxNetwork, parse_request, refuse_address
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sandboxes.scripted import ScriptedBackend
+
+ALLOWED = ("pypi.test", "*.files.test", "10.1.0.0/16", "trap.test")
+ADDRESSES = {"pypi.test": ["93.184.216.34"], "a.files.test": ["10.2.0.1"], "trap.test": ["127.0.0.1", "::1"]}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("127.0.0.1", "::1", "169.254.169.254", "0.0.0.0/0", "10.0.0.0/0", "fe80::/64", "::/0", "224.0.0.1"),
+        *(
+            "localhost",
+            "a.localhost",
+            "*",
+            "*.",
+            "Pypi.org",
+            "pypi.org:443",
+            "http://a",
+            "a b",
+            "",
+            "127.1",
+            "0x7f",
+        ),
+    ],
+)
+def test_rules_that_are_none_or_lead_back_to_the_host_are_refused(rule):
+    with pytest.raises(ValueError, match=r"never allowed|expected a host's name"):
+        SandboxNetwork.of([rule])
+
+
+def test_networks_are_stated_by_name_or_as_a_list():
+    assert SandboxNetwork.of(["pypi.org", "*.b.c", "10.0.0.0/8", "2001:db8::1"]).mode == "allow-list"
+    assert [SandboxNetwork.of(mode).mode for mode in ("none", "loopback")] == ["none", "loopback"]
+    for stated in ("public", [], "allow-list"):
+        with pytest.raises(ValueError, match=r"expected 'none'|has at least one host"):
+            SandboxNetwork.of(stated)
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "refused"),
+    [
+        ("93.184.216.34", "pypi.test", None),
+        ("93.184.216.34", "x.files.test", None),
+        ("93.184.216.34", "files.test", "no rule allows"),
+        ("93.184.216.34", "pypi.test.evil", "no rule allows"),
+        ("10.1.2.3", "10.1.2.3", None),
+        ("10.1.2.3", "other.test", None),
+        ("10.2.0.1", "pypi.test", "private address"),
+        ("100.64.0.1", "pypi.test", "private address"),
+        ("fd00::1", "pypi.test", "private address"),
+        ("127.0.0.2", "pypi.test", "loopback"),
+        ("169.254.169.254", "pypi.test", "link-local"),
+        ("::ffff:127.0.0.1", "pypi.test", "loopback"),
+        ("::ffff:169.254.169.254", "pypi.test", "link-local"),
+        ("2002:7f00:1::", "pypi.test", "loopback"),
+        ("0.0.0.0", "pypi.test", "loopback"),  # noqa: S104  (nothing is bound)
+    ],
+)
+def test_address_is_checked_and_not_only_the_name(address, host, refused):
+    reason = refuse_address(ipaddress.ip_address(address), host, ALLOWED)
+    assert (reason is None) if refused is None else refused in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        ("CONNECT pypi.test:443 HTTP/1.1", ("pypi.test", 443, None)),
+        ("CONNECT [2001:db8::1]:443 HTTP/1.1", ("2001:db8::1", 443, None)),
+        ("CONNECT pypi.test HTTP/1.1", None),
+        ("CONNECT pypi.test:99999 HTTP/1.1", None),
+        ("CONNECT a@b:1 HTTP/1.1", None),
+        ("GET / HTTP/1.1", None),
+        ("GET https://a/ HTTP/1.1", None),
+        ("nonsense", None),
+    ],
+)
+def test_request_is_read_strictly(line, parsed):
+    assert parse_request(f"{line}\r\nHost: other\r\n\r\n".encode()) == parsed
+
+
+def test_plain_request_is_rewritten_for_its_server():
+    head = (
+        b"GET http://u:p@Pypi.test./a?b HTTP/1.1\r\nHost: pypi.test\r\nProxy-Connection: keep-alive\r\n\r\n"
+    )
+    sent = b"GET /a?b HTTP/1.1\r\nHost: pypi.test\r\nConnection: close\r\n\r\n"
+    assert parse_request(head) == ("pypi.test", 80, sent)
+
+
+async def test_sandbox_reaches_listed_hosts_by_the_proxy_and_nothing_else():
+    asked = []
+
+    async def answer(reader, writer):
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfrom outside\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    async def connect(_host, _port):
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    chosen = await choose(BackendRequest(choice=BackendChoice.BUBBLEWRAP, allow_network=True))
+    try:
+        chosen.backend.make_proxy = lambda allowed: EgressProxy(allowed, resolve, connect)
+        request = SandboxRequest(network=SandboxNetwork.of(ALLOWED))
+        sandbox = await chosen.backend.start_requested("a", request)
+        define = (
+            'ask() { exec 3<>/dev/tcp/127.0.0.1/3128; printf "$1 HTTP/1.1\\r\\n\\r\\n$2" >&3;'
+            "cat <&3 | tail -n 1; }\n"
+        )
+        ask = (
+            f'{define}ask "GET http://pypi.test/simple";'
+            'ask "CONNECT 10.1.0.9:80" "GET /far HTTP/1.1\\r\\n\\r\\n";'
+            'ask "GET http://evil.test/"; ask "CONNECT trap.test:22"; ask "CONNECT a.files.test:1";'
+            'ask "BREW x"; echo $http_proxy'
+        )
+        printed = await sandbox.exec(ask)
+        assert printed.stdout.text.splitlines() == [
+            "from outside",
+            "from outside",
+            "no rule allows evil.test",
+            "trap.test is at 127.0.0.1, a loopback, link-local or multicast address",
+            "a.files.test is at the private address 10.2.0.1, which no rule names",
+            "expected CONNECT host:port, or an http:// address",
+            "http://127.0.0.1:3128",
+        ]
+        assert asked == [b"GET /simple HTTP/1.1", b"GET /far HTTP/1.1"]
+        events = [(event.host, event.refused is None) for event in sandbox.connections]
+        hosts = ("pypi.test", "10.1.0.9", "evil.test", "trap.test", "a.files.test")
+        assert events == list(zip(hosts, (True, True, False, False, False), strict=True))
+        direct = await sandbox.exec(f"(exec 4<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null || echo refused")
+        assert direct.stdout.text == "refused\n"
+        # A new shell has a new network namespace, and so has a copy.
+        await sandbox.restart()
+        fork = await sandbox.fork("b")
+        for again in (sandbox, fork):
+            printed = await again.exec(f"{ask.split(';ask', maxsplit=1)[0]}".replace("; };", "; };\n"))
+            assert printed.stdout.text == "from outside\n"
+    finally:
+        await chosen.aclose()
+        server.close()
+
+
+async def test_operator_and_backend_must_allow_a_network():
+    chosen = await choose(BackendRequest(choice=BackendChoice.BUBBLEWRAP))
+    try:
+        with pytest.raises(SandboxUnavailableError, match="the operator has not allowed: --allow-network"):
+            await chosen.backend.start_requested("a", SandboxRequest(network=SandboxNetwork.of(["pypi.org"])))
+        sandbox = await chosen.backend.start_requested("b", SandboxRequest(network=SandboxNetwork.of("none")))
+        probe = "import socket; socket.socket(socket.AF_UNIX); socket.socket(socket.AF_INET)"
+        printed = await sandbox.exec(f"/usr/bin/python3 -c '{probe}'")
+        assert "Address family not supported" in printed.stderr.text
+    finally:
+        await chosen.aclose()
+    with pytest.raises(SandboxUnavailableError, match="'none', which the scripted backend has not"):
+        await ScriptedBackend().start_requested("a", SandboxRequest(network=SandboxNetwork.of("none")))
