@@ -30,7 +30,8 @@ _NOUNS: Final = words_of(
 )
 _OTHER_NOUNS: Final = frozenset({"neutral", "label", "work", "quantity", "source"})
 _TAKING: Final = words_of(
-    "only take taking want wants wanted choose chose choosing pick picked need needs keep keeping leaves leave "
+    "only take taking want wants wanted choose chose choosing pick picked need needs keep keeping"
+    " leaves leave "
     "leaving asks select wins stays remains survives just it's that's so hence thus therefore must"
 )
 _REJECTING: Final = frozenset({"reject", "fault", "negative", "bound_after", "leave"})
@@ -44,7 +45,8 @@ _RIGHT_SPEAKER: Final = re.compile(
     r"(?:,? who)? (?:is|was|were) (?:right|correct|the one who is right)\b"
 )
 _TRUSTED: Final = re.compile(
-    r"(?i)\b(?:go with|take|trust|believe|choose|prefer|use) the (?P<speaker>[a-z]{3,20})(?: one| value| count| result)?(?=[.,;!]|\Z)"
+    r"(?i)\b(?:go with|take|trust|believe|choose|prefer|use) the (?P<speaker>[a-z]{3,20})(?: one"
+    r"| value| count| result)?(?=[.,;!]|\Z)"
 )
 """Words that point to a value by what it was called: "The honest count says 42. Go with the honest one."."""
 _SPEAKER_CHARS: Final = 60
@@ -76,7 +78,8 @@ class ReferenceRules(EndingRules):
         """Assert the value that later words point to, and deny those beside it."""
         if len(self._values) < _MIN_GROUP or self._takes_alternatives:
             return
-        # Most texts have none of these words; the search for them takes a tenth of that for what they point to.
+        # Most texts have none of these words; the search for them takes a tenth of that for what they
+        # point to.
         if _POINTING.isdisjoint(token.word.rpartition(" ")[2] for token in self._tokens):
             return
         rejected: list[Value] = []
@@ -92,14 +95,14 @@ class ReferenceRules(EndingRules):
                 if classes & _REJECTING or _is_negated(pointer.rest):
                     value.polarity, value.is_framed = Polarity.DENIED, False
                     rejected.append(value)
-                elif not classes & _OPEN and _accepts(pointer, classes):
+                elif not classes & _OPEN and _accepts(pointer):
                     for other in group:
                         other.polarity, other.is_framed = Polarity.DENIED, False
                     value.polarity, value.is_framed, value.is_maybe = Polarity.ASSERTED, True, False
         self._follow_speaker()
 
     def _meet_requirements(self) -> None:
-        """Assert a name of which a remark says that it is as the question asks: "It is by the sea, as required."."""
+        """Assert a name of which a remark says that it is as required."""
         for sentence in self._sentences if " as " in self._text else ():
             for clause, remark in pairwise(sentence.clauses):
                 is_met = len(remark.tokens) == 1 and remark.tokens[0].word in _REQUIRED
@@ -223,7 +226,7 @@ def _ends_phrase(behind: Sequence[TextToken]) -> bool:
     return is_verb and ("confirm" in classes or not classes & _OTHER_NOUNS)
 
 
-def _accepts(pointer: _Pointer, classes: frozenset[str]) -> bool:
+def _accepts(pointer: _Pointer) -> bool:
     words = {word for token in pointer.rest for word in token.word.split()} - {"the", "one"}
     is_alone = not words - {"only", "just", "of", "them", "these", "two"}
     fitting = classes_in([token for token in pointer.rest if token.word not in ("one", "it", "so")])
