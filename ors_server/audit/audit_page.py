@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ors_server._version import __version__
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.markup import element
 from ors_server.audit.report import (
     AuditFinding,
     AuditReport,
@@ -24,6 +23,8 @@ from ors_server.audit.report import (
 from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
 from ors_server.evaluation.report.shell import document, parts, visible
 
+_VOID = frozenset({"meta", "link", "input", "br"})
+"""Elements without an end tag."""
 _FOLDED = 400
 """Characters of an argument above which it is folded."""
 _BEGIN = 80
@@ -33,12 +34,12 @@ _BEGIN = 80
 def render_class(class_report: ClassReport, report: AuditReport) -> Markup:
     """Return what happened, why it is a hole, the calls that show it, and how to close it."""
     about = HACK_CLASSES[class_report.id]
-    return element(
+    return _element(
         "article",
-        element("h3", f"{class_report.id} · {class_report.title}"),
+        _element("h3", f"{class_report.id} · {class_report.title}"),
         *(part for finding in class_report.findings for part in _finding(finding)),
         *_rewards(class_report, report),
-        element("h4", "Question and remedy"),
+        _element("h4", "Question and remedy"),
         parts.facts(
             [
                 ("why it is a hole", about.question),
@@ -56,7 +57,7 @@ def _rewards(class_report: ClassReport, report: AuditReport) -> Iterator[Markup]
     names = {name for finding in class_report.findings for name in finding.rewards}
     rows = [(reward.name, reward.hazards or "no documented hazard") for reward in report.rewards]
     if shown := [row for row in rows if row[0] in names]:
-        yield element("h4", "Judged by rewards of this library, whose documented hazards are")
+        yield _element("h4", "Judged by rewards of this library, whose documented hazards are")
         yield parts.facts(shown)
 
 
@@ -71,7 +72,7 @@ def _related(class_report: ClassReport, report: AuditReport) -> Iterator[tuple[s
 
 
 def _finding(finding: AuditFinding) -> Iterator[Markup]:
-    yield element("h4", "What happened")
+    yield _element("h4", "What happened")
     yield parts.preformatted(finding.message)
     rows = [("found by", finding.variant)] if finding.variant else []
     if finding.file:
@@ -93,13 +94,13 @@ def _facts(script: AuditTranscript) -> Iterator[tuple[str, str]]:
 
 
 def _transcript(script: AuditTranscript) -> Iterator[Markup]:
-    yield element("h4", count_of(len(script.calls), "call") if script.calls else "No call at all")
+    yield _element("h4", count_of(len(script.calls), "call") if script.calls else "No call at all")
     if script.calls:
-        yield element("ol", *(element("li", *_call(call)) for call in script.calls), class_="calls")
+        yield _element("ol", *(_element("li", *_call(call)) for call in script.calls), class_="calls")
 
 
 def _call(call: TranscriptCall) -> Iterator[Markup]:
-    yield element("code", call.tool)
+    yield _element("code", call.tool)
     for name, value in call.arguments.items():
         yield _argument(name, value)
 
@@ -107,10 +108,10 @@ def _call(call: TranscriptCall) -> Iterator[Markup]:
 def _argument(name: str, value: Any) -> Markup:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if len(text) <= _FOLDED:
-        return element("div", element("span", f"{name}:", class_="soft"), parts.preformatted(text))
+        return _element("div", _element("span", f"{name}:", class_="soft"), parts.preformatted(text))
     begin = " ".join(text[:_BEGIN].split())
-    summary = element("summary", f"{name}: {len(text):,} characters, beginning with {begin}…")
-    return element("details", summary, parts.preformatted(text))
+    summary = _element("summary", f"{name}: {len(text):,} characters, beginning with {begin}…")
+    return _element("details", summary, parts.preformatted(text))
 
 
 _WORDS = {
@@ -178,10 +179,10 @@ def _visible(value: Any) -> Any:
 
 def _waivers(waived: Sequence[ClassReport]) -> list[Markup]:
     return [
-        element(
+        _element(
             "div",
-            element("h3", f"{_title(class_report)} ", *_badges(class_report)),
-            element("p", class_report.reason or "There is no reason."),
+            _element("h3", f"{_title(class_report)} ", *_badges(class_report)),
+            _element("p", class_report.reason or "There is no reason."),
             class_="card",
         )
         for class_report in waived
@@ -193,7 +194,7 @@ def _verdicts(report: AuditReport) -> list[Markup]:
     passed, untried = counted.count(AuditVerdict.PASS), counted.count(AuditVerdict.NOT_JUDGED)
     full = "unknown" if report.gold_return is None else number(report.gold_return)
     failed = len(report.failed)
-    tiles = element(
+    tiles = _element(
         "div",
         parts.tile(
             "Failures", str(failed), f"{len(report.warned)} with warnings", style="down" if failed else "up"
@@ -204,7 +205,7 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         class_="tiles",
     )
     rows = [
-        [element("td", class_report.id), _name_cell(class_report), element("td", _badges(class_report)[0])]
+        [_element("td", class_report.id), _name_cell(class_report), _element("td", _badges(class_report)[0])]
         for class_report in report.classes
     ]
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
@@ -213,10 +214,10 @@ def _verdicts(report: AuditReport) -> list[Markup]:
 
 def _name_cell(report: ClassReport) -> Markup:
     is_shown = report.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not report.is_waived
-    name = element("a", report.title, href=f"#{report.id}") if is_shown else report.title
+    name = _element("a", report.title, href=f"#{report.id}") if is_shown else report.title
     note = _note(report)
-    below = [element("div", note, class_="soft")] if note else []
-    return element("td", name, *below, class_="text")
+    below = [_element("div", note, class_="soft")] if note else []
+    return _element("td", name, *below, class_="text")
 
 
 def _note(report: ClassReport) -> str:
@@ -229,27 +230,27 @@ def _note(report: ClassReport) -> str:
 
 def _badges(report: ClassReport) -> list[Markup]:
     words, style = _WORDS[report.verdict]
-    waived = [Markup(" "), element("span", "waived", class_="badge")] if report.is_waived else []
-    return [element("span", words, class_=f"badge {style}".strip()), *waived]
+    waived = [Markup(" "), _element("span", "waived", class_="badge")] if report.is_waived else []
+    return [_element("span", words, class_=f"badge {style}".strip()), *waived]
 
 
 def _classes(report: AuditReport, classes: Sequence[ClassReport], nothing: str) -> list[Markup]:
     if not classes:
-        return [element("p", nothing, class_="soft")]
+        return [_element("p", nothing, class_="soft")]
     return [render_class(class_report, report) for class_report in classes]
 
 
 def _not_judged(untried: Sequence[ClassReport]) -> list[Markup]:
-    note = element("p", "These classes have not passed: nothing is known about them.", class_="soft")
+    note = _element("p", "These classes have not passed: nothing is known about them.", class_="soft")
     groups = (
         (
-            element("h4", _title(untried_class)),
-            element("p", HACK_CLASSES[untried_class.id].question, class_="soft"),
-            element("p", f"Not judged: {untried_class.reason or 'no reason was given'}."),
+            _element("h4", _title(untried_class)),
+            _element("p", HACK_CLASSES[untried_class.id].question, class_="soft"),
+            _element("p", f"Not judged: {untried_class.reason or 'no reason was given'}."),
         )
         for untried_class in untried
     )
-    return [note, element("div", *(part for group in groups for part in group), class_="card")]
+    return [note, _element("div", *(part for group in groups for part in group), class_="card")]
 
 
 def _scores(report: AuditReport) -> list[Markup]:
@@ -257,9 +258,9 @@ def _scores(report: AuditReport) -> list[Markup]:
         _score_row(class_report, score) for class_report in report.classes for score in class_report.scores
     ]
     if not rows:
-        return [element("p", "There are no scores.", class_="soft")]
+        return [_element("p", "There are no scores.", class_="soft")]
     heads = ("class", "variant", "verdict", "mean return", "share of gold", "95 % interval", "tasks")
-    note = element("p", "The variants of each policy that earned the most, the best first.", class_="soft")
+    note = _element("p", "The variants of each policy that earned the most, the best first.", class_="soft")
     return [note, _table(heads, rows, "Scores of policies")]
 
 
@@ -268,13 +269,13 @@ def _score_row(report: ClassReport, score: PolicyScore) -> list[Markup]:
     is_bounded = score.low is not None and score.high is not None
     bounds = f"{percent(score.low or 0.0)} to {percent(score.high or 0.0)}" if is_bounded else NOTHING
     return [
-        element("td", report.id),
-        element("td", _short(score.variant, _NOTE), class_="text"),
-        element("td", element("span", words, class_=f"badge {style}".strip())),
-        element("td", number(score.mean), class_="number"),
-        element("td", NOTHING if score.share is None else percent(score.share), class_="number"),
-        element("td", bounds, class_="number"),
-        element("td", str(score.tasks), class_="number"),
+        _element("td", report.id),
+        _element("td", _short(score.variant, _NOTE), class_="text"),
+        _element("td", _element("span", words, class_=f"badge {style}".strip())),
+        _element("td", number(score.mean), class_="number"),
+        _element("td", NOTHING if score.share is None else percent(score.share), class_="number"),
+        _element("td", bounds, class_="number"),
+        _element("td", str(score.tasks), class_="number"),
     ]
 
 
@@ -290,7 +291,7 @@ def _about(report: AuditReport) -> list[Markup]:
         ("gold return", number(report.gold_return)),
         ("chance", percent(report.chance)),
     ]
-    return [element("div", parts.facts(pairs), class_="card")]
+    return [_element("div", parts.facts(pairs), class_="card")]
 
 
 def _title(report: ClassReport) -> str:
@@ -304,11 +305,28 @@ def _short(text: str, max_length: int) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Markup]], label: str) -> Markup:
     numbers = {"mean return", "share of gold", "95 % interval", "tasks"}
-    named = (element("th", head, scope="col", class_="number" if head in numbers else None) for head in heads)
-    table = element(
-        "table",
-        element("thead", element("tr", *named)),
-        element("tbody", *(element("tr", *cells) for cells in rows)),
+    named = (
+        _element("th", head, scope="col", class_="number" if head in numbers else None) for head in heads
     )
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
-    return element("div", scroll, class_="card")
+    table = _element(
+        "table",
+        _element("thead", _element("tr", *named)),
+        _element("tbody", *(_element("tr", *cells) for cells in rows)),
+    )
+    scroll = _element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+    return _element("div", scroll, class_="card")
+
+
+def _element(name: str, /, *content: str, **attributes: str | None) -> Markup:
+    """Return an element.
+
+    In attribute names an underscore at the end is removed (`class_`) and others become hyphens; `None` omits
+    an attribute.
+    """
+    spelled = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    begin = f"<{name}{spelled}>"
+    return Markup(begin if name in _VOID else f"{begin}{Markup().join(content)}</{name}>")  # noqa: S704  (escaped above)

@@ -177,9 +177,12 @@ class ConsoleApp:
 
     def __init__(self, pages: SitePages, keyring: Keyring, settings: Settings, clock: Clock) -> None:
         self._keyring = keyring
-        self._guards = GUARDS
+        self._guards: Mapping[str, str] = GUARDS
         if keyring.is_public and settings.allowed_frames:
-            self._guards = _frame_guards(settings.allowed_frames)
+            frames = f"frame-ancestors {' '.join(settings.allowed_frames)}"
+            policy = POLICY.replace("frame-ancestors 'none'", frames)
+            rest = {name: value for name, value in GUARDS.items() if name != "x-frame-options"}
+            self._guards = {**rest, "content-security-policy": policy}
         self._public_url = settings.public_url
         self._root = urlsplit(settings.public_url or "").path + CONSOLE_PATH
         self._sessions = BrowserSessions(keyring, clock)
@@ -467,13 +470,6 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
         sign=formats.sign_class,
     )
     return templates
-
-
-def _frame_guards(origins: Sequence[str]) -> Mapping[str, str]:
-    """Return the guards of pages that other sites may show in a frame."""
-    policy = POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(origins)}")
-    rest = {name: value for name, value in GUARDS.items() if name != "x-frame-options"}
-    return {**rest, "content-security-policy": policy}
 
 
 def open_console(

@@ -234,12 +234,12 @@ class EpisodePages:
         self, episode_id: str, number: int, subject: object, write: Callable[[], bytes]
     ) -> bytes:
         """Return an event about a step, or about the latest figures; it is written once for all pages."""
-        kept = self._written.get((episode_id, number))
-        if kept is None or kept[0] != subject:
-            kept = self._written[episode_id, number] = subject, await anyio.to_thread.run_sync(write)
+        written = self._written.get((episode_id, number))
+        if written is None or written[0] != subject:
+            written = self._written[episode_id, number] = subject, await anyio.to_thread.run_sync(write)
             while len(self._written) > KEPT_EVENTS:
                 self._written.popitem(last=False)
-        return kept[1]
+        return written[1]
 
     def _step_event(self, episode_id: str, step: Step) -> bytes:
         view = views.view_step(step)

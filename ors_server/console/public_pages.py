@@ -126,8 +126,8 @@ class PublicPages:
             if errors:
                 return await self._page(request, player, name, errors)
             body = m.CallBody(name=name, arguments=arguments)
-            asked = ControlRequest(player, request.base_url, "", b"")
-            answer = (await self._control.call_tool(asked, session_id, body)).root
+            control = ControlRequest(player, request.base_url, "", b"")
+            answer = (await self._control.call_tool(control, session_id, body)).root
         except OrsServerError as error:
             raise withhold(error) from error
         if isinstance(answer, RefusedCall) and answer.step is None:

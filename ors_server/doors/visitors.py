@@ -52,15 +52,12 @@ class Visitors:
             return peer or ""  # a Unix socket: all of its clients share the limits
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == FORWARDED_FOR]
         entries = ",".join(lines).rsplit(",", MAX_PROXIES)[-MAX_PROXIES:] if lines else []
-        while entries and self._is_proxy(address):
+        while entries and any(address in network for network in self.proxies):
             named = _read_address(entries.pop().strip())
             if named is None:
                 break  # the proxy names no address: the client counts as the proxy itself
             address = named
         return network_of(str(address))
-
-    def _is_proxy(self, address: _Address) -> bool:
-        return any(address in network for network in self.proxies)
 
 
 def _read_address(text: str) -> _Address | None:

@@ -107,19 +107,19 @@ class ClassTasks:
         self._check_split(split)
         if "get_task_range" in self._written:
             return self._check_tasks(await self._call("get_task_range", split, start, stop))
-        tasks = await self._listed(split)
-        if tasks is not None:
-            return tasks[start:stop]
+        listed = await self._listed(split)
+        if listed is not None:
+            return listed[start:stop]
         indices = range(await self.num_tasks(split))[start:stop]
-        found: list[JSONObject] = []
+        tasks: list[JSONObject] = []
         if "get_task" in self._written and not is_async(self._cls.get_task):
             for first in range(0, len(indices), TASKS_PER_TURN):
                 turn = indices[first : first + TASKS_PER_TURN]
-                found += await call_author(self._get_tasks, split, turn)
-                if len(found) < first + len(turn):
+                tasks += await call_author(self._get_tasks, split, turn)
+                if len(tasks) < first + len(turn):
                     break
         # One by one what is left: a task that was not returned, so that its error names it.
-        return found + [await self.get_task(split, index) for index in indices[len(found) :]]
+        return tasks + [await self.get_task(split, index) for index in indices[len(tasks) :]]
 
     def _get_tasks(self, split: str, indices: range) -> list[JSONObject]:
         """Return tasks, up to the first index for which the author's method has none."""

@@ -217,13 +217,13 @@ def _check_declaration(file: Path) -> None:
     values: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8"))
     for key in ("data", "splits", "reward", "toolsets"):
         for text in _texts(values.get(key)):
-            place = text.partition(":")[0] if not text.startswith("hf:") else ""
-            if place.startswith(("/", "~")) or re.match(r"[A-Za-z]:\\", text):
+            path = text.partition(":")[0] if not text.startswith("hf:") else ""
+            if path.startswith(("/", "~")) or re.match(r"[A-Za-z]:\\", text):
                 raise PackagingError(
                     f"{file}: {key} has the absolute path {text!r}, which other machines do not have; move "
                     "the file into the folder, and write its path from there"
                 )
-            if ".." in Path(place).parts:
+            if ".." in Path(path).parts:
                 raise PackagingError(
                     f"{file}: {key} leads out of the folder with {text!r}; move the file into the folder"
                 )

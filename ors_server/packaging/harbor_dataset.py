@@ -110,9 +110,9 @@ def _write_task(source: EnvironmentSource, folder: Path, play: KnownPlay, image:
     _write(task / "tests" / "Dockerfile", f"FROM {image}\n\nWORKDIR /app\nCOPY . /tests/\n")
     tests = task / "tests"
     source.write(tests / "environment")
-    place = "environment/environment.py" if source.is_single else "environment"
+    environment_path = "environment/environment.py" if source.is_single else "environment"
     facts = {
-        "environment": place,
+        "environment": environment_path,
         "tool": name,
         "task_spec": play.task_spec,
         "lowest": play.blank_return or 0.0,

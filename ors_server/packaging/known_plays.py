@@ -55,8 +55,8 @@ async def play_known(
     names = [split.name for split in definition.splits if not splits or split.name in splits]
     unknown = sorted(set(splits) - set(names))
     if unknown:
-        known = ", ".join(split.name for split in definition.splits)
-        raise PackagingError(f"{definition.name}: there is no split {unknown[0]!r}; there are {known}")
+        existing = ", ".join(split.name for split in definition.splits)
+        raise PackagingError(f"{definition.name}: there is no split {unknown[0]!r}; there are {existing}")
     plays: list[KnownPlay] = []
     async with open_environment(definition) as client:
         for name in names:
@@ -86,7 +86,7 @@ async def _play(
     schemas = {tool.name: tool.input_schema or {} for tool in (await session.tools()).tools}
     prompt = await session.prompt()
     await session.aclose()
-    place = f"{definition.name}/{split}/{index}"
+    task_name = f"{definition.name}/{split}/{index}"
     return KnownPlay(
         split=split,
         index=index,
@@ -94,13 +94,13 @@ async def _play(
         prompt=prompt,
         has_images=any(isinstance(block, ImageBlock) for block in blocks),
         gold=list(gold),
-        gold_return=await _earn(client, split, index, gold, place),
-        blank_return=None if blank is None else await _earn(client, split, index, blank, place),
+        gold_return=await _earn(client, split, index, gold, task_name),
+        blank_return=None if blank is None else await _earn(client, split, index, blank, task_name),
         schemas=schemas,
     )
 
 
-async def _earn(client: LocalClient, split: str, index: int, actions: Actions, place: str) -> float:
+async def _earn(client: LocalClient, split: str, index: int, actions: Actions, task_name: str) -> float:
     session = await client.create(split=split, index=index, seed=SEED)
     for name, arguments in actions:
         try:
@@ -108,7 +108,9 @@ async def _earn(client: LocalClient, split: str, index: int, actions: Actions, p
         except CallRefusedError:
             continue  # a blank action may be one that no tool takes: it earns nothing
         except OrsServerError as error:
-            raise PackagingError(f"{place}: {name} failed: {error}; ors-server check shows more") from error
+            raise PackagingError(
+                f"{task_name}: {name} failed: {error}; ors-server check shows more"
+            ) from error
     summary = await session.summary()
     await session.aclose()
     return summary.episode_return

@@ -121,7 +121,8 @@ def validation_block(
 
 def _runtime_plan(play: KnownPlay) -> dict[str, Any]:
     actions = [
-        {"type": "call_tool", "tool_name": name, "arguments": dict(given)} for name, given in play.gold
+        {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
+        for name, arguments in play.gold
     ]
     return {
         "plan_schema_version": "1",

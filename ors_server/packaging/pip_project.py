@@ -27,8 +27,8 @@ def requirements_of(source: EnvironmentSource) -> list[str]:
         extras = {extra for mark, extra in _EXTRAS.items() if any(mark in name for name in names)}
     server = DISTRIBUTION + (f"[{','.join(sorted(extras))}]" if extras else "")
     own: Any = source.project.get("dependencies", [])
-    others = [text for text in own if not re.match(rf"{re.escape(DISTRIBUTION)}\b", str(text))]
-    return [f"{server}>={__version__}", *map(str, others)]
+    requirements = [text for text in own if not re.match(rf"{re.escape(DISTRIBUTION)}\b", str(text))]
+    return [f"{server}>={__version__}", *map(str, requirements)]
 
 
 def version_of(source: EnvironmentSource) -> str:

@@ -278,19 +278,19 @@ def parse_request(head: bytes) -> tuple[str, int, bytes | None] | None:
         return None
     method, target = match[1], match[2].decode("latin-1")
     if method == b"CONNECT":
-        place = _split_place(target, None)
-        return None if place is None else (*place, None)
+        address = _split_place(target, None)
+        return None if address is None else (*address, None)
     if not target.lower().startswith("http://"):
         return None
     authority, _, path = target[7:].partition("/")
-    place = _split_place(authority.rpartition("@")[2], 80)
-    if place is None:
+    address = _split_place(authority.rpartition("@")[2], 80)
+    if address is None:
         return None
-    kept = [
+    headers = [
         row for row in rest.split(b"\r\n") if row and not row.lower().startswith((b"proxy-", b"connection:"))
     ]
-    first = [method + b" /" + path.encode("latin-1") + b" HTTP/1.1", *kept, b"Connection: close"]
-    return (*place, b"\r\n".join(first) + b"\r\n\r\n")
+    first = [method + b" /" + path.encode("latin-1") + b" HTTP/1.1", *headers, b"Connection: close"]
+    return (*address, b"\r\n".join(first) + b"\r\n\r\n")
 
 
 def _split_place(text: str, default_port: int | None) -> tuple[str, int] | None:
@@ -347,14 +347,23 @@ def make_listener(pid: int, port: int) -> socket.socket:
     Raises:
         SandboxStartError: It could not be made.
     """
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(_LISTENER_SECONDS)
-        argv = [sys.executable, "-I", "-S", "-c", _MAKE_LISTENER, str(pid), str(port), str(theirs.fileno())]
+    own_end, child_end = socket.socketpair()
+    with own_end, child_end:
+        own_end.settimeout(_LISTENER_SECONDS)
+        argv = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _MAKE_LISTENER,
+            str(pid),
+            str(port),
+            str(child_end.fileno()),
+        ]
         try:
             run = subprocess.run(  # noqa: S603  (a program of our own)
                 argv,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 capture_output=True,
                 timeout=_LISTENER_SECONDS,
                 env={},
@@ -366,7 +375,7 @@ def make_listener(pid: int, port: int) -> socket.socket:
         if run.returncode:
             printed = run.stderr.decode(errors="replace").strip()[-300:]
             raise SandboxStartError(f"the proxy of a sandbox cannot be made: {printed}")
-        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        _, descriptors, _, _ = socket.recv_fds(own_end, 1, 1)
         listener = socket.socket(fileno=descriptors[0])
         listener.setblocking(False)  # noqa: FBT003  (its only signature)
         return listener

@@ -127,7 +127,7 @@ class DeferredCalls(Extension):
         if not self._services.options.slot.is_alone and self._access.find_session(context) is None:
             return None  # of several hosts, a poll at the lobby may reach another one
         self._forget_expired()
-        deferred = next((kept for kept in self._calls.values() if kept.call is call), None)
+        deferred = next((deferred for deferred in self._calls.values() if deferred.call is call), None)
         if deferred is None:
             if len(self._calls) >= MAX_CALLS and not self._forget_oldest_result():
                 return None
@@ -166,7 +166,7 @@ class DeferredCalls(Extension):
 
     def _forget_oldest_result(self, but: DeferredCall | None = None) -> bool:
         """Forget the ended call that began first; return whether there was one."""
-        ended = (kept for kept in self._calls.values() if kept.call.is_over and kept is not but)
+        ended = (other for other in self._calls.values() if other.call.is_over and other is not but)
         oldest = next(ended, None)
         if oldest is not None:
             self._forget(oldest)
@@ -174,8 +174,10 @@ class DeferredCalls(Extension):
 
     def _forget_expired(self) -> None:
         now = self._services.clock.monotonic()
-        for kept in [kept for kept in self._calls.values() if kept.call.is_over and kept.expires <= now]:
-            self._forget(kept)
+        for expired in [
+            other for other in self._calls.values() if other.call.is_over and other.expires <= now
+        ]:
+            self._forget(expired)
 
     def _find(self, context: Context, task_id: str) -> DeferredCall:
         """Return a call of the caller's own.

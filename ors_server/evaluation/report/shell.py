@@ -102,10 +102,6 @@ def _hash_of(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _load_parts() -> Parts:
-    templates = Environment(autoescape=True, undefined=StrictUndefined)
-    templates.filters.update(anchor=anchor_of, count_of=count_of, data=_data, visible=visible, words=words_of)
-    return cast("Parts", templates.from_string(asset("parts.html.j2")).module)
-
-
-parts = _load_parts()
+_templates = Environment(autoescape=True, undefined=StrictUndefined)
+_templates.filters.update(anchor=anchor_of, count_of=count_of, data=_data, visible=visible, words=words_of)
+parts = cast("Parts", _templates.from_string(asset("parts.html.j2")).module)

@@ -99,15 +99,14 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
     spans += _plain_values(text, position, len(text), has_factorials=has_factorials)
     few = [span for span in spans if text[span[0]].isalpha() and _FEW.fullmatch(text, *span) is not None]
     if few and len(few) < len(spans):
-        counting = {span for span in few if _only_counts(text, span)}
+        counting = {  # "the two sides agree"
+            (start, end)
+            for start, end in few
+            if _STATING.search(text[max(0, start - _NEAR_CHARS) : start]) is None
+            or _COUNTED.match(text, end) is not None
+        }
         spans = [span for span in spans if span not in counting]
     return spans
-
-
-def _only_counts(text: str, span: Span) -> bool:
-    """Whether a small number in words, beside other values, only counts: "the two sides agree"."""
-    before = text[max(0, span[0] - _NEAR_CHARS) : span[0]]
-    return _STATING.search(before) is None or _COUNTED.match(text, span[1]) is not None
 
 
 def _formulas(text: str) -> list[Span]:

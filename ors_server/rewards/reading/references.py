@@ -24,6 +24,7 @@ _GREATEST: Final = words_of("larger largest greater greatest bigger biggest high
 _POINTERS: Final = frozenset(_POSITIONS) | _LEAST | _GREATEST | {"other"}
 _POINTING: Final = _POINTERS | words_of("right correct trust believe prefer use take with choose")
 """A text without any of these words is not read again."""
+_NEGATIONS: Final = frozenset({"not", "no", "never", "cannot"})
 _NOUNS: Final = words_of(
     "one ones root value candidate solution option town city place number answer possibility choice letter "
     "integer of"
@@ -92,7 +93,10 @@ class ReferenceRules(EndingRules):
                 if value is None:
                     continue
                 classes = classes_in(pointer.rest)
-                if classes & _REJECTING or _is_negated(pointer.rest):
+                words = {word for token in pointer.rest for word in token.word.split()}
+                # "The first is not even" denies something, though it may say nothing of a number.
+                is_negated = any(word in _NEGATIONS or word.endswith("n't") for word in words)
+                if classes & _REJECTING or is_negated:
                     value.polarity, value.is_framed = Polarity.DENIED, False
                     rejected.append(value)
                 elif not classes & _OPEN and _accepts(pointer):
@@ -149,8 +153,8 @@ class ReferenceRules(EndingRules):
         if not group or (pointer.word in _OF_PAIRS and len(group) != _MIN_GROUP):
             return None
         if pointer.word == "other":
-            kept = [value for value in group if value not in rejected]
-            return kept[0] if len(kept) == 1 else None
+            rest = [value for value in group if value not in rejected]
+            return rest[0] if len(rest) == 1 else None
         if (index := _POSITIONS.get(pointer.word)) is not None:
             return group[index] if index < len(group) else None
         sizes = [self._size_of(value) for value in group]
@@ -207,14 +211,6 @@ def _pointers_of(sentence: Sentence) -> list[_Pointer]:
                     rest.insert(0, clause.lead)
                 pointers.append(_Pointer(words[-1], token.start, clause, rest, "only" in words))
     return pointers
-
-
-def _is_negated(tokens: Sequence[TextToken]) -> bool:
-    """Whether words deny something, though it may say nothing of a number: "the first is not even"."""
-    words = {word for token in tokens for word in token.word.split()}
-    return not words.isdisjoint({"not", "no", "never", "cannot"}) or any(
-        word.endswith("n't") for word in words
-    )
 
 
 def _ends_phrase(behind: Sequence[TextToken]) -> bool:

@@ -285,11 +285,6 @@ def _overcomes_doubt(sentence: Sentence) -> bool:
     return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}
 
 
-def _is_indefinite(clause: Clause) -> bool:
-    """Whether a clause is about something that is none in particular: "a naive solver gets 42"."""
-    return clause.tokens[0].word in ("a", "an", "another", "some", "most", "many")
-
-
 def _sets_beside(clause: Clause) -> bool:
     """Whether a clause adds a second answer to another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
@@ -667,7 +662,16 @@ class _Reader(ReferenceRules):
                 ):
                     continue
                 is_own = value.clause.tokens[0].word in _OWN and earlier.clause.tokens[0].word not in _OWN
-                if is_own and _is_indefinite(earlier.clause) and earlier.polarity is Polarity.ASSERTED:
+                # Of nobody in particular: "a naive solver gets 42".
+                is_indefinite = earlier.clause.tokens[0].word in (
+                    "a",
+                    "an",
+                    "another",
+                    "some",
+                    "most",
+                    "many",
+                )
+                if is_own and is_indefinite and earlier.polarity is Polarity.ASSERTED:
                     earlier.polarity, earlier.is_framed = Polarity.QUOTED, False
                     continue  # "A perfect answer gets 41; this one gets 42"
                 if (

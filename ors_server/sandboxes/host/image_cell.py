@@ -170,10 +170,10 @@ class ImageCell(BubblewrapCell):
     def _mount(self, first_id: int) -> None:
         mode = "0711" if self._user.uid else "0700"
         options = f"{self._tmpfs_options()},mode={mode},uid={first_id},gid={first_id}"
-        made = make_root(self._data, self.image.layers, options, first_id, self._user_namespace)
-        self._namespaces = [made.mounts]
-        self._files = made.files
-        self._work = os.open(ROOT, _FOLDER | os.O_NOFOLLOW, dir_fd=made.files)
+        root = make_root(self._data, self.image.layers, options, first_id, self._user_namespace)
+        self._namespaces = [root.mounts]
+        self._files = root.files
+        self._work = os.open(ROOT, _FOLDER | os.O_NOFOLLOW, dir_fd=root.files)
         self._complete()
 
     def _tmpfs_options(self) -> str:
@@ -485,8 +485,8 @@ class ImageCell(BubblewrapCell):
         view = super()._session_view()
         if self._first_id is None:
             # The server reaches the root only when the shell is there, which begins in the work dir.
-            made = ["--perms", "1777", "--dir", "/tmp", "--dir", self._user.home, "--dir", self.layout.work]  # noqa: S108
-            return [*made, *view]
+            folders = ["--perms", "1777", "--dir", "/tmp", "--dir", self._user.home]  # noqa: S108  (the session's own)
+            return [*folders, "--dir", self.layout.work, *view]
         return view
 
     @override

@@ -143,7 +143,7 @@ def make_root(
     Raises:
         SandboxStartError: The kernel, or the file system of the image's folders, cannot do it.
     """
-    made: list[MadeRoot] = []
+    roots: list[MadeRoot] = []
     failures: list[OSError] = []
 
     def work() -> None:
@@ -164,7 +164,7 @@ def make_root(
                 "overlay", str(data / ROOT), f"{ROOT_OPTIONS},lowerdir={lower},{upper}", NO_SUID | NO_DEVICES
             )
             files = os.open(data, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            made.append(MadeRoot(os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), files))
+            roots.append(MadeRoot(os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), files))
         except OSError as error:
             failures.append(error)
 
@@ -174,4 +174,4 @@ def make_root(
     thread.join()
     if failures:
         raise SandboxStartError(f"the image cannot be mounted as a root: {failures[0]}") from failures[0]
-    return made[0]
+    return roots[0]
