@@ -244,6 +244,8 @@ class BubblewrapCell(Cell):
             *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
             *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--clearenv"),
             *("--uid", inner_id, "--gid", inner_id, "--hostname", "sandbox"),
+            # Without root, bubblewrap is root of the outer namespace, and would pass its rights on to uid 0.
+            *(("--cap-drop", "ALL") if is_rooted else ()),
             *([bind, f"{self._data}/root", "/"] if is_rooted else []),
             *(root_view.system() if is_rooted else _system()),
             *_masks(self._state),

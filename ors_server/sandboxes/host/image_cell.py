@@ -464,7 +464,8 @@ class ImageCell(BubblewrapCell):
         static = self._state.static
         dead = str(static / "no-terminal")
         if self._first_id is None:
-            identity = ["--unshare-user", "--disable-userns", "--uid", "0", "--gid", "0"]
+            # bubblewrap itself is root of the outer namespace here, and would pass all its rights on.
+            identity = ["--cap-drop", "ALL", "--unshare-user", "--disable-userns", "--uid", "0", "--gid", "0"]
         elif self._user.uid and not is_fresh:
             ids = ("--uid", str(self._user.uid), "--gid", str(self._user.gid))
             identity = ["--unshare-user", "--disable-userns", *ids]

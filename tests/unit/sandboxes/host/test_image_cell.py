@@ -142,6 +142,8 @@ async def test_root_of_a_server_with_root_has_several_users_and_no_right_on_the_
         assert mapped.split()[2] == "65536"
     else:
         assert "Invalid argument" in shown.stderr.text
+    rights = await sandbox.exec("grep CapEff /proc/self/status")
+    assert rights.stdout.text.split()[1] == ("00000000000000fb" if IS_ROOT else "0" * 16)
     refused = await sandbox.exec(
         "echo 1 > /proc/sys/user/max_user_namespaces; echo b > /proc/sysrq-trigger; chown 0 /dev/null"
     )

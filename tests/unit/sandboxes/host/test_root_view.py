@@ -21,6 +21,8 @@ async def test_root_is_writable_except_for_the_systems_folders(backend):
     sandbox = await backend.start("a", Limits(), ROOT)
     shown = await sandbox.exec('pwd; id -u; echo "$GREETING $HOME"; touch made /opt/made /made && echo made')
     assert shown.stdout.text == "/app/new\n0\nhello there /root\nmade\n"
+    rights = await sandbox.exec("grep CapEff /proc/self/status")
+    assert rights.stdout.text.split()[1] == "0" * 16
     refused = await sandbox.exec("touch /usr/x /bin/x /lib/x /etc/ld.so.preload; mv /bin /b; rmdir /proc; :")
     assert refused.stderr.text.count("Read-only file system") == 4
     assert refused.stderr.text.count("Device or resource busy") == 2
