@@ -18,8 +18,10 @@ _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|
 _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
-    "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
-    "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
+    "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
+    "|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
+    "|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
     rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
@@ -27,9 +29,12 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _GIVEN = re.compile(
-    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
-    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
-    r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay|work|submission|solution|reply|text"
+    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall"
+    r"|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith"
+    r"|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
+    r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay"
+    r"|work|submission|solution|reply|text"
     r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -67,7 +72,8 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending merits merit makes gave stays stands receives receive "
+    "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending"
+    " merits merit makes gave stays stands receives receive "
     "donne attribue accorde mets doy otorgo pongo dou atribuo gebe vergebe geef assegno bewerte noto valoro"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
@@ -75,13 +81,15 @@ _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
-    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best)){0,2}"
+    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score"
+    r"|rating|best)){0,2}"
     r"(?:\s{1,3}to\sme)?\s{0,3}(?:[.;!\n]|\Z)"
 )
 """What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""
 _CONCLUSION = re.compile(
-    r"(?:[:;]|\s-|\b(?:so|hence|thus|therefore|as it stands|as it is|as is|overall|altogether|in total|all in all"
+    r"(?:[:;]|\s-|\b(?:so|hence|thus|therefore|as it stands|as it is|as is|overall|altogether"
+    r"|in total|all in all"
     r"|in the end|on balance))[,\s]{0,3}\Z",
     re.IGNORECASE,
 )

@@ -15,7 +15,8 @@ _NUMBER = (
     r"trillion|dozen)\b)?|\.\d+"
 )
 _NO_VALUE = (
-    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|degree|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|"
+    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|degree|ldots|cdots|dots|quad|qquad"
+    r"|Rightarrow|rightarrow|"
     r"implies|therefore|approx|left|right)(?![A-Za-z]))"
 )
 """Commands that are relations, signs or layout."""
@@ -71,11 +72,13 @@ _SPELLED_PARTS: Final = words_of(
 """Every number in words has one of these in it, in small letters."""
 _FEW: Final = re.compile(rf"(?:{_UNITS}|ten|eleven|twelve)", re.IGNORECASE)
 _STATING: Final = re.compile(
-    r"(?:(?<![\w'])(?:is|are|was|were|be|it's|that's|equals?|makes?|gives?|gets?|got|has|have|not|but|or|leaves?|"
+    r"(?:(?<![\w'])(?:is|are|was|were|be|it's|that's|equals?|makes?|gives?|gets?|got|has|have|not"
+    r"|but|or|leaves?|"
     r"answer|says?|said|than|exactly)|n't|[:=.!?\n\u2013\u2014*(]|\A)\s{0,3}\Z"
 )
 _COUNTED: Final = re.compile(
-    r"\s+(?:\w+ )?(?:sides?|values?|roots?|solutions?|candidates?|cases?|ways?|steps?|parts?|methods?|numbers?|answers?|"
+    r"\s+(?:\w+ )?(?:sides?|values?|roots?|solutions?|candidates?|cases?|ways?|steps?|parts?"
+    r"|methods?|numbers?|answers?|"
     r"options?|possibilities|readings?|approaches|terms?|factors?|equations?|times)\b"
 )
 _NEAR_CHARS: Final = 12
@@ -94,7 +97,7 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
             spans.append((opening, closing))
         position = closing
     spans += _plain_values(text, position, len(text), has_factorials=has_factorials)
-    few = [span for span in spans if _FEW.fullmatch(text, *span) is not None]
+    few = [span for span in spans if text[span[0]].isalpha() and _FEW.fullmatch(text, *span) is not None]
     if few and len(few) < len(spans):
         counting = {span for span in few if _only_counts(text, span)}
         spans = [span for span in spans if span not in counting]

@@ -22,9 +22,9 @@ from ors_server.rewards.reading.dispositions import (
     is_for_to_be,
     is_no_solution,
     is_no_subject,
+    is_of_function,
     is_of_user,
     is_on_the_way,
-    is_of_function,
     is_operation,
     is_pending,
     is_to_be_changed,
@@ -182,9 +182,6 @@ class ClauseReader(HeadingRules):
                     value.polarity = self._inherit(sentence, position, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
-                is_conjecture = value.is_maybe and sentence.tokens[0].word == "if"
-                if value.polarity is Polarity.ASSERTED and is_conjecture:
-                    value.polarity = Polarity.SUPPOSED  # "If the map is right, it might be Riga."
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._judge_by_following(sentence, position, value) or value.polarity
                 if (
@@ -281,7 +278,11 @@ class ClauseReader(HeadingRules):
                 Polarity.DENIED,
             ),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (is_on_the_way(value, left) or is_of_function(left), Polarity.INTERMEDIATE),
+            (
+                is_on_the_way(value, left)
+                or (last is not None and last.word == "of" and is_of_function(left)),
+                Polarity.INTERMEDIATE,
+            ),
             (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
@@ -563,6 +564,8 @@ class ClauseReader(HeadingRules):
         if sentence.is_granted:
             return False
         own = clauses[position]
+        if clauses[0].tokens[0].word == "if" and any(value.is_maybe for value in own.values):
+            return True  # "If the map is right, it might be Riga."
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and position + 1 < len(clauses):
             following = clauses[position + 1 : position + 4]

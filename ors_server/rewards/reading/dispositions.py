@@ -17,7 +17,8 @@ _SUBJECTS_AND_ORDER: Final = words_of(
 """Words in front of the verb of a clause that goes on with a value."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
 _FUNCTIONS: Final = words_of(
-    "half double triple twice third quarter fifth square cube root reciprocal inverse negative opposite complement "
+    "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
+    " opposite complement "
     "logarithm factorial divisors factors digits multiple divisor factor remainder successor predecessor"
 )
 _FUNCTION_PHRASES: Final = (["digit", "sum"], ["cross", "sum"], ["absolute", "value"])

@@ -63,8 +63,8 @@ class EndingRules(CharacterReader):
 
     def _set_data_apart(self) -> None:
         """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
-        for sentence in self._sentences:
-            if len(sentence.clauses) < 2:  # noqa: PLR2004  (a heading and what it heads)
+        for sentence in self._sentences if ":" in self._text else ():
+            if len(sentence.clauses) < 2 or len(sentence.clauses[0].tokens) > NEAR:  # noqa: PLR2004  (heading, data)
                 continue
             entry = sentence.clauses[1].lead
             heading = " ".join(token.word for token in sentence.clauses[0].tokens)

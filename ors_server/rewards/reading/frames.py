@@ -95,7 +95,8 @@ _ANSWERING: Final = words_of("pick picks picked")
 _PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
 _POSSESSIVES: Final = words_of("his her their its")
 _RELATIONS: Final = words_of(
-    "brother sister father mother wife husband son daughter uncle aunt cousin friend friends colleague rival parents "
+    "brother sister father mother wife husband son daughter uncle aunt cousin friend friends"
+    " colleague rival parents "
     "teacher neighbour neighbor grandfather grandmother successor predecessor brothers sisters"
 )
 _MENTIONING: Final = words_of("mention mentions mentioned discusses describes returns")

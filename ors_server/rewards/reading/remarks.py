@@ -133,8 +133,8 @@ def is_no_noun(tokens: Sequence[TextToken]) -> bool:
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence tells an error of its author: "I forgot the sign."."""
-    said = " ".join(token.word for token in tokens)
-    if _SHOULD_HAVE.search(said) is not None and "first_person" in classes_in(tokens[:NEAR]):
+    is_mine = "first_person" in tokens[0].classes
+    if is_mine and _SHOULD_HAVE.search(" ".join(token.word for token in tokens)) is not None:
         return True  # "I divided where I should have multiplied."
     at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
     if at is None:

@@ -92,11 +92,6 @@ _FROM_TEXT: Final = re.compile(
 )
 _OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
 """Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
-_FROM_SOURCE: Final = re.compile(
-    r"(?i)\b(?:the|this|that|these|both|all) (?:\w{1,15} ){0,2}(?:texts?|passages?|articles?|paragraphs?|sentences?|documents?"
-    r"|records?|reports?|sources?|excerpts?|abstracts?|contexts?|evidence)(?: \w{1,10}){0,3}[,:]?\s*<[a-z_]+>\s*\Z"
-)
-"""A document of the task that states what the tag behind it repeats."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _UNDECIDED: Final = frozenset(
     {
@@ -191,8 +186,6 @@ def read_statements(
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         position = _place_of(text, span)
-        if position is Place.TAG and polarity is Polarity.QUOTED and _FROM_SOURCE.search(text, 0, span[0]):
-            polarity = Polarity.ASSERTED  # "The report states: <answer>Riga</answer>"
         is_relative = value.clause.lead is not None and value.clause.lead.word == "which"
         is_named = is_relative and bool(statements) and statements[-1].is_framed
         is_definite = reader.is_definite(value) and not is_named  # "The answer is 42, which gives 7 each."
