@@ -6,8 +6,9 @@ with those imports, `subprocess.Popen` has it forked from `tests/fixtures/prepar
 the same program with the same arguments, variables, folder and descriptors, and a child of the caller.
 
 An interpreter starts as usual for every other command, on a terminal, as another user, with other variables
-that Python reads when it starts, where lines are counted, and where ORS_TEST_PREPARED is 0. In /proc a forked
-process has the command line and the variables of the process that forked it.
+that Python reads when it starts, where lines are counted, and where ORS_TEST_PREPARED is 0 in the variables
+of the tests or of the command. In /proc a forked process has the command line and the variables of the
+process that forked it.
 """
 
 import array
@@ -47,6 +48,7 @@ PARAMETERS = [
 USUAL = {"executable": None, "preexec_fn": None, "shell": False, "gid": None, "gids": None, "uid": None}
 USUAL |= {"umask": -1, "process_group": -1}
 """The values of parameters that a forked process knows how to follow."""
+SWITCH = "ORS_TEST_PREPARED"
 MAX_PREPARED = 3
 """Processes that fork: audits start theirs with two seeds of hashes."""
 START_LIMIT = 120.0
@@ -149,7 +151,8 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts a
             bool(options[name]) is value or options[name] == value for name, value in USUAL.items()
         )
         program = find_program(words) if is_usual and folder.is_dir() else None
-        may_fork = program is not None and not any(map(os.isatty, standard))
+        is_refused = variables.get(SWITCH) == "0" or any(map(os.isatty, standard))
+        may_fork = program is not None and not is_refused
         interpreter = PREPARED.find(variables) if may_fork else None
         if program is None or interpreter is None:
             super()._execute_child(*values)  # type: ignore[misc]
@@ -171,7 +174,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Has the package's programs forked from now on, unless their lines are counted."""
     is_known = list(inspect.signature(subprocess.Popen._execute_child).parameters) == PARAMETERS
     is_counted = config.pluginmanager.has_plugin("_cov")
-    if sys.platform == "linux" and is_known and not is_counted and os.environ.get("ORS_TEST_PREPARED") != "0":
+    if sys.platform == "linux" and is_known and not is_counted and os.environ.get(SWITCH) != "0":
         subprocess.Popen = PreparedPopen  # type: ignore[misc]
 
 

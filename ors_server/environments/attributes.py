@@ -16,7 +16,7 @@ from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.visibility import Visibility
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.egress import SandboxNetwork
+from ors_server.sandboxes.egress import states_network
 
 _NEAR = 0.82
 """Share of common letters from which a name counts as a misspelt known one."""
@@ -55,14 +55,6 @@ def _is_range(value: object) -> bool:
     return len(numbers) == 2 and _is_sequence(value) and len(value) == 2 and numbers[0] <= numbers[1]  # noqa: PLR2004  (least, greatest)
 
 
-def _is_network(value: object) -> bool:
-    try:
-        SandboxNetwork.of(cast("str | Sequence[str]", value))
-    except (TypeError, ValueError, AttributeError):
-        return False
-    return True
-
-
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "text"),
     "version": (lambda value: isinstance(value, str), 'text, such as version = "1"'),
@@ -93,7 +85,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
         lambda value: value is None or (isinstance(value, str) and bool(value)),
         "the name of an image in the cache, or None",
     ),
-    "sandbox_network": (_is_network, "'none', 'loopback', or a list of hosts such as ['pypi.org']"),
+    "sandbox_network": (states_network, "'none', 'loopback', or a list of hosts such as ['pypi.org']"),
     "milestones": (
         lambda value: _is_sequence(value) and all(isinstance(item, Milestone) for item in value),
         "a list of Milestone objects, such as milestones = [Milestone('built', 0.5, FileExists('a.out'))]",

@@ -150,11 +150,14 @@ class ImageCache:
             ImageError: No image matches, several do, or a session uses it.
         """
         image = self.find(name)
-        with self._locked(), _folder_of(image) as folder:
+        with self._locked():
+            folder = os.open(image.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # sessions share this lock
             except BlockingIOError:
                 raise ImageError(f"a session uses the image {name!r}; end it first") from None
+            finally:
+                os.close(folder)
             # Renamed first, so that other processes see the whole image or no image, never a part.
             trash = self.folder / f".gone-{image.image_id}-{os.getpid()}"
             image.path.parent.rename(trash)
@@ -216,15 +219,6 @@ def image_to_try() -> ImageTree | None:
     usable = (image for image in images if any(os.path.lexists(image.path / shell) for shell in shells))
     image = next(usable, None)
     return None if image is None else image.as_tree()
-
-
-@contextlib.contextmanager
-def _folder_of(image: CachedImage) -> Generator[int]:
-    folder = os.open(image.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def tree_digest(root: Path) -> str:

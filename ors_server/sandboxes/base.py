@@ -91,7 +91,7 @@ class SandboxRoot:
 
     Without an image the host's programs are in it read-only: `/usr`, `/bin`, `/sbin`, `/lib*` and a small
     `/etc`. Everything else is empty and writable at the start. With an image, its files are there, and all of
-    them can be changed: the session sees its changes, and nobody else.
+    them can be changed: the session alone sees its changes.
 
     Commands run as `root` of the sandbox, or the image's user, without any right on the host. The files of
     all operations are those of this root: absolute paths begin at it.

@@ -15,14 +15,24 @@ import contextlib
 import ipaddress
 import re
 import socket
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
+
+from ors_server.sandboxes.sandbox_errors import SandboxStartError
 
 PROXY_PORT = 3128
 """Port of the proxy on the sandbox's loopback."""
+_ADDRESS = f"http://127.0.0.1:{PROXY_PORT}"
+PROXY_VARIABLES = {
+    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _ADDRESS),
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1"),
+}
+"""Variables by which programs find the proxy."""
 MAX_CONNECTIONS = 64
 """Connections of one sandbox at once."""
 MAX_LOGGED = 1000
@@ -94,6 +104,15 @@ class SandboxNetwork:
 
 
 LOOPBACK = SandboxNetwork()
+
+
+def states_network(value: object) -> bool:
+    """Return whether a value of an environment states a network, as `SandboxNetwork.of` takes it."""
+    try:
+        SandboxNetwork.of(cast("str | Sequence[str]", value))
+    except (TypeError, ValueError, AttributeError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -299,8 +318,55 @@ async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             writer.write_eof()
 
 
-def proxy_variables() -> dict[str, str]:
-    """Return the variables by which programs find the proxy."""
-    address = f"http://127.0.0.1:{PROXY_PORT}"
-    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-    return {**dict.fromkeys(names, address), **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1")}
+# Arguments: pid of the sandbox's first process, port, descriptor of the socket to the server. Root may enter
+# a network namespace directly; others must enter the user namespace that owns it first, which an ioctl tells
+# (ioctl_ns(2), NS_GET_USERNS).
+_MAKE_LISTENER = """\
+import ctypes, fcntl, os, socket, sys
+pid, port, out = (int(text) for text in sys.argv[1:])
+libc = ctypes.CDLL(None, use_errno=True)
+def enter(namespace, kind):
+    if libc.setns(namespace, kind):
+        raise OSError(ctypes.get_errno(), "setns: " + os.strerror(ctypes.get_errno()))
+network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+if os.geteuid():
+    enter(fcntl.ioctl(network, 0xB701), 0x10000000)
+enter(network, 0x40000000)
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+listener.listen(64)
+socket.send_fds(socket.socket(fileno=out), [b"x"], [listener.fileno()])
+"""
+_LISTENER_SECONDS = 20.0
+
+
+def make_listener(pid: int, port: int) -> socket.socket:
+    """Return a socket that listens on the loopback of a process's network namespace.
+
+    Raises:
+        SandboxStartError: It could not be made.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(_LISTENER_SECONDS)
+        argv = [sys.executable, "-I", "-S", "-c", _MAKE_LISTENER, str(pid), str(port), str(theirs.fileno())]
+        try:
+            run = subprocess.run(  # noqa: S603  (a program of our own)
+                argv,
+                pass_fds=[theirs.fileno()],
+                capture_output=True,
+                timeout=_LISTENER_SECONDS,
+                env={},
+                cwd="/",
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SandboxStartError(f"the proxy of a sandbox cannot be made: {error}") from error
+        if run.returncode:
+            printed = run.stderr.decode(errors="replace").strip()[-300:]
+            raise SandboxStartError(f"the proxy of a sandbox cannot be made: {printed}")
+        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        listener = socket.socket(fileno=descriptors[0])
+        listener.setblocking(False)  # noqa: FBT003  (its only signature)
+        return listener

@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 from ors_server.processes.host_processes import descendants
-from tests.contract.test_workers import CALCULATE, KEY, PATH, PATIENCE, session_of_host
+from tests.contract.test_hosts import CALCULATE, PATH
+from tests.contract.test_workers import KEY, PATIENCE, session_of_host
 from tests.fixtures.ray_cluster import (
     NEEDS,
     add_machine,

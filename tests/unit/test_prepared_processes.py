@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +92,14 @@ def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
         with start(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
             hashes.append(process.communicate(timeout=60)[1].splitlines()[0])
     assert hashes[0] == hashes[1]
+
+
+def test_a_command_may_have_an_interpreter_of_its_own_whose_variables_proc_shows():
+    command = [sys.executable, "-c", PROGRAM, "serve", "qa", "--port", "0", "--json"]
+    environment = {**os.environ, "ORS_TEST_PREPARED": "0", "OF_ITS_OWN": "yes"}
+    with PreparedPopen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert b'"url"' in process.stdout.readline()
+        assert b"OF_ITS_OWN=yes" in Path(f"/proc/{process.pid}/environ").read_bytes()
+        process.kill()

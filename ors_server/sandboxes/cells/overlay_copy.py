@@ -3,7 +3,7 @@
 The changes are the upper folder of an overlay (kernel: Documentation/filesystems/overlayfs.rst). A device
 0:0 there hides a file of the image, and a folder with the attribute `opaque` hides the image's folder of the
 same name. They are written to the file as such, and carried out on the merged folders of another overlay, so
-nobody writes into the upper folder of a mounted one.
+no program writes into the upper folder of a mounted one.
 
 Every step goes by descriptor and name and follows no link. The file is a list of records: the length of a
 header (4 bytes, big-endian), the header (JSON), then the data that the header announces. A folder's record is
@@ -42,12 +42,16 @@ class OverlayWriter:
     _linked: dict[int, str] = field(default_factory=dict[int, str])
     """Inodes of files with several names, to the first name that was written."""
 
-    def write(self, folder: int, path: str = "", depth: int = 0) -> None:
-        """Write the entries of an open folder.
+    def write_all(self, folder: int) -> None:
+        """Write the entries of an open folder, and a mark of the end.
 
         Raises:
             OSError: Something could not be read, or the folders are too deep.
         """
+        self._write_folder(folder, "", 0)
+        self.out.write(_HEADER.pack(0))
+
+    def _write_folder(self, folder: int, path: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise OSError(f"the folders are more than {MAX_DEPTH} deep")
         for name in sorted(os.listdir(folder)):
@@ -56,7 +60,7 @@ class OverlayWriter:
             if stat.S_ISDIR(status.st_mode):
                 with _readable(folder, name, _FOLDER) as opened:
                     self._put("folder", name, status, opaque=_is_opaque(opened))
-                    self.write(opened, below, depth + 1)
+                    self._write_folder(opened, below, depth + 1)
                     self._put("end", name, status)
             elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
                 self._put("hidden", name, status)  # the kernel links one such device for many names
@@ -111,10 +115,6 @@ class OverlayWriter:
         header = json.dumps(row).encode()
         self.out.write(_HEADER.pack(len(header)) + header)
 
-    def end(self) -> None:
-        """Mark the end of a folder that `write` was called with."""
-        self.out.write(_HEADER.pack(0))
-
 
 @dataclass
 class OverlayReader:
@@ -128,14 +128,15 @@ class OverlayReader:
         """Read up to the mark of the end.
 
         Args:
-            root: Descriptor of the folder; nobody else changes anything below it.
+            root: Descriptor of the folder; no other program changes anything below it.
 
         Raises:
             OSError: Something could not be written.
         """
         open_folders = [os.dup(root)]
         try:
-            while (row := self._next()) is not None:
+            while length := _HEADER.unpack(self.source.read(_HEADER.size))[0]:
+                row: dict[str, Any] = json.loads(self.source.read(length))
                 folder = open_folders[-1]
                 if row["kind"] == "folder":
                     open_folders.append(self._make_folder(folder, row))
@@ -147,11 +148,6 @@ class OverlayReader:
         finally:
             for folder in open_folders:
                 os.close(folder)
-
-    def _next(self) -> dict[str, Any] | None:
-        length = _HEADER.unpack(self.source.read(_HEADER.size))[0]
-        row: dict[str, Any] | None = json.loads(self.source.read(length)) if length else None
-        return row
 
     def _make_folder(self, parent: int, row: dict[str, Any]) -> int:
         name = row["name"]
@@ -249,14 +245,14 @@ def changed_files(upper: int, lower: int, names: tuple[str, ...], max_paths: int
     return sorted(paths)
 
 
-def find_added(upper: int, names: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
+def find_added(upper: int, names: tuple[str, ...], last_names: tuple[str, ...]) -> list[str]:
     """Return entries of these last names below folders of an upper folder, as relative paths."""
     paths: list[str] = []
 
     def look(folder: int, path: str, depth: int) -> None:
         for name in os.listdir(folder):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if name in wanted and not stat.S_ISCHR(status.st_mode):
+            if name in last_names and not stat.S_ISCHR(status.st_mode):
                 paths.append(f"{path}/{name}")
             elif stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
                 with _readable(folder, name, _FOLDER) as below:

@@ -28,9 +28,8 @@ from ors_server.sandboxes.cells.root_skeleton import SYSTEM_FOLDERS
 from ors_server.sandboxes.cells.root_view import BEGIN
 from ors_server.sandboxes.cells.seccomp import Policy, program
 from ors_server.sandboxes.cells.server_state import ServerState
-from ors_server.sandboxes.egress import PROXY_PORT, NetworkMode, proxy_variables
+from ors_server.sandboxes.egress import PROXY_PORT, PROXY_VARIABLES, NetworkMode, make_listener
 from ors_server.sandboxes.fresh import FreshProgram
-from ors_server.sandboxes.host.inner_listener import make_listener
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
@@ -80,9 +79,7 @@ class BubblewrapCell(Cell):
         self._info, reporting = os.pipe()
         shell = ["/bin/sh", f"{self.layout.control}/init"]
         command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1", *self._seal()]
-        variables = (
-            {**proxy_variables(), **self.layout.environment} if self.egress else self.layout.environment
-        )
+        variables = {**PROXY_VARIABLES, **self.layout.environment} if self.egress else self.layout.environment
         command += ["--info-fd", str(reporting), *set_variables(variables)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:

@@ -17,6 +17,7 @@ import os
 import stat
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -34,21 +35,22 @@ from ors_server.sandboxes.cells.root_skeleton import CONTROL, FRESH_FILES, FRESH
 from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
 from ors_server.sandboxes.cells.server_state import ServerState, remove_entry
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.uids import IDS_OF_IMAGES
 from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.host.bubblewrap_cell import BubblewrapCell, set_variables
 from ors_server.sandboxes.host.image_mounts import (
     MOUNT_IMAGE,
     MOUNT_VIEW,
     ROOT,
+    ROOT_OPTIONS,
     STATE,
     UPPER,
+    USER_OPTIONS,
     VIEW,
     lower_layers,
     make_root,
     make_user_namespace,
-    overlay_options,
 )
-from ors_server.sandboxes.host.image_users import find_user, read_in_image
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
@@ -63,10 +65,21 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "
 """Those that root has in a container of Docker, without the ones for devices and networks."""
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
 _INSIDE = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
+_MAX_BYTES = 8 << 20
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # User namespaces below the session's are refused by the kernel, not only by the filter.
 _SEAL_NAMESPACE = 'echo 0 >/proc/sys/user/max_user_namespaces || exit 75; exec "$@"'
 _LIMIT_PROCESSES = 'ulimit -p {pids}; exec "$@"'
+
+
+@dataclass(frozen=True)
+class ImageUser:
+    """A user inside of a sandbox."""
+
+    uid: int = 0
+    gid: int = 0
+    name: str = "root"
+    home: str = "/root"
 
 
 @dataclass(frozen=True)
@@ -142,8 +155,8 @@ class ImageCell(BubblewrapCell):
             self.owner = self._first_id + self._user.uid
             self._user_namespace = make_user_namespace(self._first_id)
             if self._user.uid:
-                # Two of the session's ids pass here: the user's, and root's for fresh programs. Nobody else
-                # knows the server's folder above, which cannot be listed.
+                # Two of the session's ids pass here: the user's, and root's for fresh programs. No other
+                # process knows the server's folder above, which cannot be listed.
                 for folder in (self._folder.path, self.control.parent):
                     folder.chmod(0o711)
         super().prepare()
@@ -231,8 +244,7 @@ class ImageCell(BubblewrapCell):
             writer = OverlayWriter(out, self._first_id)
             for name in (UPPER, STATE):
                 with opened(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._files) as folder:
-                    writer.write(folder)
-                    writer.end()
+                    writer.write_all(folder)
         return True
 
     @override
@@ -301,8 +313,8 @@ class ImageCell(BubblewrapCell):
         bind = "--bind" if request.is_writable else "--ro-bind"
         self._restore_mount_points()
         empty = str(self._state.static / "empty")
-        # Before the first command nobody can have changed anything, and what a program writes into the
-        # system's folders is part of how the session is made.
+        # Before the first command no process of the agent can have changed anything, and what a program
+        # writes into the system's folders is part of how the session is made.
         is_kept = self._image_root().keeps_system or not self.was_used
         restored = [] if is_kept else self._restored_folders()
         view: list[str] = []
@@ -403,7 +415,7 @@ class ImageCell(BubblewrapCell):
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
         rows = [part for row in restored for part in (row.name, row.lower, str(len(row.hidden)), *row.hidden)]
         owner = "" if first is None else str(first)
-        options = overlay_options(is_root=first is not None)
+        options = ROOT_OPTIONS if first is not None else USER_OPTIONS
         mounts = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_VIEW, "sh"]
         mounts += [str(self._data), size, options, owner, *rows, "--"]
         if first is None:
@@ -482,3 +494,62 @@ class ImageCell(BubblewrapCell):
         if self._work >= 0:
             for name in MOUNT_POINTS:
                 self._put_folder(name)
+
+
+def find_user(layers: tuple[Path, ...], stated: str) -> ImageUser:
+    """Return the user that an image's `USER` states: `NAME`, `UID`, `NAME:GROUP` or `UID:GID`.
+
+    Raises:
+        SandboxStartError: The image has no such user or group.
+    """
+    name, _, group = stated.partition(":")
+    row = _find_row(layers, "etc/passwd", name or "0")
+    if row is not None and len(row) > 5:  # noqa: PLR2004  (passwd(5): the sixth field is the home)
+        uid, gid, home = _number(row[2], stated), _number(row[3], stated), row[5] or "/"
+        name = row[0]
+    elif name in {"", "0", "root"}:
+        uid, gid, home, name = 0, 0, "/root", "root"
+    else:
+        uid, gid, home = _number(name, stated), 0, "/"
+    if group:
+        group_row = _find_row(layers, "etc/group", group)
+        gid = _number(group if group_row is None else group_row[2], stated)
+    if not home.startswith("/"):
+        home = "/"
+    return ImageUser(uid, gid, name, home)
+
+
+def read_in_image(layers: tuple[Path, ...], path: str, max_bytes: int = _MAX_BYTES) -> bytes | None:
+    """Return the first bytes of a plain file of an image; `None` if it has no such file.
+
+    Links are followed within the image's folders.
+    """
+    for layer in layers:
+        folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            opened = openat2(folder, os.fsencode(path), os.O_RDONLY | os.O_NONBLOCK, resolve=_INSIDE)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
+        with open(opened, "rb") as file:  # noqa: PTH123  (a descriptor)
+            return file.read(max_bytes)
+    return None
+
+
+def _find_row(layers: tuple[Path, ...], file: str, key: str) -> list[str] | None:
+    text = (read_in_image(layers, file) or b"").decode("utf-8", "replace")
+    rows = [line.split(":") for line in text.splitlines()]
+    for row in rows:
+        if len(row) > 2 and key in {row[0], row[2]}:  # noqa: PLR2004  (name, password, number)
+            return row
+    return None
+
+
+def _number(text: str, stated: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) >= IDS_OF_IMAGES:
+        raise SandboxStartError(
+            f"the image's user is {stated!r}: expected a name in its /etc/passwd or /etc/group, or a number "
+            f"below {IDS_OF_IMAGES}"
+        )
+    return int(text)

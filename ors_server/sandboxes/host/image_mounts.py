@@ -29,8 +29,8 @@ _LOWER = "lower-"
 # Renamed folders are copied, and changes of a mode copy the file: so that the upper folder alone says what
 # the session has changed.
 _OPTIONS = "metacopy=off,index=off"
-_ROOT_OPTIONS = f"redirect_dir=off,{_OPTIONS}"
-_USER_OPTIONS = f"userxattr,{_OPTIONS}"
+ROOT_OPTIONS = f"redirect_dir=off,{_OPTIONS}"
+USER_OPTIONS = f"userxattr,{_OPTIONS}"
 """Attributes that a user may write; folders are never redirected with them."""
 
 # $1: mount point, $2: options, then the image's folders, `--` and the command.
@@ -46,7 +46,7 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
-mount -t overlay -o "{_USER_OPTIONS},lowerdir=${{lower#:}},upperdir=$data/{UPPER},\
+mount -t overlay -o "{USER_OPTIONS},lowerdir=${{lower#:}},upperdir=$data/{UPPER},\
 workdir=$data/{_OVERLAY_WORK},nosuid,nodev" ors "$data/{ROOT}" || exit 77
 echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :
 exec "$@"
@@ -92,11 +92,6 @@ class MadeRoot:
     """The mount namespace."""
     files: int
     """The folder of the session's tmpfs in it."""
-
-
-def overlay_options(*, is_root: bool) -> str:
-    """Return the options of every overlay, for a server with or without root."""
-    return _ROOT_OPTIONS if is_root else _USER_OPTIONS
 
 
 def lower_layers(data: Path, numbers: tuple[int, ...], name: str = "") -> str:
@@ -166,7 +161,7 @@ def make_root(
             lower = lower_layers(data, tuple(range(len(layers))))
             upper = f"upperdir={data / UPPER},workdir={data / _OVERLAY_WORK}"
             mount(
-                "overlay", str(data / ROOT), f"{_ROOT_OPTIONS},lowerdir={lower},{upper}", NO_SUID | NO_DEVICES
+                "overlay", str(data / ROOT), f"{ROOT_OPTIONS},lowerdir={lower},{upper}", NO_SUID | NO_DEVICES
             )
             files = os.open(data, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             made.append(MadeRoot(os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), files))
