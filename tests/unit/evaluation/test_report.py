@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.audit.markup import element
+from ors_server.audit.audit_page import _element as element
 from ors_server.charts.chart import LIBRARY, chart_asset, ticks, widened
 from ors_server.evaluation.intervals import Interval
 from ors_server.evaluation.number_format import measured
