@@ -45,7 +45,14 @@ PARAMETERS = [
     *("start_new_session", "process_group"),
 ]
 """The parameters of `Popen._execute_child`; where the library has others, interpreters start as usual."""
-USUAL = {"executable": None, "preexec_fn": None, "shell": False, "gid": None, "gids": None, "uid": None}
+USUAL: dict[str, object] = {
+    "executable": None,
+    "preexec_fn": None,
+    "shell": False,
+    "gid": None,
+    "gids": None,
+    "uid": None,
+}
 USUAL |= {"umask": -1, "process_group": -1}
 """The values of parameters that a forked process knows how to follow."""
 SWITCH = "ORS_TEST_PREPARED"
@@ -135,7 +142,7 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
     return None
 
 
-class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts and bytes, as the class itself)
+class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and of bytes, as the class itself
     """Has the package's own programs forked; starts every other one."""
 
     def _execute_child(self, *values: Any) -> None:
@@ -172,7 +179,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  (takes texts a
 
 def pytest_configure(config: pytest.Config) -> None:
     """Has the package's programs forked from now on, unless their lines are counted."""
-    is_known = list(inspect.signature(subprocess.Popen._execute_child).parameters) == PARAMETERS
+    is_known = list(inspect.signature(vars(subprocess.Popen)["_execute_child"]).parameters) == PARAMETERS
     is_counted = config.pluginmanager.has_plugin("_cov")
     if sys.platform == "linux" and is_known and not is_counted and os.environ.get(SWITCH) != "0":
         subprocess.Popen = PreparedPopen  # type: ignore[misc]

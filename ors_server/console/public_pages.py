@@ -211,7 +211,7 @@ def as_read_by_agents(steps: Sequence[Step], *, shows_rewards: bool) -> list[Ste
     for step in steps:
         agents = replace(step, metadata=None, components={}, reward=step.reward if shows_rewards else None)
         if step.status is StepStatus.FAILED:
-            # What the author's code said may be the answer; so may blocks of a failed call.
+            # The message of the author's code may be the answer; so may blocks of a failed call.
             agents = replace(agents, error=f"{FAILED}.", error_code=None, blocks=())
         shown.append(agents)
     return shown

@@ -140,8 +140,8 @@ class Keyring:
 
         Args:
             token_secret: Signs agent tokens: the same for servers that share tokens, random by default.
-            visitors: What callers without a credential may do on a public server, where nobody is a trainer
-                without a key; `None` on other servers.
+            visitors: What callers without a credential may do on a public server, where no caller is a
+                trainer without a key; `None` on other servers.
         """
         self._visitors = visitors
         self._clock = clock or SystemClock()
@@ -234,7 +234,7 @@ class Keyring:
         return self.identify(credential)
 
     def _visitor(self, visitors: Visitors, scope: Mapping[str, Any]) -> Caller:
-        # Signed, and not the address itself: the record keeps the id, and nobody reads an address from it.
+        # Signed, and not the address itself: the record keeps the id, and no address can be read from it.
         visitor = VISITOR_PREFIX + self._sign(visitors.network_of_client(scope))[:22]
         return Caller(Role.AGENT, visitor, is_public=True)
 
@@ -427,7 +427,7 @@ def may_see_rewards(caller: Caller, visibility: Visibility) -> bool:
 
 
 def may_read_reasons(caller: Caller, visibility: Visibility) -> bool:
-    """Whether a caller may read the metadata of answers, and what an author's code said when it failed."""
+    """Whether a caller may read the metadata of answers, and the message of an author's code that failed."""
     return may_see_rewards(caller, visibility) and not caller.is_public
 
 

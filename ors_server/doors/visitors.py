@@ -1,7 +1,7 @@
-"""Visitors: callers without a credential on a public server, told apart by their addresses alone.
+"""Visitors: callers without a credential on a public server, distinguished by their addresses alone.
 
 An address is the peer's, unless the peer is a proxy that the operator trusts: then it is the last entry of
-X-Forwarded-For that no trusted proxy wrote. What stands before that entry came from the client, who may
+X-Forwarded-For that no trusted proxy wrote. What is before that entry came from the client, who may
 write anything there.
 """
 

@@ -133,7 +133,7 @@ class ClassTasks:
                 if isinstance(task, Coroutine):
                     task.close()  # of a method that returns another one's coroutine
                 break
-            tasks.append(task)
+            tasks.append(cast("JSONObject", task))
         return tasks
 
     async def _count_if_known(self, split: str) -> int | None:

@@ -16,7 +16,7 @@ from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.packaging.container_folders import IMAGE
 from ors_server.packaging.environment_source import EnvironmentSource, PackagingError
-from ors_server.packaging.known_plays import KnownPlay, play_known
+from ors_server.packaging.known_plays import KnownReturn, play_known
 from ors_server.packaging.text_forms import toml_table
 
 ANSWER = "/app/answer.json"
@@ -48,7 +48,7 @@ def write_harbor(
             "Harbor's own; write its tasks in Harbor's format: ors-server new NAME --harbor"
         )
 
-    async def play() -> list[KnownPlay]:
+    async def play() -> list[KnownReturn]:
         return await play_known(definition, per_split=tasks, splits=splits)
 
     plays = anyio.run(play)
@@ -66,7 +66,7 @@ def write_harbor(
     return [f"ors-server check {folder}", f"harbor run --path {folder / plays[0].split} --agent oracle"]
 
 
-def _write_task(source: EnvironmentSource, folder: Path, play: KnownPlay, image: str) -> None:
+def _write_task(source: EnvironmentSource, folder: Path, play: KnownReturn, image: str) -> None:
     definition = source.definition
     task = folder / play.split / f"{source.name}-{play.index:05d}"
     if len(play.gold) != 1:

@@ -17,7 +17,7 @@ MAX_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class KnownPlay:
+class KnownReturn:
     """One task, its gold actions, and what they and the blank actions earn."""
 
     split: str
@@ -36,7 +36,7 @@ class KnownPlay:
 
 async def play_known(
     definition: EnvironmentDefinition, *, per_split: int | None, splits: Sequence[str] = ()
-) -> list[KnownPlay]:
+) -> list[KnownReturn]:
     """Play the gold and the blank actions of tasks.
 
     Args:
@@ -57,7 +57,7 @@ async def play_known(
     if unknown:
         existing = ", ".join(split.name for split in definition.splits)
         raise PackagingError(f"{definition.name}: there is no split {unknown[0]!r}; there are {existing}")
-    plays: list[KnownPlay] = []
+    plays: list[KnownReturn] = []
     async with open_environment(definition) as client:
         for name in names:
             size = await definition.tasks.num_tasks(name)
@@ -77,17 +77,21 @@ async def play_known(
 
 async def _play(
     client: LocalClient, definition: EnvironmentDefinition, split: str, index: int, gold: Actions
-) -> KnownPlay:
+) -> KnownReturn:
     spec = await definition.tasks.get_task(split, index)
     blank_actions: Any = getattr(definition.source, "blank_actions", None)
-    blank = blank_actions(spec) if callable(blank_actions) else None
+    blank: Actions | None = (
+        cast("Callable[[JSONObject], Actions | None]", blank_actions)(spec)
+        if callable(blank_actions)
+        else None
+    )
     session = await client.create(split=split, index=index, seed=SEED)
     blocks = await session.blocks()
     schemas = {tool.name: tool.input_schema or {} for tool in (await session.tools()).tools}
     prompt = await session.prompt()
     await session.aclose()
     task_name = f"{definition.name}/{split}/{index}"
-    return KnownPlay(
+    return KnownReturn(
         split=split,
         index=index,
         task_spec=spec,

@@ -10,7 +10,7 @@ import anyio
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.packaging.container_folders import PLACE, front_matter, public_dockerfile
 from ors_server.packaging.environment_source import EnvironmentSource, PackagingError
-from ors_server.packaging.known_plays import KnownPlay, play_known
+from ors_server.packaging.known_plays import KnownReturn, play_known
 from ors_server.packaging.pip_project import version_of
 from ors_server.packaging.text_forms import yaml_document
 
@@ -62,7 +62,7 @@ def write_openenv(source: EnvironmentSource, folder: Path) -> Sequence[str]:
     return [f"openenv validate {folder} --level static", f"docker build -t {source.name}-openenv {folder}"]
 
 
-async def _play(definition: EnvironmentDefinition) -> list[KnownPlay]:
+async def _play(definition: EnvironmentDefinition) -> list[KnownReturn]:
     return await play_known(definition, per_split=PLAYED)
 
 
@@ -71,7 +71,7 @@ async def _count(definition: EnvironmentDefinition) -> dict[str, int]:
 
 
 def validation_block(
-    source: EnvironmentSource, plays: Sequence[KnownPlay], counts: dict[str, int]
+    source: EnvironmentSource, plays: Sequence[KnownReturn], counts: dict[str, int]
 ) -> dict[str, Any]:
     """Return the block: the range from the declared return and the policy, the rest from what was played."""
     definition = source.definition
@@ -119,7 +119,7 @@ def validation_block(
     }
 
 
-def _runtime_plan(play: KnownPlay) -> dict[str, Any]:
+def _runtime_plan(play: KnownReturn) -> dict[str, Any]:
     actions = [
         {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
         for name, arguments in play.gold

@@ -215,6 +215,8 @@ class DeferredCalls(Extension):
                 error = self._error_of(context, outcome)
                 described["error"] = error
                 described["statusMessage"] = error["message"]
+            case _:  # "working" and "cancelled" have no further fields
+                pass
         return described
 
     async def _update(self, context: Context, params: UpdateTaskParams) -> Result:

@@ -135,7 +135,7 @@ class OpenEnvClients:
                 (client for client in self._clients.values() if client.session_id == client_id), None
             )
         if client is None:
-            client = await self._adopt(client_id, definition, credential_id)
+            client = await self._add_rebuilt(client_id, definition, credential_id)
         if client is None or client.definition is not definition or client.credential_id != credential_id:
             raise SessionNotFoundError(
                 f"unknown session_id {client_id!r}: send reset without it to begin one"
@@ -143,7 +143,7 @@ class OpenEnvClients:
         client.used_at = self.now
         return client
 
-    async def _adopt(
+    async def _add_rebuilt(
         self, session_id: str, definition: EnvironmentDefinition, credential_id: str | None
     ) -> OpenEnvClient | None:
         """Add a client for a live session of this environment and credential; `None` without one."""

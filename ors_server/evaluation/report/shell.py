@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -103,5 +103,6 @@ def _hash_of(text: str) -> str:
 
 
 _templates = Environment(autoescape=True, undefined=StrictUndefined)
-_templates.filters.update(anchor=anchor_of, count_of=count_of, data=_data, visible=visible, words=words_of)
+_filters: dict[str, Any] = {"anchor": anchor_of, "count_of": count_of, "data": _data}
+_templates.filters.update(_filters, visible=visible, words=words_of)
 parts = cast("Parts", _templates.from_string(asset("parts.html.j2")).module)

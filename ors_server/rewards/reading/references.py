@@ -24,6 +24,9 @@ _GREATEST: Final = words_of("larger largest greater greatest bigger biggest high
 _POINTERS: Final = frozenset(_POSITIONS) | _LEAST | _GREATEST | {"other"}
 _POINTING: Final = _POINTERS | words_of("right correct trust believe prefer use take with choose")
 """A text without any of these words is not read again."""
+_MAX_SPEAKERS: Final = 8
+"""Last statements about a speaker that are followed."""
+_CLAUSE_END: Final = re.compile(r"[.;:!?\n]|, (?!who )|\b(?:and|but|while)\b")
 _NEGATIONS: Final = frozenset({"not", "no", "never", "cannot"})
 _NOUNS: Final = words_of(
     "one ones root value candidate solution option town city place number answer possibility choice letter "
@@ -116,7 +119,7 @@ class ReferenceRules(EndingRules):
                 if value.polarity is Polarity.INTERMEDIATE and value.is_weak and not sentence.is_question:
                     value.polarity, value.is_framed = Polarity.ASSERTED, True
 
-    def _settle_sequence(self) -> None:
+    def _finish_sequence(self) -> None:
         """Take back what a sentence tells of former answers: "First I thought 40, then 41, finally 42."."""
         for sentence in self._sentences if len(self._values) >= _MIN_GROUP else ():
             values = [value for clause in sentence.clauses for value in clause.values]
@@ -171,12 +174,17 @@ class ReferenceRules(EndingRules):
             return None
 
     def _follow_speaker(self) -> None:
-        """Assert the value of the speaker who is said to be right: "Ann says 41. Ann is right."."""
-        for match in (*_RIGHT_SPEAKER.finditer(self._text), *_TRUSTED.finditer(self._text)):
+        """Assert the value of the speaker who is called right: "Ann says 41. Ann is right."."""
+        matches = [*_RIGHT_SPEAKER.finditer(self._text), *_TRUSTED.finditer(self._text)]
+        for match in matches[-_MAX_SPEAKERS:]:  # each one goes through all values
             speaker = match["speaker"].casefold()
-            said = [value for value in self._values if speaker in self._words_in_front(value)]
-            inner = [value for value in self._values if match.start() <= value.token.start < match.end()]
-            said = [value for value in said if value not in inner]
+            said: list[Value] = []
+            for value in self._values:
+                start = value.token.start
+                # From the end of the clause or value in front of it.
+                before = _CLAUSE_END.split(self._text[max(0, start - _SPEAKER_CHARS) : start])[-1]
+                if speaker in before.casefold() and not match.start() <= start < match.end():
+                    said.append(value)
             if (
                 len({self._written(value) for value in said}) != 1
                 or said[-1].token.start < match.start() - 300
@@ -186,12 +194,6 @@ class ReferenceRules(EndingRules):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.QUOTED
             said[-1].polarity, said[-1].is_framed = Polarity.ASSERTED, True
-
-    def _words_in_front(self, value: Value) -> str:
-        """Return the text between a value and the end of the clause or value in front of it."""
-        start = max(0, value.token.start - _SPEAKER_CHARS)
-        before = self._text[start : value.token.start]
-        return re.split(r"[.;:!?\n]|, (?!who )|\b(?:and|but|while)\b", before)[-1].casefold()
 
 
 def _pointers_of(sentence: Sentence) -> list[_Pointer]:

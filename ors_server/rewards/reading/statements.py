@@ -329,7 +329,7 @@ class _Reader(ReferenceRules):
         self._leave_unfinished()
         self._leave_fields()
         self._set_data_apart()
-        self._settle_sequence()
+        self._finish_sequence()
         if self.are_labels:
             self._meet_requirements()
         self._follow_references()
@@ -662,7 +662,7 @@ class _Reader(ReferenceRules):
                 ):
                     continue
                 is_own = value.clause.tokens[0].word in _OWN and earlier.clause.tokens[0].word not in _OWN
-                # Of nobody in particular: "a naive solver gets 42".
+                # Of no solver in particular: "a naive solver gets 42".
                 is_indefinite = earlier.clause.tokens[0].word in (
                     "a",
                     "an",

@@ -60,7 +60,8 @@ _empty: ColumnElement[str] = literal_column("''")
 _marks: ColumnElement[str] = _empty
 for _mark, _letter in MARK_LETTERS.items():
     _has_mark = standings.c[MARKS[_mark]] > literal_column("0")
-    _marks = _marks.concat(case((_has_mark, literal_column(f"'{_letter}'")), else_=_empty))
+    _shown: ColumnElement[str] = literal_column(f"'{_letter}'")
+    _marks = _marks.concat(case((_has_mark, _shown), else_=_empty))
 _KIND = (
     episodes.c.environment,
     func.coalesce(episodes.c.split, _empty),

@@ -3,6 +3,8 @@
 Source: the specification of `io.modelcontextprotocol/tasks` for 2026-07-28.
 """
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -12,8 +14,8 @@ from tests.conformance.mcp.conftest import LIMIT
 from tests.fixtures.single_task import SingleTask
 
 TASKS = "io.modelcontextprotocol/tasks"
-DECLARED = {"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
-ASKED = {
+DECLARED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
+ASKED: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
 }
 INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY = -32602, -32601, -32021

@@ -111,9 +111,12 @@ async def test_a_range_of_indexed_tasks_takes_few_turns_of_a_thread(monkeypatch)
     turns = []
     loop = asyncio.get_running_loop()
     wake = loop.call_soon_threadsafe
-    monkeypatch.setattr(
-        loop, "call_soon_threadsafe", lambda *given, **options: turns.append(0) or wake(*given, **options)
-    )
+
+    def count(*values, **options):
+        turns.append(0)
+        return wake(*values, **options)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", count)
     assert await read(Long).get_task_range("train", None, None) == [{"n": n} for n in range(1_000)]
     assert len(turns) < 50
 

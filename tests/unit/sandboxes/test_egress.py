@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+from typing import Any
 
 import pytest
 
@@ -42,9 +43,9 @@ def test_rules_that_are_none_or_lead_back_to_the_host_are_refused(rule):
 def test_networks_are_stated_by_name_or_as_a_list():
     assert SandboxNetwork.of(["pypi.org", "*.b.c", "10.0.0.0/8", "2001:db8::1"]).mode == "allow-list"
     assert [SandboxNetwork.of(mode).mode for mode in ("none", "loopback")] == ["none", "loopback"]
-    for stated in ("public", [], "allow-list"):
+    for wrong in ("public", list[str](), "allow-list"):
         with pytest.raises(ValueError, match=r"expected 'none'|has at least one host"):
-            SandboxNetwork.of(stated)
+            SandboxNetwork.of(wrong)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_networks_are_stated_by_name_or_as_a_list():
 )
 def test_address_is_checked_and_not_only_the_name(address, host, refused):
     reason = refuse_address(ipaddress.ip_address(address), host, ALLOWED)
-    assert (reason is None) if refused is None else refused in reason
+    assert (reason is None) if refused is None else refused in str(reason)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,8 @@ async def test_sandbox_reaches_listed_hosts_by_the_proxy_and_nothing_else():
 
     chosen = await choose(BackendRequest(choice=BackendChoice.BUBBLEWRAP, allow_network=True))
     try:
-        chosen.backend.make_proxy = lambda allowed: EgressProxy(allowed, resolve, connect)
+        backend: Any = chosen.backend
+        backend.make_proxy = lambda allowed: EgressProxy(allowed, resolve, connect)
         request = SandboxRequest(network=SandboxNetwork.of(ALLOWED))
         sandbox = await chosen.backend.start_requested("a", request)
         define = (
