@@ -31,6 +31,8 @@ FRAMEWORKS = {
     "crewai-tools": "crewai_tools",
 }
 """Framework -> the environment that has it."""
+LISTS_ONCE = {"llamaindex"}
+"""Frameworks that never learn of the tools that the lobby lists once an episode has started."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,8 @@ def seen(request: pytest.FixtureRequest, url: str) -> dict[str, list[str]]:
     python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
     if not python.exists():
         pytest.fail(f"no environment for {request.param} at {python}; run `make clients`")
-    command = [python, SCRIPT, request.param, f"{url}/mcp", agent_url(url)]
+    lobby = f"{url}/mcp?tools=all" if request.param in LISTS_ONCE else f"{url}/mcp"
+    command = [python, SCRIPT, request.param, lobby, agent_url(url)]
     quiet = {
         "OTEL_SDK_DISABLED": "true",
         "MCP_USE_ANONYMIZED_TELEMETRY": "false",
