@@ -81,6 +81,11 @@ class PreparedInterpreter:
             )
         self._channel.recv(1)
 
+    @property
+    def pid(self) -> int:
+        """The number of the process that forks."""
+        return self._process.pid
+
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Return the number of a new process."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
@@ -112,6 +117,10 @@ class PreparedInterpreters:
                 }
                 self._started[key] = PreparedInterpreter({**others, **fixed})
             return self._started.get(key)
+
+    def pids(self) -> set[int]:
+        """Return their numbers, which a test that looks for processes leaves out."""
+        return {interpreter.pid for interpreter in self._started.values()}
 
     def close(self) -> None:
         """End all of them; what they forked goes on."""

@@ -54,7 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("ors-server watch --run first --url http://127.0.0.1:8080",),
     "episodes tail": ("ors-server episodes tail --environment qa",),
     "images add": ("ors-server images add debian.tar --name debian:12",),
-    "images build": ("ors-server images build ./context --name mine:1 --builder podman --allow-network",),
+    "images build": ("ors-server images build ./context --name mine:1 --builder podman",),
     "images list": ("ors-server images list --json",),
     "images rm": ("ors-server images rm debian:12",),
     "images verify": ("ors-server images verify",),
