@@ -4,8 +4,8 @@ import hashlib
 
 _FURTHEST = 2**63 - 1
 _DIGEST_BYTES = 12
-_MAX_SEARCHED = 1_000
-"""Bytes of a text in a searched column; an index may have two such columns."""
+_MAX_SEARCHED = 640
+"""Bytes of a text in a searched column; the key of the kept totals has four such columns."""
 _HASH_ROOM = 3 + 2 * _DIGEST_BYTES
 _MAX_BYTES_OF_CHARACTER = 4
 
