@@ -19,7 +19,7 @@ from ors_server.environments.declared.references import declaration_of
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import define, find_classes
 from ors_server.harbor.harbor_environment import HarborTasks
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 
 Kind: TypeAlias = Literal["class", "declared", "harbor"]
 
@@ -118,8 +118,8 @@ def read_source(reference: str) -> EnvironmentSource:
         reference: The path, followed by `:Class` where it has several environments.
 
     Raises:
-        PackagingError: If it is no path, has several environments, or has what must not be published.
-        UnknownEnvironmentError: If there is no environment.
+        PackagingError: If it has several environments, or has what must not be published.
+        UnknownEnvironmentError: If it is no path, or there is no environment.
         EnvironmentDefinitionError: If it breaks a rule.
     """
     location, colon, name = reference.rpartition(":")
@@ -127,7 +127,9 @@ def read_source(reference: str) -> EnvironmentSource:
     if path.name == DECLARATION:
         path = path.parent
     if not path.exists():
-        raise PackagingError(f"{reference}: expected the path of an environment's folder or Python file")
+        raise UnknownEnvironmentError(
+            f"{reference}: expected the path of an environment's folder or Python file"
+        )
     if path.is_file() and path.suffix != ".py":
         raise PackagingError(
             f"{reference}: expected a folder or a Python file; put data files into a folder with an "

@@ -25,6 +25,7 @@ PARTS = {
     "environments",
     "sandbox",
     "docker",
+    "images",
     "store",
     "port",
     "judge",

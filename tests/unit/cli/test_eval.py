@@ -422,5 +422,6 @@ def test_the_running_figures_are_told_in_a_few_words(tally, words):
 def test_every_wish_has_an_option():
     options = {field.name.removeprefix("max_") for field in fields(EvalOptions)}
     options |= {"agent_options"} if "agent_option" in options else set()
+    options |= {"labels"} if "label" in options else set()
     assert {field.name for field in fields(RunOptions)} <= options
     assert evaluate.__doc__

@@ -127,6 +127,8 @@ MISUSES = [
     ("front", "nope"),
     # The rest.
     ("new", "1abc"),
+    ("package", "nofolder", "--for", "pip"),
+    ("package", "qa", "--for", "nope"),
     ("new", "a", "--in", "nofolder"),
     ("doctor", "x"),
     ("version", "x"),

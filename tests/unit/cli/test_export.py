@@ -140,7 +140,7 @@ def test_tools_are_announced_from_environments_and_files(run, tmp_path, refenv):
         (("openai", "--train", "some"), "--train is all or ran"),
         (("openai", "--label", "run"), "--label is KEY=VALUE"),
         (("openai", "--since", "soon"), "a time is ISO 8601"),
-        (("openai", "--stop-reason", "bored"), "stop_reason: Input should be 'completed'"),
+        (("openai", "--stop-reason", "bored"), "stop_reason: expected 'completed'"),
         (("openai", "--tools", "a.json", "--tools", "b.json"), "--tools takes one JSON file"),
         (("openai", "--tools", "missing.json"), "missing.json"),
     ],

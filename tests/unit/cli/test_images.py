@@ -21,4 +21,4 @@ def test_commands_add_list_verify_and_remove(run, tmp_path, monkeypatch):
     assert run("images", "rm", "tiny:1").out == f"removed {row['id'][:12]}\n"
     assert run("images", "list").out == ""
     assert run("images", "add", str(tmp_path / "missing")).status == 2
-    assert {command.name for command in group.registered_commands} == {"add", "list", "rm", "verify"}
+    assert {command.name for command in group.registered_commands} == {"add", "build", "list", "rm", "verify"}
