@@ -276,6 +276,6 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(sums, tmp_path, capsy
     assert "inside of the environment's folder" in capsys.readouterr().err
     assert main(["package", str(sums), "--for", "pip", "--tasks", "3", "-o", str(tmp_path / "x")]) == 1
     assert "--tasks and --split choose" in capsys.readouterr().err
-    assert main(["package", str(tmp_path / "none"), "--for", "pip"]) == 1
+    assert main(["package", str(tmp_path / "none"), "--for", "pip"]) == 2
     assert "expected the path of an environment" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["sums"]
