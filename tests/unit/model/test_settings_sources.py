@@ -47,7 +47,7 @@ def test_what_is_not_toml_is_named_with_file_and_line(file, text, line):
         ("PORT = 1", 1, "'port'"),
         ("text = 1\n[emitt]\nx = 1", 1, ""),
         ("port = 1\n[environment]\nx = 1", 2, "'environments'"),
-        ("zzzzzz = 1", 1, "expected one of allow_unsandboxed"),
+        ("zzzzzz = 1", 1, "expected one of allow_network, allow_unsandboxed"),
     ],
 )
 def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_setting(file, text, line, nearest):
