@@ -528,7 +528,7 @@ class ClauseReader(HeadingRules):
         polarity = earlier.values[-1].polarity
         is_elliptic = bool(left) and lead.word in (",", ";", "and")
         is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
-        if is_elliptic and _is_of_next_speaker(left, earlier):
+        if is_elliptic and _is_of_next_speaker([*left, *right], earlier):
             return polarity  # "My first guess says 41, my second one 42"
         if not left and right and all(token.word in _ELLIPSES for token in right):
             return polarity
@@ -745,10 +745,11 @@ def _names_what_says(left: Sequence[TextToken]) -> bool:
     return bool(classes_in(left[:-2]) & {"answer"}) and "copula" in classes_in(left[:-2])
 
 
-def _is_of_next_speaker(left: Sequence[TextToken], earlier: Clause) -> bool:
+def _is_of_next_speaker(words: Sequence[TextToken], earlier: Clause) -> bool:
     """Whether a clause without a verb only names the next source of a value."""
-    opening, words = left[0].word.partition(" ")[0], earlier.tokens[0].word.partition(" ")[0]
-    return opening == words in _DETERMINERS and not classes_in(left) & {"copula", "report", "result"}
+    opening, earlier_opening = words[0].word.partition(" ")[0], earlier.tokens[0].word.partition(" ")[0]
+    is_alike = opening == earlier_opening and opening in _DETERMINERS
+    return is_alike and not classes_in(words) & {"copula", "report", "result"}
 
 
 def _is_other_than(left: Sequence[TextToken]) -> bool:

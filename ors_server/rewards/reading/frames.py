@@ -99,7 +99,7 @@ _RELATIONS: Final = words_of(
     " colleague rival parents "
     "teacher neighbour neighbor grandfather grandmother successor predecessor brothers sisters"
 )
-_MENTIONING: Final = words_of("mention mentions mentioned discusses describes returns")
+_MENTIONING: Final = words_of("mention mentions mentioned discusses returns")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 

@@ -177,6 +177,9 @@ class ReferenceRules(EndingRules):
         """Assert the value of the speaker who is called right: "Ann says 41. Ann is right."."""
         matches = [*_RIGHT_SPEAKER.finditer(self._text), *_TRUSTED.finditer(self._text)]
         for match in matches[-_MAX_SPEAKERS:]:  # each one goes through all values
+            begin, end = match.span("speaker")
+            if any(begin <= value.token.start < end for value in self._values):
+                continue  # "Riga is right" is about the value itself
             speaker = match["speaker"].casefold()
             said: list[Value] = []
             for value in self._values:
