@@ -171,7 +171,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         may_fork = program is not None and not is_refused
         interpreter = PREPARED.find(variables) if may_fork else None
         if program is None or interpreter is None:
-            super()._execute_child(*values)  # type: ignore[misc]
+            super()._execute_child(*values)  # type: ignore[misc]  # private, and not in the stubs
             return
         request = {
             **program,
@@ -183,7 +183,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         }
         self.pid = interpreter.fork(request, [*standard, *options["pass_fds"]])
         self._child_created = True
-        self._close_pipe_fds(*(options[name] for name in PARAMETERS[11:17]))  # type: ignore[attr-defined]
+        self._close_pipe_fds(*(options[name] for name in PARAMETERS[11:17]))  # type: ignore[attr-defined]  # likewise
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -191,10 +191,10 @@ def pytest_configure(config: pytest.Config) -> None:
     is_known = list(inspect.signature(vars(subprocess.Popen)["_execute_child"]).parameters) == PARAMETERS
     is_counted = config.pluginmanager.has_plugin("_cov")
     if sys.platform == "linux" and is_known and not is_counted and os.environ.get(SWITCH) != "0":
-        subprocess.Popen = PreparedPopen  # type: ignore[misc]
+        subprocess.Popen = PreparedPopen  # type: ignore[misc]  # for every caller
 
 
 def pytest_unconfigure() -> None:
     """Starts interpreters as usual again."""
-    subprocess.Popen = PreparedPopen.__base__  # type: ignore[assignment, misc]
+    subprocess.Popen = PreparedPopen.__base__  # type: ignore[assignment, misc]  # the class itself again
     PREPARED.close()

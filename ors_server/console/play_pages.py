@@ -123,21 +123,11 @@ class PlayPages:
         steps = await self._store.steps(record.origin.episode_id, start, count)
 
         def build() -> Mapping[str, Any]:
-            tool_forms = [
-                forms.make_form(
-                    tool.name,
-                    tool.description or "",
-                    tool.input_schema,
-                    request.form if tool.name == wrong else None,
-                    errors if tool.name == wrong else None,
-                )
-                for tool in tools
-            ]
             last = steps[-1] if steps else None
             return {
                 "episode": views.view_episode(record, (), self._clock.now()),
                 "steps": views.view_steps(steps),
-                "forms": tool_forms,
+                "forms": forms.make_forms(tools, wrong, request.form, errors),
                 "can_play": is_live and record.summary.stop_reason is None,
                 "can_undo": bool(self._undo.get(session_id)),
                 "curl": None

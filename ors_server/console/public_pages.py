@@ -188,16 +188,7 @@ class PublicPages:
                 "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
                 "is_over": is_over,
                 "can_play": is_live and not is_over,
-                "forms": [
-                    forms.make_form(
-                        tool.name,
-                        tool.description or "",
-                        tool.input_schema,
-                        request.form if tool.name == wrong else None,
-                        errors if tool.name == wrong else None,
-                    )
-                    for tool in tools
-                ],
+                "forms": forms.make_forms(tools, wrong, request.form, errors),
                 "here": f"{request.root}/play/{request.path['token']}",
                 "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
             }

@@ -189,7 +189,7 @@ class AttemptRules:
     """Of each attempt."""
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Labels of every episode, beside `RUN_LABELS`."""
+    """Labels of every episode, in addition to `RUN_LABELS`."""
     counts_tokens: bool = False
     """Whether the run has a budget of tokens or cost, so that agents must report them."""
 

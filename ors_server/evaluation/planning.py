@@ -53,7 +53,7 @@ class RunOptions:
     policy: JSONObject | None = None
     """Overrides of the environment's policy."""
     labels: Mapping[str, str] | None = None
-    """Labels of every episode, beside those of `RUN_LABELS`, which the run sets itself."""
+    """Labels of every episode, in addition to `RUN_LABELS`, which the run sets itself."""
 
     @property
     def budget(self) -> UsageBudget:

@@ -181,7 +181,7 @@ class Runner:
             run: The run, as its folder has it.
             budget: Of each attempt.
             policy: Overrides of the environment's policy, for each attempt.
-            labels: Labels of every episode, beside those that the run sets itself.
+            labels: Labels of every episode, in addition to those that the run sets itself.
 
         Raises:
             RunError: If the folder has attempts of another run, or a budget cannot be kept.

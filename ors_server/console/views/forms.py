@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.model.wire import compact_json
+from ors_server.model.wire import ToolSpec, compact_json
 
 LONG_TEXT = frozenset(
     {"command", "cmd", "code", "content", "text", "query", "script", "source", "old", "new", "patch"}
@@ -67,6 +67,22 @@ def make_form(
         for key, value in properties.items()
     ]
     return ToolForm(name, description, tuple(fields), sent.get("raw", ""), wrong.get(""), form is not None)
+
+
+def make_forms(
+    tools: Sequence[ToolSpec], wrong: str | None, form: Mapping[str, str], errors: Mapping[str, str]
+) -> list[ToolForm]:
+    """Return the form of each tool; that of the tool `wrong` has what was sent, and its errors."""
+    return [
+        make_form(
+            tool.name,
+            tool.description or "",
+            tool.input_schema,
+            form if tool.name == wrong else None,
+            errors if tool.name == wrong else None,
+        )
+        for tool in tools
+    ]
 
 
 def read_form(

@@ -22,18 +22,18 @@ def plan(monkeypatch):
 
 def test_uids_are_taken_block_by_block_and_run_out_with_a_word(tmp_path, plan):
     first = plan.first
-    one, other = UidPool(tmp_path, plan), UidPool(tmp_path, plan)
-    assert (one.first, other.first) == (first, first + 2)
-    assert [one.take() - first for _ in range(4)] == [0, 1, 4, 5]
+    pool, second_pool = UidPool(tmp_path, plan), UidPool(tmp_path, plan)
+    assert (pool.first, second_pool.first) == (first, first + 2)
+    assert [pool.take() - first for _ in range(4)] == [0, 1, 4, 5]
     with pytest.raises(SandboxUnavailableError, match="4 sandboxes are alive; close some"):
-        one.take()
+        pool.take()
     with pytest.raises(SandboxUnavailableError, match="all 3 blocks of 2 uids"):
         UidPool(tmp_path, plan)
-    one.release(first + 1)
-    assert one.take() == first + 1
-    one.close()
+    pool.release(first + 1)
+    assert pool.take() == first + 1
+    pool.close()
     assert UidPool(tmp_path, plan).first == first
-    assert other.take() == first + 2
+    assert second_pool.take() == first + 2
 
 
 def test_session_with_a_range_gets_the_lowest_uid_of_it(tmp_path, plan):
