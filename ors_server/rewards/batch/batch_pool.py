@@ -205,12 +205,15 @@ class BatchPool:
     def _replace(self, worker: BatchWorker, status: RewardStatus, reason: str) -> None:
         self._workers.remove(worker)
         self.replaced += 1
-        suspects = worker.suspects
+        judged, suspects = worker.judged, worker.suspects
         innocent = [queued for queued in worker.queue.values() if queued not in suspects]
-        # One suspect is the cause; of several, each is judged again by itself.
-        if len(suspects) == 1:
-            row = suspects[0].row
-            self._results[suspects[0].number] = _results_for_row(row, status, f"{row.where}: {reason}")
+        # The row that was judged is the cause, and so is one that was alone. Otherwise each suspect is judged
+        # again by itself: the worker may have ended between two rows, or have stood still before a row.
+        if judged is None and len(suspects) == 1 and suspects[0].is_suspect:
+            judged = suspects[0]
+        if judged is not None:
+            row = judged.row
+            self._results[judged.number] = _results_for_row(row, status, f"{row.where}: {reason}")
             suspects = []
         for queued in suspects:  # judged alone, the one that ends its worker shows
             queued.is_suspect = True

@@ -14,12 +14,17 @@ class MachineDelay:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._looks: deque[tuple[float, ProcessorUsage]] = deque()
+        self._late_looks: deque[tuple[float, float]] = deque()
         self.next_look = 0.0
         """When the next look is due, in monotonic seconds."""
 
     def look(self) -> None:
-        """Look at the process if a look is due."""
-        if time.monotonic() >= self.next_look:
+        """Look at the process if a look is due; its lateness is a wait."""
+        now = time.monotonic()
+        if now >= self.next_look:
+            # A machine that stands still, as a virtual one does whose host is busy, shows in no count of the
+            # kernel's, but the look that was due meanwhile is late.
+            self._late_looks.append((self.next_look, now))
             self.look_now()
 
     def look_now(self) -> None:
@@ -32,8 +37,14 @@ class MachineDelay:
     def since(self, began: float) -> float:
         """Return the seconds of waiting since a time, at most a quarter of a second too many.
 
-        Looks from before the last one at or before that time are forgotten.
+        The time by which looks were late counts too. Looks from before the last one at or before that time
+        are forgotten.
         """
+        while self._late_looks and self._late_looks[0][1] <= began:
+            self._late_looks.popleft()
+        return self._waited(began) + sum(now - max(due, began) for due, now in self._late_looks)
+
+    def _waited(self, began: float) -> float:
         # The last look at or before `began` is the base of the difference; older ones are never needed again.
         while len(self._looks) > 1 and self._looks[1][0] <= began:
             self._looks.popleft()

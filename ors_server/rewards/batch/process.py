@@ -161,14 +161,21 @@ class BatchWorker:
         return time.monotonic() >= self.deadline
 
     @property
+    def judged(self) -> QueuedRow | None:
+        """The row that it judges now; `None` if that is not known, as with an async reward."""
+        if self._is_async:
+            return next(iter(self.queue.values())) if len(self.queue) == 1 else None
+        number, _ = PROGRESS.unpack_from(self._progress)
+        return self.queue.get(number)
+
+    @property
     def suspects(self) -> list[QueuedRow]:
-        """The rows that it may be judging now: all if the reward is async, else the one that it recorded."""
+        """The rows of which one may have ended it: all if the reward is async, else the likeliest."""
         pending = list(self.queue.values())
         if self._is_async:
             return pending
-        number, _ = PROGRESS.unpack_from(self._progress)
-        # Before the first record, or between two rows: the oldest row is the likeliest.
-        return [self.queue[number]] if number in self.queue else pending[:1]
+        # Before the first record, or between two rows, the oldest row is the likeliest.
+        return pending[:1] if self.judged is None else [self.judged]
 
     def add(self, queued: QueuedRow) -> None:
         """Queue a row, which has a text; `write` sends it."""

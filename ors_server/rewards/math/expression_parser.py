@@ -3,7 +3,7 @@ r"""A recursive-descent parser of expressions: everything that has a value.
 Conventions: `1/2x` is `(1/2)x` (left to right, as on a calculator); `-3^2` is `-(3^2)`; `x^12` is `x^{12}`
 (the likely meaning, not what TeX prints); `\sin 2x` takes the product after it and stops at a sign, a `*`, a
 `/` or another function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed numbers,
-for a fraction of any size; two numbers side by side are refused; `i`, `e`, `\pi` are the constants;
+for a fraction of any size, and `3(1/2)` is a product; two numbers side by side are refused; `i`, `e`, `\pi` are the constants;
 `f`, `g`, `h` before a bracket are functions.
 """
 
@@ -28,6 +28,7 @@ from ors_server.rewards.math.written_numbers import mix, to_fraction
 
 _STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder", "accent", "begin"})
 _POSTFIX: Final = frozenset({"^", "!", "%", "°"})
+_BRACKETS: Final = frozenset("()[]")
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "∠", "△", "‖"})
 
 
@@ -96,8 +97,10 @@ class ExpressionParser(OperandParser):
         last = factors[-1]
         is_whole = isinstance(last, Number) and isinstance(last.value, int) and not last.places
         if self.peek()[0] != "number":
+            # Brackets multiply: (3)(1/2) is 3/2, and 3 1/2 is 7/2.
+            is_bracketed = not _BRACKETS.isdisjoint((self._tokens[self.position - 1][1], self.peek()[1]))
             factor = self.parse_factor()
-            mixed = mix(last, factor) if is_whole else None
+            mixed = mix(last, factor) if is_whole and not is_bracketed else None
             factors[-1:] = [last, factor] if mixed is None else [mixed]
             return
         is_mixed = is_whole and self.peek()[2] and self.peek(1)[1] == "/" and self.peek(2)[0] == "number"

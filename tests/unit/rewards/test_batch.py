@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import anyio
 import pytest
@@ -24,7 +25,7 @@ HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: 
 HOGS = 2
 """Processes beside a row on its core: to compute for 0.7 seconds then takes it more than its limit of one."""
 REWARDS = '''
-import os, subprocess, sys, threading, time
+import os, signal, subprocess, sys, threading, time
 import anyio
 
 waiting = []
@@ -62,6 +63,13 @@ def trouble(kind, fifo="", core=None):
     if kind == "daemon":
         subprocess.Popen([sys.executable, "-S", "-c", DAEMON], stdout=open(fifo, "w")).wait()
         threading.Event().wait()
+    if kind == "holds up":  # its owner, for longer than the limit
+        os.kill(os.getppid(), signal.SIGSTOP)
+        time.sleep(1.3)
+        os.kill(os.getppid(), signal.SIGCONT)
+        time.sleep(0.3)
+    if kind == "stops later":
+        subprocess.Popen(["sh", "-c", f"sleep 0.1; kill -STOP {os.getpid()}"])
     if kind == "huge":
         return {"reward": 1, "text": "x" * 2**21}
     if kind == "reads":
@@ -154,6 +162,30 @@ def test_the_row_that_is_judged_is_blamed_and_not_one_before_it_whose_result_is_
     results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0))
     assert [place for place, result in enumerate(results) if result.reward is None] == [37, 211]
     assert {results[37].status.value, results[211].status.value} == {status}
+
+
+def test_a_row_is_not_blamed_before_it_was_begun(mine):
+    with BatchScorer(mine("trouble"), jobs=1, time_limit=1.0) as scorer:
+        first = list(scorer.score([{"kind": "stops later"}]))
+        time.sleep(0.5)  # until the worker stands still, waiting for rows
+        second = list(scorer.score([{"kind": "fine"}]))
+    assert statuses(first + second) == ["graded", "graded"]
+
+
+HELD_UP = """
+import sys
+from ors_server.rewards.batch.batch_scorer import score_rows
+
+[result] = score_rows(sys.argv[1], [{"kind": "holds up"}], jobs=1, time_limit=1.0)
+print(result.status.value)
+"""
+
+
+def test_the_time_limit_does_not_run_while_the_machine_stands_still(mine):
+    run = subprocess.run(
+        [sys.executable, "-c", HELD_UP, mine("trouble")], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout == "graded\n"
 
 
 def test_the_time_limit_is_for_one_row_not_for_those_before_it(mine):

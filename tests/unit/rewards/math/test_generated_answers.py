@@ -146,6 +146,16 @@ def test_an_angle_may_be_large_and_is_reduced_exactly():
     assert grade_math(r"\cos(2^{40})+1", r"1+\cos(2^{41})").status == "bad_gold"
 
 
+@pytest.mark.parametrize(
+    "product", [r"(3)(\frac{1}{2})", r"3(\frac{1}{2})", "3(1/2)", "(3)(1/2)", r"3\left(\frac12\right)", r"(3)\frac12"]
+)
+def test_brackets_make_a_product_and_no_mixed_number(product):
+    assert grade_math(product, r"\frac{3}{2}").is_equal
+    assert not grade_math(product, r"\frac{7}{2}").is_equal
+    assert grade_math(r"\{1," + product + r"\}", r"\{\frac{3}{2},1\}").is_equal
+    assert grade_math(r"3\frac{1}{2}", r"\frac{7}{2}").is_equal
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60)
 @given(first=trees, second=trees, data=st.data())
