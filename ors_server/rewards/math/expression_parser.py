@@ -3,8 +3,8 @@ r"""A recursive-descent parser of expressions: everything that has a value.
 Conventions: `1/2x` is `(1/2)x` (left to right, as on a calculator); `-3^2` is `-(3^2)`; `x^12` is `x^{12}`
 (the likely meaning, not what TeX prints); `\sin 2x` takes the product after it and stops at a sign, a `*`, a
 `/` or another function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed numbers,
-for a fraction of any size, and `3(1/2)` is a product; two numbers side by side are refused; `i`, `e`, `\pi` are the constants;
-`f`, `g`, `h` before a bracket are functions.
+for a fraction of any size, and `3(1/2)` is a product; two numbers side by side are refused; `i`, `e`, `\pi`
+are the constants; `f`, `g`, `h` before a bracket are functions.
 """
 
 from typing import Final

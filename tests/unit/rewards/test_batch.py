@@ -183,7 +183,11 @@ print(result.status.value)
 
 def test_the_time_limit_does_not_run_while_the_machine_stands_still(mine):
     run = subprocess.run(
-        [sys.executable, "-c", HELD_UP, mine("trouble")], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", HELD_UP, mine("trouble")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert run.stdout == "graded\n"
 

@@ -147,7 +147,8 @@ def test_an_angle_may_be_large_and_is_reduced_exactly():
 
 
 @pytest.mark.parametrize(
-    "product", [r"(3)(\frac{1}{2})", r"3(\frac{1}{2})", "3(1/2)", "(3)(1/2)", r"3\left(\frac12\right)", r"(3)\frac12"]
+    "product",
+    [r"(3)(\frac{1}{2})", r"3(\frac{1}{2})", "3(1/2)", "(3)(1/2)", r"3\left(\frac12\right)", r"(3)\frac12"],
 )
 def test_brackets_make_a_product_and_no_mixed_number(product):
     assert grade_math(product, r"\frac{3}{2}").is_equal
