@@ -89,6 +89,15 @@ async def test_long_results_come_whole_and_as_the_single_operation_has_them(cont
     assert alone == called[1]["result"]
 
 
+async def test_short_results_come_in_their_order_and_as_the_single_operation_has_them(control):
+    session = await control.create(secrets={"word": "ä€😀"})
+    calls = [{"session_id": session, "name": "tell", "call_id": f"c{number}"} for number in range(40)]
+    called = await post(control, "calls", calls)
+    assert [item["result"]["step"] for item in called] == [*range(1, 41)]
+    alone = await control.call(session, "tell", body={"call_id": "c39"})
+    assert alone == called[39]["result"]
+
+
 @pytest.mark.parametrize("items", [[], ["s"] * 257, [""], [7], "s"])
 async def test_a_batch_has_at_most_256_items_of_the_right_form(control, items):
     answer = await control.post("/batches/deletions", {"items": items})
