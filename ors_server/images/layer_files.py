@@ -191,7 +191,7 @@ class LayerUnpacker:
         if len(self._folders) > MAX_OPEN_FOLDERS:  # here, where none of them is in use
             self._close_folders()
         if member.isreg() or member.issparse():
-            self._count(member)
+            self._check_data(member, len(content))
         above, _, name = path.rpartition("/")
         folder = self._open_folder(above, makes=True)
         try:
@@ -240,44 +240,47 @@ class LayerUnpacker:
         except (FileNotFoundError, NotADirectoryError):
             raise ImageRefusedError(f"a hard link to {target!r}, which is not in the image") from None
 
-    def _count(self, member: tarfile.TarInfo) -> None:
-        """Count a file's bytes against the limits."""
-        self.data_bytes += sum(length for _, length in _pieces_of(member))
+    def _check_data(self, member: tarfile.TarInfo, archive_bytes: int) -> None:
+        """Check that a file's data is in the archive, and count it against the limits."""
+        pieces = _sparse_pieces_of(member)
+        data = member.size if pieces is None else sum(length for _, length in pieces)
+        if member.size < 0 or any(
+            begin < 0 or length < 0 or begin + length > member.size for begin, length in pieces or ()
+        ):
+            raise ImageRefusedError(f"{member.name!r} has data outside of its length")
+        self.data_bytes += data
         self.apparent_bytes += member.size
         if self.data_bytes > self.limits.unpacked_bytes or self.apparent_bytes > self.limits.apparent_bytes:
             raise ImageRefusedError(
                 f"expected at most {self.limits.unpacked_bytes} bytes of data and "
                 f"{self.limits.apparent_bytes} bytes with holes"
             )
+        if member.offset_data + data > archive_bytes:
+            raise ImageRefusedError(f"{member.name!r} ends before its length")
 
     def _write(self, member: tarfile.TarInfo, content: memoryview, folder: int, name: str) -> None:
-        pieces = _pieces_of(member)
-        if any(begin < 0 or length < 0 or begin + length > member.size for begin, length in pieces):
-            raise ImageRefusedError(f"{member.name!r} has data outside of its length")
-        position = member.offset_data
-        if position + sum(length for _, length in pieces) > len(content):
-            raise ImageRefusedError(f"{member.name!r} ends before its length")
-        mode = member.mode & 0o777
+        pieces = _sparse_pieces_of(member)
+        mode, position = member.mode & 0o777, member.offset_data
         digest = hashlib.sha256()
         descriptor = os.open(name, _NEW_FILE, mode, dir_fd=folder)
         try:
             status = os.fstat(descriptor)
             if status.st_mode & 0o777 != mode:  # the server's umask
                 os.fchmod(descriptor, mode)
-            for begin, length in pieces:
-                if member.sparse is not None:
+            for begin, length in ((0, member.size),) if pieces is None else pieces:
+                if pieces is not None:
                     os.lseek(descriptor, begin, os.SEEK_SET)
                 end = position + length
                 while position < end:
-                    piece = content[position : min(end, position + _PIECE)]
-                    digest.update(piece)
-                    position += os.write(descriptor, piece)
-            if member.sparse is not None:
+                    written = os.write(descriptor, content[position : min(end, position + _PIECE)])
+                    digest.update(content[position : position + written])
+                    position += written
+            if pieces is not None:
                 os.ftruncate(descriptor, member.size)
             os.utime(descriptor, (0, max(0, min(int(member.mtime), 2**33))))
         finally:
             os.close(descriptor)
-        if member.sparse is None:
+        if pieces is None:
             self.digests[status.st_ino] = digest.digest()
         else:  # the number may be that of a file which was removed
             self.digests.pop(status.st_ino, None)
@@ -330,11 +333,9 @@ class LayerUnpacker:
         return folder
 
 
-def _pieces_of(member: tarfile.TarInfo) -> list[tuple[int, int]]:
-    """Return where a file's data belongs, as positions and lengths."""
-    # The standard library's type of `sparse` is wrong.
-    pieces = cast("list[tuple[int, int]] | None", member.sparse)
-    return [(0, member.size)] if pieces is None else pieces
+def _sparse_pieces_of(member: tarfile.TarInfo) -> list[tuple[int, int]] | None:
+    """Return where the data of a file with holes belongs, as positions and lengths; `None` without holes."""
+    return cast("list[tuple[int, int]] | None", member.sparse)  # the standard library's type is wrong
 
 
 class _BoundedMap(mmap.mmap):
