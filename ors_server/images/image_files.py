@@ -354,7 +354,7 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
         content = hashlib.sha256()
         is_compressed = start[:2] == _GZIP or start == _ZSTD
         # Of a blob without compression, the digest is that of its content.
-        hashed = _HashedReads(blob, limits.unpacked_bytes, hashlib.sha256() if is_compressed else None)
+        hashed = _HashedReads(blob, limits.unpacked_bytes, has_digest=is_compressed)
         length = 0
         for piece in _decompressed(hashed, start):
             length += len(piece)
@@ -378,11 +378,11 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
 
 
 class _HashedReads:
-    """Reads a blob, counts its bytes and computes its digest, unless `None` is given for it."""
+    """Reads a blob, counts its bytes and computes its digest if it is needed."""
 
-    def __init__(self, file: BinaryIO, max_bytes: int, digest: "hashlib._Hash | None") -> None:
+    def __init__(self, file: BinaryIO, max_bytes: int, *, has_digest: bool) -> None:
         self._file, self._max_bytes = file, max_bytes
-        self.digest = digest
+        self.digest = hashlib.sha256() if has_digest else None
         self.length = 0
 
     def read(self, size: int) -> bytes:
