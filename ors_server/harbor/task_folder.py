@@ -81,8 +81,10 @@ class TaskFolder:
         self.name = path.name
         self.document = TaskDocument(path / FILE)
         self.config = self.document.config
-        self.network = self._read_network()
-        """What the session's commands can connect to; a verifier has no network."""
+        has_own = self.config.agent.network_mode is not None
+        table, key = (self.config.agent, "agent") if has_own else (self.config.environment, "environment")
+        self.network = self._network_of(table, (key,))
+        """What the session's commands can connect to in the agent's phase; a verifier has no network."""
         self._refuse_unsupported()
         self.plan = self._read_base()
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
@@ -201,12 +203,6 @@ class TaskFolder:
                 *key,
                 "docker_image",
             )
-
-    def _read_network(self) -> SandboxNetwork:
-        """Return the network of the agent's phase, by default that of the environment."""
-        if self.config.agent.network_mode is not None:
-            return self._network_of(self.config.agent, ("agent",))
-        return self._network_of(self.config.environment, ("environment",))
 
     def _network_of(self, table: NetworkTable, key: KeyPath) -> SandboxNetwork:
         if table.network_mode == "public":

@@ -203,7 +203,14 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
         )
     index = _parse(file.read_document("index.json"), "index.json", dict)
     manifests = list(_manifests(file, index, 0))
-    fitting = [item for item in manifests if _matches_machine(item.get("platform"))]
+    machine = {"os": "linux", "architecture": _architecture()}
+    fitting = [
+        item
+        for item in manifests
+        # Without a platform, `_diff_ids` checks the one that the configuration names.
+        if not isinstance(stated := item.get("platform"), dict)
+        or machine.items() <= cast("dict[str, object]", stated).items()
+    ]
     if len(fitting) != 1:
         platforms = [cast("object", item.get("platform")) for item in manifests]
         seen = ", ".join(sorted({json.dumps(stated, default=str)[:100] for stated in platforms})) or "none"
@@ -282,13 +289,6 @@ def _diff_ids(config: Mapping[str, Any], expected: int) -> list[str]:
 def _architecture() -> str:
     machine = platform.machine()
     return ARCHITECTURES.get(machine, machine)
-
-
-def _matches_machine(stated: object) -> bool:
-    if not isinstance(stated, dict):
-        return True  # `_diff_ids` checks the platform that the configuration names
-    row = cast("dict[str, object]", stated)
-    return row.get("os") == "linux" and row.get("architecture") == _architecture()
 
 
 def _parse(content: bytes, name: str, kind: type[Any]) -> Any:

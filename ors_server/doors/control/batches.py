@@ -319,7 +319,11 @@ class _CallsAnswer:
         """Write a result, or the id by which to ask for it if it is too long for this answer."""
         self._size += sum(map(len, texts))
         if call_id is not None and self._size > MAX_ANSWER_BYTES:
-            texts = [encode(_failed_item(_too_large(call_id)))]
+            error = PayloadTooLargeError(
+                f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: repeat "
+                f"this call alone with its call id {call_id!r} to get its result"
+            )
+            texts = [encode(_failed_item(error))]
         await self._append(texts)
 
     async def _append(self, texts: list[str]) -> None:
@@ -330,13 +334,6 @@ class _CallsAnswer:
             self._pieces.append("".join(self._texts).encode("ascii"))
             self._texts, self._texts_size = [], 0
             await checkpoint()
-
-
-def _too_large(call_id: str) -> PayloadTooLargeError:
-    return PayloadTooLargeError(
-        f"the call ran, but the results of this request exceed {MAX_ANSWER_BYTES} bytes: "
-        f"repeat this call alone with its call id {call_id!r} to get its result"
-    )
 
 
 async def _resolve_all(
