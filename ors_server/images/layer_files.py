@@ -12,8 +12,8 @@ Invariants:
 - Nothing else changes the image's folder meanwhile, so that a folder which was walked to stays open until
   something is removed, which may lead its path elsewhere.
 
-Most files of an image are short, so that what is done for each of them counts: the goal is twice the processor
-time of `tar -x` (`python -m bench images`). The largest part is the standard library's reading of a header.
+Most files of an image are short, so that what is done for each of them counts: the goal is at most twice the
+processor time of `tar -x` (`python -m bench images`). Headers are read by the standard library.
 """
 
 import contextlib
