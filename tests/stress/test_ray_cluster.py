@@ -31,7 +31,7 @@ from tests.fixtures.ray_cluster import (
 __all__ = ["cluster"]
 pytestmark = [
     pytest.mark.stress,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     # Ray's test cluster leaves the pipes of its processes to the collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
