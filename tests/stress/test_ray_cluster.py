@@ -115,11 +115,11 @@ def test_a_host_that_is_cut_off_writes_no_step_once_another_one_has_its_place(tm
             os.kill(pid, signal.SIGSTOP)
             stack.callback(os.kill, pid, signal.SIGCONT)
         # Ray's worker, which reads what the host prints, is stopped: a full pipe would stop the host, too.
-        said = []
+        said: list[str] = []
         Thread(target=read_prints, args=(host, said), daemon=True).start()
         # A client that still reaches it: the call runs, and the host tries to write its step all the time.
         headers = {"X-Session-ID": session_id, "X-API-Key": KEY, "Host": "localhost"}
-        lines = []
+        lines: list[str] = []
 
         def call_directly():
             url = f"http://{first['address']}{PATH}"
