@@ -117,6 +117,7 @@ def make_table(
         Operation("GET", "/episodes/series", e.list_series, failures=(503,)),
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
         Operation("GET", "/events", e.activity.follow_everything, failures=(429, 503)),
+        Operation("GET", "/calls/by-minute", e.count_calls, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
         Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
         Operation("GET", "/runs", e.list_runs, failures=(503,)),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
@@ -84,7 +84,13 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import Block, ImageBlock, JSONObject
 from ors_server.sessions.activity import ActivityFeed
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.store.aggregates import (
+    CallsOfMinute,
+    EpisodeTotals,
+    PlayedTask,
+    RunFigures,
+    fill_minutes,
+)
 from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -114,6 +120,8 @@ BlockIndex: TypeAlias = Annotated[
 MAX_NOTE = 10_000
 """Most characters of a note."""
 
+MAX_MINUTES = 1440
+"""Most minutes of one answer: a day."""
 MAX_POINTS = 10_000
 """Most points of one answer."""
 
@@ -257,6 +265,12 @@ class EpisodeSeries(ResponseModel):
     """Figures over time, in the order of time."""
 
     points: list[SeriesPoint]
+
+
+class CallsByMinute(ResponseModel):
+    """Each of the last minutes, oldest first; the last one is not over."""
+
+    minutes: list[CallsOfMinute]
 
 
 class GroupList(ResponseModel):
@@ -472,6 +486,13 @@ class SeriesQuery(EpisodeSelection):
         return int(self.every[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[self.every[-1]]
 
 
+class MinutesQuery(RequestQuery):
+    """The last minutes."""
+
+    minutes: Annotated[int, Field(ge=1, le=MAX_MINUTES)] = 60
+    """How many, the current one included."""
+
+
 class HistogramQuery(EpisodeSelection):
     """Returns of the matching episodes."""
 
@@ -587,6 +608,12 @@ class EpisodeHandlers:
                 "`every`, fewer `by`, or a narrower filter"
             )
         return EpisodeSeries(points=list(points))
+
+    async def count_calls(self, query: MinutesQuery) -> CallsByMinute:
+        """Return how many calls began in each of the last minutes, in all sessions of every host."""
+        now = self._clock.now()
+        counted = await self._store.calls_by_minute(now - timedelta(minutes=query.minutes))
+        return CallsByMinute(minutes=fill_minutes(counted, now, query.minutes))
 
     async def count_returns(self, query: HistogramQuery) -> ReturnHistogram:
         """Return how the returns of the graded episodes are distributed."""
