@@ -57,7 +57,7 @@
     }
     for (const axis of [options.xAxis, options.yAxis]) {
       axis.axisLabel = { color: text, fontSize: 12, hideOverlap: true, ...axis.axisLabel };
-      if (axis.percent) axis.axisLabel.formatter = (value) => `${Math.round(100 * value)} %`;
+      if (axis.percent) axis.axisLabel.formatter = (value) => `${Number((100 * value).toFixed(1))} %`;
       axis.nameTextStyle = { color: text, fontSize: 12, ...(axis === options.yAxis ? { align: "left" } : {}) };
       axis.axisLine = { lineStyle: { color: line } };
       axis.splitLine = { show: axis.type === "value" && (axis === options.yAxis || options.yAxis.type === "category"), lineStyle: { color: line } };

@@ -27,8 +27,8 @@ from ors_server.store.series import MIN_GRADED
 
 AXES: Mapping[str, str] = {"episode": "episode of the run", "time": "time (UTC)", "step": "label step"}
 """What charts may be over, with the name of the axis."""
-WINDOWS = 24
-"""Points of one line."""
+WINDOWS, MIN_WINDOW = 24, 8
+"""Most points of one line, and episodes of each in all but short runs: a mean of two or three is noise."""
 MAX_DOTS = 300
 """Single returns behind the line of their mean."""
 MAX_COMPONENTS = 4
@@ -201,7 +201,9 @@ def _draw(
     x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
     if axis == "time":
         x |= {"type": "time"}
-    y = value_axis(low=0.0, high=1.0, is_percent=True) if is_percent else value_axis()
+    # A share of failures is small: its axis ends where the line does.
+    is_whole = is_percent and name not in {"failures", "infrastructure"}
+    y = value_axis(low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent)
     options = chart_options(x, y, [*behind, *series], by_axis=True) | {"useUTC": True}
     legend = tuple((ink, name) for name, ink, _ in lines) if len(lines) > 1 else ()
     return Chart(
@@ -225,7 +227,7 @@ def _place_of(record: EpisodeRecord, axis: str) -> float | None:
 
 def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Sequence[_Member]]]:
     """Cut what is in order of its place into windows, each with the place of its middle."""
-    size = max(1, math.ceil(len(placed) / WINDOWS))
+    size = max(1, math.ceil(len(placed) / WINDOWS), min(MIN_WINDOW, len(placed) // MIN_WINDOW))
     windows = [placed[start : start + size] for start in range(0, len(placed), size)]
     return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
 

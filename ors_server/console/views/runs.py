@@ -1,7 +1,7 @@
 """Runs: a row each with its mean, and up to four compared, task by task and as charts for ECharts."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -137,6 +137,8 @@ class RunsView:
     """Whether older episodes were not read."""
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
+    outcomes: tuple[int, int, int, int] | None
+    """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
     more_tasks: int
     charts: tuple[Chart, ...]
     axis: str
@@ -191,6 +193,7 @@ def view_runs(
         is_cut=any(len(group) >= MAX_EPISODES for group in groups),
         differences=tuple(_differences(names, groups, picked)),
         tasks=tuple(tasks[:SHOWN_TASKS]),
+        outcomes=_outcomes(tasks) if len(groups) == 2 else None,  # noqa: PLR2004  (runs)
         more_tasks=max(0, len(tasks) - SHOWN_TASKS),
         charts=tuple(view_charts(charted, axis)),
         axis=axis,
@@ -261,6 +264,11 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
             ComparedTask(title, task_hash, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
         )
     return sorted(rows, key=lambda row: (-row.spread, row.title))
+
+
+def _outcomes(tasks: Sequence[ComparedTask]) -> tuple[int, int, int, int]:
+    counts = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
+    return counts[True, True], counts[True, False], counts[False, True], counts[False, False]
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:

@@ -11,7 +11,6 @@ import pytest
 from ors_server.alarms import watched_runs
 from ors_server.console.views import formats, forms
 from ors_server.console.views.comparison import compare_steps
-from ors_server.console.views.run_charts import WINDOWS
 from ors_server.console.views.runs import ChosenRun, Mean, view_runs
 from ors_server.model import logs
 from ors_server.model.recording import task_digest
@@ -237,14 +236,17 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     assert difference.better + difference.worse <= difference.tasks == 12
     spreads = [task.spread for task in view.tasks]
     assert spreads == sorted(spreads, reverse=True)
+    both, only_high, only_low, neither = view.outcomes
+    assert both + only_high + only_low + neither == 12
+    assert only_low == sum(task.cells[0].solved == 0 < task.cells[1].solved for task in view.tasks)
     assert all(len(cell.squares) == cell.graded == 4 for task in view.tasks for cell in task.cells)
     chart = view.charts[0]
     lines = [series for series in chart.options["series"] if "name" in series]
     assert chart.headings[1:] == tuple(run.agent for run in view.chosen)
     assert [line["name"] for line in lines] == list(chart.headings[1:])
-    assert len(chart.rows) == len(lines[0]["data"]) == WINDOWS
-    assert lines[0]["data"][3] == [7.0, (own[6] + own[7]) / 2]  # windows of two episodes
-    assert chart.rows[3] == ("7", *(formats.amount(line["data"][3][1]) for line in lines))
+    assert len(chart.rows) == len(lines[0]["data"]) == 48 // 6  # windows of six episodes
+    assert lines[0]["data"][3] == [21.0, pytest.approx(sum(own[18:24]) / 6)]
+    assert chart.rows[3] == ("21", *(formats.amount(line["data"][3][1]) for line in lines))
 
 
 def test_means_have_the_interval_of_their_kind():
