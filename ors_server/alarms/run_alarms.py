@@ -154,7 +154,7 @@ class RunAlarms:
         self._note_return(episode)
         self._note_lag(episode)
         self._note_components(episode)
-        if self.episodes % limits.look_every or len(self._latest) < limits.least:
+        if self.episodes % limits.look_every or len(self._latest) < limits.min_episodes:
             return [], []
         return self._look()
 
