@@ -97,7 +97,8 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
     names = [run.name for run in runs]
 
     def of_runs(name: str, title: str, measure: Measure, *, is_percent: bool = False) -> Chart:
-        lines = [_measured(of_run, measure) for of_run in windows]
+        measured = [[(place, measure(members)) for place, members in of_run] for of_run in windows]
+        lines = [[(place, value) for place, value in of_run if value is not None] for of_run in measured]
         behind: list[Options] = []
         caption = each
         if name == "returns":
@@ -197,7 +198,12 @@ def _draw(
     values = [dict(points) for _, _, points in lines]
     places = sorted({place for points in values for place in points})
     write = formats.share if is_percent else formats.amount
-    rows = [(_words_of(place, axis), *(write(points.get(place)) for points in values)) for place in places]
+    names = [
+        formats.moment(from_microseconds(round(place * _MILLISECOND))) if axis == "time" else f"{place:,.0f}"
+        for place in places
+    ]
+    cells = [[write(points.get(place)) for points in values] for place in places]
+    rows = [(first, *rest) for first, rest in zip(names, cells, strict=True)]
     x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
     if axis == "time":
         x |= {"type": "time"}
@@ -208,12 +214,6 @@ def _draw(
     legend = tuple((ink, name) for name, ink, _ in lines) if len(lines) > 1 else ()
     return Chart(
         name, title, caption, options, (AXES[axis], *(name for name, _, _ in lines)), rows, legend=legend
-    )
-
-
-def _words_of(place: float, axis: str) -> str:
-    return (
-        formats.moment(from_microseconds(round(place * _MILLISECOND))) if axis == "time" else f"{place:,.0f}"
     )
 
 
@@ -228,12 +228,13 @@ def _place_of(record: EpisodeRecord, axis: str) -> float | None:
 def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Sequence[_Member]]]:
     """Cut what is in order of its place into windows, each with the place of its middle."""
     size = max(1, math.ceil(len(placed) / WINDOWS), min(MIN_WINDOW, len(placed) // MIN_WINDOW))
-    windows = [placed[start : start + size] for start in range(0, len(placed), size)]
+    windows: list[list[tuple[float, _Member]]] = []
+    for place, member in placed:
+        # What is at one place, such as the episodes of a step, is not divided.
+        if not windows or (len(windows[-1]) >= size and place != windows[-1][-1][0]):
+            windows.append([])
+        windows[-1].append((place, member))
     return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
-
-
-def _measured(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], measure: Measure) -> Points:
-    return [(place, value) for place, members in windows if (value := measure(members)) is not None]
 
 
 def _returns(records: Sequence[EpisodeRecord]) -> list[float]:

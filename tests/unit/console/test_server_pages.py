@@ -270,7 +270,7 @@ async def fill_curriculum(store, run="curriculum", episodes=400):
             task_hash=f"{group:064x}",
             created_at=made.BEGINNING + timedelta(minutes=number),
         )
-        parts = {"answer": reward, "style": -0.1 * (not is_late)}
+        parts = {"tool": reward, "style": -0.1 * (not is_late)}
         refused = {"status": StepStatus.REFUSED, "error_code": "unknown_tool"} if number % 10 == 0 else {}
         call = made.step(1, "look", {"at": number}, **refused)
         last = made.step(2, "submit", {"answer": str(group)}, reward=reward, finished=True)
@@ -294,7 +294,7 @@ async def test_a_run_has_seven_charts_on_which_its_alarms_are_marked_where_they_
     assert [line["data"][0][1] for line in groups.values()] == [0.0, 1.0, 0.0]
     assert [line["data"][-1][1] for line in groups.values()] == [0.0, 0.0, 1.0]
     components, _ = chart_of(page, "components")
-    assert components["answer"]["data"][-1][1] == 1.0
+    assert components["reward"]["data"][-1][1] == 1.0
     assert components["style"]["data"][0][1] == pytest.approx(-0.1)
     failures, _ = chart_of(page, "failures")
     assert failures["learner"]["data"][0][1] == pytest.approx(2 / 34)
