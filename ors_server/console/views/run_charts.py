@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, quantiles
 from typing import TypeAlias, TypeVar
@@ -47,7 +47,6 @@ _CHART_OF: Mapping[str, str] = {
 
 Points: TypeAlias = Sequence[tuple[float, float]]
 _Member = TypeVar("_Member")
-Measure: TypeAlias = Callable[[Sequence[EpisodeRecord]], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +95,13 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
     each = f"each point: {size} episode{'' if size == '1' else 's'}"
     names = [run.name for run in runs]
 
-    def of_runs(name: str, title: str, measure: Measure, *, is_percent: bool = False) -> Chart:
-        measured = [[(place, measure(members)) for place, members in of_run] for of_run in windows]
-        lines = [[(place, value) for place, value in of_run if value is not None] for of_run in measured]
+    figures = [[(place, _figures(members)) for place, members in of_run] for of_run in windows]
+
+    def of_runs(name: str, title: str, *, is_percent: bool = False) -> Chart:
+        lines = [
+            [(place, value) for place, values in of_run if (value := values[name]) is not None]
+            for of_run in figures
+        ]
         behind: list[Options] = []
         caption = each
         if name == "returns":
@@ -116,13 +119,13 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
         )
 
     charts = [
-        of_runs("returns", "Return", _mean_return),
-        of_runs("success", "Solved", _solved, is_percent=True),
+        of_runs("returns", "Return"),
+        of_runs("success", "Solved", is_percent=True),
         *_charts_of_groups(runs, axis),
-        of_runs("lengths", "Steps", _mean_steps),
+        of_runs("lengths", "Steps"),
         *_charts_of_components(runs, axis),
-        of_runs("failures", "Calls that were refused or failed", _failing, is_percent=True),
-        of_runs("infrastructure", "Episodes in which the environment failed", _broken, is_percent=True),
+        of_runs("failures", "Calls that were refused or failed", is_percent=True),
+        of_runs("infrastructure", "Episodes in which the environment failed", is_percent=True),
     ]
     return [chart for chart in charts if chart.rows]
 
@@ -241,32 +244,24 @@ def _returns(records: Sequence[EpisodeRecord]) -> list[float]:
     return [record.summary.episode_return for record in records if is_graded(record)]
 
 
-def _mean_return(records: Sequence[EpisodeRecord]) -> float | None:
+def _figures(records: Sequence[EpisodeRecord]) -> Mapping[str, float | None]:
+    """Return the figures of a window, by the name of their chart."""
+    summaries = [record.summary for record in records]
     returns = _returns(records)
-    return fmean(returns) if returns else None
-
-
-def _solved(records: Sequence[EpisodeRecord]) -> float | None:
+    calls = sum(summary.steps for summary in summaries)
+    faults = sum(summary.refused_steps + summary.failed_steps for summary in summaries)
+    broken = [
+        bool(summary.failed_steps or summary.unjudged_steps) or result_of(summary) is EpisodeResult.FAILED
+        for summary in summaries
+    ]
     solved = [is_solved(record) for record in records if is_graded(record)]
-    return fmean(solved) if solved else None
-
-
-def _mean_steps(records: Sequence[EpisodeRecord]) -> float | None:
-    return fmean(record.summary.steps for record in records)
-
-
-def _failing(records: Sequence[EpisodeRecord]) -> float | None:
-    calls = sum(record.summary.steps for record in records)
-    failing = sum(record.summary.refused_steps + record.summary.failed_steps for record in records)
-    return failing / calls if calls else None
-
-
-def _broken(records: Sequence[EpisodeRecord]) -> float | None:
-    return fmean(
-        bool(record.summary.failed_steps or record.summary.unjudged_steps)
-        or result_of(record.summary) is EpisodeResult.FAILED
-        for record in records
-    )
+    return {
+        "returns": fmean(returns) if returns else None,
+        "success": fmean(solved) if solved else None,
+        "lengths": calls / len(summaries),
+        "failures": faults / calls if calls else None,
+        "infrastructure": fmean(broken),
+    }
 
 
 def is_graded(record: EpisodeRecord) -> bool:

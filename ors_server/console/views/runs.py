@@ -183,6 +183,7 @@ def view_runs(
     axes = tuple(axes_of(charted))
     axis = axis if axis in axes else axes[0]
     tasks = _view_tasks(groups) if groups else []
+    solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
     return RunsView(
         runs=(*picked, *shown),
         chosen=tuple(picked),
@@ -193,7 +194,9 @@ def view_runs(
         is_cut=any(len(group) >= MAX_EPISODES for group in groups),
         differences=tuple(_differences(names, groups, picked)),
         tasks=tuple(tasks[:SHOWN_TASKS]),
-        outcomes=_outcomes(tasks) if len(groups) == 2 else None,  # noqa: PLR2004  (runs)
+        outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
+        if len(groups) == 2  # noqa: PLR2004  (runs)
+        else None,
         more_tasks=max(0, len(tasks) - SHOWN_TASKS),
         charts=tuple(view_charts(charted, axis)),
         axis=axis,
@@ -264,11 +267,6 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
             ComparedTask(title, task_hash, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
         )
     return sorted(rows, key=lambda row: (-row.spread, row.title))
-
-
-def _outcomes(tasks: Sequence[ComparedTask]) -> tuple[int, int, int, int]:
-    counts = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
-    return counts[True, True], counts[True, False], counts[False, True], counts[False, False]
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:

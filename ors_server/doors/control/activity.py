@@ -170,7 +170,7 @@ class ActivityHandlers:
         news: "asyncio.Queue[HostNews]",
         awaited: Collection[str],
     ) -> AsyncGenerator[bytes, None]:
-        """Write the news of all hosts; it begins once each has said where the reader is."""
+        """Write the news of all hosts; it begins once each has sent the reader's position."""
         begun = self._clock.monotonic()
         missing, silent, is_begun = {*awaited}, 0.0, False
         while not self._is_stopping:
@@ -211,7 +211,7 @@ class ActivityHandlers:
         token, _, number = (position or f"{own.token}.{own.last}").partition(".")
         is_known = token == own.token and int(number) <= own.last
         at = int(number) if is_known else own.first
-        if not is_known:  # of an earlier process, or a log that nobody came back to
+        if not is_known:  # of an earlier process, or a log that no reader came back to
             await news.put(HostNews(host, f"{own.token}.{at}", "missed", "null"))
         await news.put(HostNews(host, f"{own.token}.{at}"))
         while True:

@@ -665,7 +665,8 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
-        self._check_followers()
+        if self._followers >= MAX_FOLLOWERS:
+            raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
         return EventResponse(self._events(record.origin.episode_id, start))
 
     async def list_notes(self, episode: EpisodeName) -> NoteList:
@@ -684,10 +685,6 @@ class EpisodeHandlers:
         note = EpisodeNote(token_hex(8), author, self._clock.now(), body.text, body.verdict, body.step)
         await self._store.add_note(record.origin.episode_id, note)
         return note
-
-    def _check_followers(self) -> None:
-        if self._followers >= MAX_FOLLOWERS:
-            raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
