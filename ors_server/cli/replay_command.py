@@ -115,7 +115,7 @@ async def _replay(options: ReplayOptions, request: "ReplayRequest", verdicts: Co
     from ors_server.replaying.replay import replay_episode
 
     async with open_recorded(options) as episodes, _open_stage(options) as stage:
-        async for episode in episodes.read_all():
+        async for episode in episodes.each():
             found = await replay_episode(episode, stage, request)
             verdicts[found.verdict.value] += 1
             _show(found, as_json=options.json)

@@ -24,7 +24,7 @@ Task: TypeAlias = tuple[str, str]
 class Episodes(Protocol):
     """Selected episodes, of which one is in memory at a time."""
 
-    def read_all(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the record.
 
         Raises:
@@ -46,7 +46,7 @@ class StoredEpisodes(Episodes):
     names: Sequence[str] = ()
     """Ids, beginnings of ids, or session ids; without any, all that match `selected`."""
 
-    async def read_all(self) -> AsyncGenerator[RecordedEpisode, None]:
+    async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the names, or oldest first."""
         for name in self.names:
             record = await find_episode(self.reader, name)
@@ -95,7 +95,7 @@ class FiledEpisodes(Episodes):
     names: Sequence[str] = ()
     """Ids, beginnings of ids, or session ids; without any, all that match `selected`."""
 
-    def read_all(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the file."""
         return _select(self.file.episodes(), self.selected, self.names)
 
@@ -118,13 +118,13 @@ class StreamedEpisodes(Episodes):
     selected: EpisodeFilter = ALL
     names: Sequence[str] = ()
 
-    def read_all(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines."""
         return _select(read_episodes(self.lines), self.selected, self.names)
 
     def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines, which must be task by task."""
-        return self.read_all()
+        return self.each()
 
 
 def task_of(record: EpisodeRecord) -> Task:

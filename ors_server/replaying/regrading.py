@@ -94,7 +94,7 @@ async def _judge(
     send, receive = anyio.create_memory_object_stream[RecordedEpisode](AHEAD)
     pending: deque[_Pending] = deque()
     async with receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(_feed, episodes.by_task() if request.by_task else episodes.read_all(), send)
+        tasks.start_soon(_feed, episodes.by_task() if request.by_task else episodes.each(), send)
         rows = _rows(receive, request, pending)
         async with aclosing(scorer.ascore(rows, group_by=GROUP if request.by_task else None)) as results:
             async for result in results:

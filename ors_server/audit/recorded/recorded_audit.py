@@ -206,7 +206,7 @@ async def audit_recorded(
 ) -> RecordedReport:
     """Audit selected episodes; see `audit_episodes`."""
     environments: dict[str, DigestedEnvironment] = {}
-    read: AsyncGenerator[RecordedEpisode, None] = episodes.read_all()
+    read: AsyncGenerator[RecordedEpisode, None] = episodes.each()
     count = 0
     async with aclosing(read):
         async for episode in read:

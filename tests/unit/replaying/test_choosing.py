@@ -42,27 +42,34 @@ async def indices(chosen) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])
 async def test_all_of_them_come_in_the_order_of_the_record(places, place):
-    assert await indices(places(place).read_all()) == [(0, "0"), (1, "1"), (2, "2"), (0, "3"), (1, "4"), (2, "5")]
+    assert await indices(places(place).each()) == [
+        (0, "0"),
+        (1, "1"),
+        (2, "2"),
+        (0, "3"),
+        (1, "4"),
+        (2, "5"),
+    ]
 
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])
 async def test_a_filter_chooses(places, place):
     wanted = EpisodeFilter(index=1)
-    assert await indices(places(place, wanted).read_all()) == [(1, "1"), (1, "4")]
+    assert await indices(places(place, wanted).each()) == [(1, "1"), (1, "4")]
 
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])
 async def test_names_choose_by_id_beginning_of_an_id_and_session(places, place, episodes):
     origins = [episodes[number].record.origin for number in (1, 2, 5)]
     names = (origins[0].episode_id, origins[1].episode_id[:20], origins[2].session_id)
-    assert await indices(places(place, ALL, names).read_all()) == [(1, "1"), (2, "2"), (2, "5")]
-    assert await indices(places(place, EpisodeFilter(index=2), names).read_all()) == [(2, "2"), (2, "5")]
+    assert await indices(places(place, ALL, names).each()) == [(1, "1"), (2, "2"), (2, "5")]
+    assert await indices(places(place, EpisodeFilter(index=2), names).each()) == [(2, "2"), (2, "5")]
 
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])
 async def test_a_name_that_nobody_has_is_an_error(places, place):
     with pytest.raises(EpisodeNotFoundError, match="'nobody'"):
-        await indices(places(place, ALL, ("nobody",)).read_all())
+        await indices(places(place, ALL, ("nobody",)).each())
 
 
 @pytest.mark.parametrize("place", ["store", "file"])
@@ -86,7 +93,7 @@ async def test_a_broken_line_is_named(places, tmp_path):
     file = tmp_path / "episodes.jsonl"
     file.write_bytes(b"\n" + file.read_bytes().replace(b'"steps": [', b'"stops": [', 1))
     with pytest.raises(RecordError, match='line 2: expected an episode, an object with "record" and "steps"'):
-        await indices(places("file").read_all())
+        await indices(places("file").each())
 
 
 async def test_two_tasks_of_the_same_text_in_two_environments_are_two(places, episodes, tmp_path):

@@ -44,7 +44,7 @@ class Listed:
     episodes: list[RecordedEpisode]
     fails: bool = False
 
-    async def read_all(self) -> AsyncGenerator[RecordedEpisode, None]:
+    async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         for episode in self.episodes:
             yield episode
         if self.fails:
