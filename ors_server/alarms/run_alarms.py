@@ -6,7 +6,7 @@ the tasks that were seen last.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -23,6 +23,10 @@ from ors_server.alarms.episode_facts import EpisodeFacts
 
 MAX_TASKS = 20_000
 """Tasks of a run whose outcomes are kept."""
+MAX_SPANS = 100
+"""Closed alarms of a run that are remembered."""
+MAX_BINS = 64
+"""Bins of components."""
 LOOKS = 2
 """Looks in a row that open or close an alarm."""
 
@@ -55,6 +59,25 @@ class Alarm:
             "window": list(self.window),
             "episodes": list(reading.episodes),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSpan:
+    """From where to where an alarm was open, in ended episodes of the run."""
+
+    name: str
+    title: str
+    opened: int
+    closed: int | None
+    """`None` while it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentBin:
+    """Episodes that ended one after another, and the sums of their reward's parts by name."""
+
+    episodes: int
+    sums: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -99,11 +122,23 @@ class RunAlarms:
         self._newest_step: int | None = None
         self._tasks: OrderedDict[str, TaskHistory] = OrderedDict()
         self._states = {rule.name: _RuleState() for rule in RULES}
+        self._closed: deque[AlarmSpan] = deque(maxlen=MAX_SPANS)
+        self.components: list[ComponentBin] = []
+        """Of all episodes, in the order in which they ended; each but the last has as many episodes."""
+        self._bin_size = 1
 
     @property
     def open(self) -> list[Alarm]:
         """The alarms that are open, in the order of the rules."""
         return [state.alarm for state in self._states.values() if state.alarm is not None]
+
+    @property
+    def spans(self) -> list[AlarmSpan]:
+        """The alarms that were open, the newest of many, and those that are."""
+        return [
+            *self._closed,
+            *(AlarmSpan(alarm.name, alarm.title, alarm.since, None) for alarm in self.open),
+        ]
 
     def add(self, episode: EpisodeFacts) -> tuple[list[Alarm], list[Alarm]]:
         """Add an episode that has ended.
@@ -118,6 +153,7 @@ class RunAlarms:
             self._baseline.append(episode)
         self._note_return(episode)
         self._note_lag(episode)
+        self._note_components(episode)
         if self.episodes % limits.look_every or len(self._latest) < limits.min_episodes:
             return [], []
         return self._look()
@@ -145,6 +181,16 @@ class RunAlarms:
         history.recent = [*history.recent, episode.episode_return >= self._success_at][-attempts:]
         if len(history.recent) == attempts:
             history.best = max(history.best, sum(history.recent) / attempts)
+
+    def _note_components(self, episode: EpisodeFacts) -> None:
+        bins = self.components
+        if bins and bins[-1].episodes < self._bin_size:
+            bins[-1] = _joined(bins[-1], ComponentBin(1, episode.components))
+            return
+        bins.append(ComponentBin(1, episode.components))
+        if len(bins) > MAX_BINS:  # twice as many episodes in each: memory is bounded for runs of any length
+            self.components = [_joined(*bins[at : at + 2]) for at in range(0, MAX_BINS, 2)] + bins[MAX_BINS:]
+            self._bin_size *= 2
 
     def _note_lag(self, episode: EpisodeFacts) -> None:
         step = episode.policy_step
@@ -195,4 +241,11 @@ class RunAlarms:
             elif before is not None and state.quiet >= LOOKS:
                 state.alarm = None
                 closed.append(before)
+                self._closed.append(AlarmSpan(before.name, before.title, before.since, self.episodes))
         return opened, closed
+
+
+def _joined(first: ComponentBin, second: ComponentBin) -> ComponentBin:
+    names = {**first.sums, **second.sums}
+    sums = {name: first.sums.get(name, 0.0) + second.sums.get(name, 0.0) for name in names}
+    return ComponentBin(first.episodes + second.episodes, sums)

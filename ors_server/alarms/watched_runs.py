@@ -28,6 +28,10 @@ MAX_RUNS = 32
 """Runs whose alarms are kept up to date; the others are read again when somebody asks."""
 
 
+MAX_STEPS_READ = 5_000
+"""Steps of a run that are read for its charts, if nothing has read them before."""
+
+
 class RunReader:
     """Finds what ended since it looked last.
 
@@ -167,6 +171,16 @@ class AlarmBook:
         for alarm in closed:
             log.info("alarm_closed", run=run, alarm=alarm.name)
         return watched
+
+    async def for_charts(self, run: str, steps: int) -> RunAlarms | None:
+        """Return the alarms of a run that is kept up to date, or has few enough steps to be read now.
+
+        Args:
+            steps: Of all its episodes.
+        """
+        if run not in self._runs and steps > MAX_STEPS_READ:
+            return None
+        return (await self.update(run)).alarms
 
     @property
     def open(self) -> list[tuple[str, Alarm]]:

@@ -156,6 +156,19 @@ def with_level(series: Options, height: float, words: str) -> Options:
     return {**series, "markLine": {"silent": True, "symbol": "none", "data": [level]}}
 
 
+def with_moments(series: Options, moments: Iterable[tuple[float, str]]) -> Options:
+    """Return a series with a dashed upright line, and words along it, at each of some places."""
+    label = {"position": "insideEndTop", "rotate": 90}
+    data = [{"xAxis": x, "label": {**label, "formatter": words}} for x, words in moments]
+    return {**series, "markLine": {"silent": True, "symbol": "none", "data": data}}
+
+
+def cloud(points: Sequence[tuple[float, float]], ink: str) -> Options:
+    """Return small faint points behind a line; without a name, so that no tooltip lists them."""
+    series = {"type": "scatter", "ink": ink, "silent": True, "symbolSize": 4, "itemStyle": {"opacity": 0.3}}
+    return {**series, "data": [[x, y] for x, y in points]}
+
+
 def ticks(low: float, high: float, count: int = _TICKS) -> list[float]:
     """Return about `count` round numbers in a range."""
     if high - low <= max(_TINY, 1e-12 * max(abs(low), abs(high))):

@@ -31,7 +31,7 @@
     const points = [params].flat().filter((point) => !point.seriesName.startsWith("series\0"));
     const box = document.createElement("div"), head = document.createElement("b");
     if (!points.length) return box;
-    if (Array.isArray(params)) { head.textContent = String(points[0].axisValue ?? points[0].value[0]); box.append(head); }
+    if (Array.isArray(params)) { head.textContent = String(points[0].axisValueLabel ?? points[0].axisValue ?? points[0].value[0]); box.append(head); }
     for (const point of points) {
       const row = document.createElement("div"), key = document.createElement("i");
       key.className = `key ${point.data.ink ?? series[point.seriesIndex].ink}`;
@@ -46,18 +46,18 @@
     const [text, line] = [ink("muted"), ink("line")];
     for (const series of options.series) {
       const color = ink(series.ink);
-      series.itemStyle = { color };
+      series.itemStyle = { ...series.itemStyle, color };
       if (series.type === "line") series.lineStyle = { ...series.lineStyle, color };
       if (series.band) series.areaStyle = { color, opacity: 0.16 };
       for (const item of series.data) if (item.ink) item.itemStyle = { color: ink(item.ink) };
       if (series.markLine) {
         series.markLine.lineStyle = { color: ink("text"), type: "dashed", opacity: 0.65 };
-        series.markLine.data[0].label.color = ink("text");
+        for (const mark of series.markLine.data) mark.label.color = ink("text");
       }
     }
     for (const axis of [options.xAxis, options.yAxis]) {
       axis.axisLabel = { color: text, fontSize: 12, hideOverlap: true, ...axis.axisLabel };
-      if (axis.percent) axis.axisLabel.formatter = (value) => `${Math.round(100 * value)} %`;
+      if (axis.percent) axis.axisLabel.formatter = (value) => `${Number((100 * value).toFixed(1))} %`;
       axis.nameTextStyle = { color: text, fontSize: 12, ...(axis === options.yAxis ? { align: "left" } : {}) };
       axis.axisLine = { lineStyle: { color: line } };
       axis.splitLine = { show: axis.type === "value" && (axis === options.yAxis || options.yAxis.type === "category"), lineStyle: { color: line } };

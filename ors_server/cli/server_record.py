@@ -14,6 +14,8 @@ from ors_server.cli.server_requests import VARIABLE
 from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError, tls_context
 from ors_server.client.server import MAX_STEP_PAGES
 from ors_server.doors.control.episodes import (
+    MAX_MINUTES,
+    CallsByMinute,
     EpisodePage,
     EpisodeRecordView,
     EpisodeSeries,
@@ -26,7 +28,7 @@ from ors_server.doors.control.episodes import (
 from ors_server.doors.http.request_errors import Problem
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeNote, EpisodeRecord, EpisodeSummary, Step
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.store.aggregates import CallsOfMinute, EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, PARAMETERS, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSorting
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
@@ -165,6 +167,12 @@ class ServerRecord:
     async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """Return the groups of a run."""
         return (await self._get(f"/runs/{quote(run, safe='')}/groups", GroupList)).groups
+
+    async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
+        """Return how many calls began in each minute; `since` is at most a day ago."""
+        counted = (await self._get("/calls/by-minute", CallsByMinute, {"minutes": MAX_MINUTES})).minutes
+        first = since.replace(second=0, microsecond=0)
+        return [minute for minute in counted if minute.calls and minute.start >= first]
 
     async def follow(self, episode_id: str, start: int) -> AsyncGenerator[Step | EpisodeSummary, None]:
         """Yield an episode's steps as they are played, and its final figures when its session has ended."""

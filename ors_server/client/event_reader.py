@@ -25,9 +25,11 @@ class ServerSentEvent:
 class EventReader:
     """Cuts a stream of bytes into events."""
 
-    __slots__ = ("_data", "_length", "_name", "_pieces")
+    __slots__ = ("_data", "_length", "_name", "_pieces", "last_id")
 
     def __init__(self) -> None:
+        self.last_id = ""
+        """The newest id, with which a reader comes back; a stream may state one without an event."""
         self._pieces: list[bytes] = []  # of the line that has not ended, joined once it has
         self._length = 0
         self._name = b""
@@ -55,6 +57,8 @@ class EventReader:
                 self._data.append(value.removeprefix(b" "))
             elif label == b"event":
                 self._name = value.removeprefix(b" ")
+            elif label == b"id":
+                self.last_id = value.removeprefix(b" ").decode(errors="replace")
             elif not content and (self._name or self._data):
                 name, data = self._name, b"\n".join(self._data)
                 self._name, self._data = b"", []

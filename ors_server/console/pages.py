@@ -119,13 +119,20 @@ class Pages:
         figures = await self._store.runs()
         names = [name for name in dict.fromkeys(chosen) if any(run.run == name for run in figures)]
         names = names[: runs.MAX_COMPARED]
-        groups = [await self._newest(EpisodeFilter(labels={runs.RUN: name})) for name in names]
+        steps = {run.run: run.steps for run in figures}
+        groups = {
+            name: runs.ChosenRun(
+                await self._newest(EpisodeFilter(labels={runs.RUN: name})),
+                await self._alarms.for_charts(name, steps[name]),
+            )
+            for name in names
+        }
         alarms = self._alarms.open
         shows_all = request.value("all") is not None
 
         def build() -> Mapping[str, Any]:
             view = runs.view_runs(
-                figures, dict(zip(names, groups, strict=True)), self._clock.now(), shows_all=shows_all
+                figures, groups, self._clock.now(), shows_all=shows_all, axis=request.value("x") or ""
             )
             return runs.as_template(view, alarms)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from ors_server.alarms.watched_runs import AlarmBook
@@ -45,13 +46,14 @@ class ServerPages:
         totals = await self._store.totals(EpisodeFilter())
         live = await self._store.page(EpisodeFilter(closed=False), limit=RECENT)
         ended = await self._store.page(EpisodeFilter(closed=True), limit=RECENT)
+        now = self._clock.now()
+        calls = await self._store.calls_by_minute(now - timedelta(minutes=views.SHOWN_MINUTES))
         failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
         health = await self._control.get_health(request.control)
         sessions = await self._manager.sessions()
         alarms = self._alarms.open
 
         def build() -> Mapping[str, Any]:
-            now = self._clock.now()
             is_open = self._keyring.is_open
             return {
                 "alarms": alarms[: views.MAX_ALARMS],
@@ -59,6 +61,8 @@ class ServerPages:
                     health, is_open=is_open, newest_failure=failed[0] if failed else None, now=now
                 ),
                 "totals": totals,
+                "calls": views.view_calls(calls, now),
+                "success": totals.successes / totals.graded if totals.graded else None,
                 "sessions": len(sessions),
                 "running": sum(session.running_calls for session in sessions),
                 "live": [view_row(record, now) for record in live],

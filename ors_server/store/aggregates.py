@@ -186,6 +186,35 @@ class PlayedTask:
     """Share of the graded episodes with a return of at least 1."""
 
 
+MINUTE = 60_000_000
+"""Microseconds."""
+KEPT_MINUTES = 31 * 24 * 60
+"""Minutes before the newest one whose calls are kept counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallsOfMinute:
+    """The calls that began in one minute, whatever became of their episodes since."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    start: datetime
+    """Beginning of the minute, UTC."""
+    calls: int = 0
+    refused: int = 0
+    """Calls that did not run."""
+    failed: int = 0
+    """Calls in which the environment's own code failed."""
+
+
+def fill_minutes(counted: Iterable[CallsOfMinute], now: datetime, minutes: int) -> list[CallsOfMinute]:
+    """Return each of the last minutes, oldest first, the current one included, with 0 where no call began."""
+    by_start = {minute.start: minute for minute in counted}
+    last = to_microseconds(now) // MINUTE
+    starts = (from_microseconds(number * MINUTE) for number in range(last - minutes + 1, last + 1))
+    return [by_start.get(start) or CallsOfMinute(start) for start in starts]
+
+
 RARE, MOSTLY = 0.2, 0.8
 """Solve rates: below the first a task is rarely solved, above the second mostly; between them it is
 learnable, because some attempts at it succeed and some fail."""

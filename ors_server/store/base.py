@@ -15,7 +15,7 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.store.aggregates import CallsOfMinute, EpisodeTotals, PlayedTask, RunFigures
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, EpisodeSorting
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
@@ -122,6 +122,14 @@ class RecordReader(Protocol):
 
     async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """Return the groups of a run: by the label `group`, or else by task, and by the label `step`."""
+        ...
+
+    async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
+        """Return how many calls began in each minute from that of `since`, oldest first.
+
+        Minutes without a call are left out. Calls are counted as their steps are written, by the minute in
+        which they began: pruning changes no count. Those of the last 31 days are kept.
+        """
         ...
 
     async def aclose(self) -> None:

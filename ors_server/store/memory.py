@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from operator import gt, lt
 from secrets import token_bytes
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 
 import anyio.to_thread
 
+from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
     EpisodeNote,
@@ -18,12 +20,16 @@ from ors_server.model.trajectory import (
     EpisodeSummary,
     Incident,
     Step,
+    StepStatus,
     Transition,
     first_summary,
     seconds_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.aggregates import (
+    KEPT_MINUTES,
+    MINUTE,
+    CallsOfMinute,
     EpisodeTotals,
     PlayedTask,
     RunFigures,
@@ -83,6 +89,7 @@ class MemoryStore:
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
         self._closed: dict[str, None] = {}
+        self._minutes: dict[int, CallsOfMinute] = {}
 
     def backlog(self) -> Backlog:
         """See `EpisodeStore.backlog`: what is accepted is stored."""
@@ -105,8 +112,23 @@ class MemoryStore:
             raise StoreError(f"the episode {episode_id!r} was never opened")
         if step.number > len(episode.steps) + 1:
             raise StoreError(f"step {step.number} cannot follow step {len(episode.steps)}")
+        if step.number > len(episode.steps):
+            self._count_call(step)
         episode.steps[step.number - 1 : step.number] = [step]
         episode.summary = summary
+
+    def _count_call(self, step: Step) -> None:
+        number = to_microseconds(step.started_at) // MINUTE
+        counted = self._minutes.get(number) or CallsOfMinute(from_microseconds(number * MINUTE))
+        if number not in self._minutes:  # seldom, so the oldest ones are looked for only now
+            oldest = max([number, *self._minutes]) - KEPT_MINUTES
+            self._minutes = {key: value for key, value in self._minutes.items() if key >= oldest}
+        self._minutes[number] = replace(
+            counted,
+            calls=counted.calls + 1,
+            refused=counted.refused + (step.status is StepStatus.REFUSED),
+            failed=counted.failed + (step.status is StepStatus.FAILED),
+        )
 
     def record_transition(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
         """See `EpisodeStore.record_transition`; an unknown episode is ignored."""
@@ -233,6 +255,11 @@ class MemoryStore:
     async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
         return make_groups(await self._samples(EpisodeFilter(labels={"run": run}), GROUP_NAMES))
+
+    async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
+        """See `RecordReader.calls_by_minute`."""
+        first = to_microseconds(since) // MINUTE
+        return [minute for number, minute in sorted(self._minutes.items()) if number >= first]
 
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""

@@ -502,6 +502,26 @@ async def _notes(store: EpisodeStore) -> None:
     require_equal((last, True), record and (record.summary, record.is_closed), "the record beside its notes")
 
 
+async def _minutes(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    await store.open(origin)
+    require_equal([], list(await store.calls_by_minute(MORNING)), "calls before the first one")
+    kinds = (StepStatus.GRADED, StepStatus.REFUSED, StepStatus.FAILED, StepStatus.UNGRADED)
+    begun = [MORNING + timedelta(seconds=seconds) for seconds in (59, 60, 100, 400)]
+    for number, (at, status) in enumerate(zip(begun, kinds, strict=True), 1):
+        step = make_step(number, started_at=at, status=status)
+        await store.append(origin.episode_id, step, after(origin, number))
+    again = make_step(4, started_at=begun[3], status=StepStatus.UNGRADED)
+    await store.append(origin.episode_id, again, after(origin, 4))
+    counted = [
+        ((minute.start - MORNING).total_seconds(), minute.calls, minute.refused, minute.failed)
+        for minute in await store.calls_by_minute(MORNING + timedelta(seconds=30))
+    ]
+    require_equal([(0.0, 1, 0, 0), (60.0, 2, 1, 1), (360.0, 1, 0, 0)], counted, "the calls of each minute")
+    late = await store.calls_by_minute(MORNING + timedelta(seconds=120))
+    require_equal([1], [minute.calls for minute in late], "the calls of the minutes after a time")
+
+
 def _bins(histogram: Any) -> tuple[Any, ...]:
     return histogram.episodes, histogram.edges, histogram.counts
 
@@ -565,6 +585,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "figures are those of the episodes": _totals,
     "runs and tasks add up their episodes": _runs,
     "series, histograms and groups are those of the episodes": _series,
+    "calls are counted by the minute in which they began": _minutes,
     "notes are kept apart from the record": _notes,
     "a stream goes through everything, oldest first": _stream,
     "a beginning leads to ids": _resolve,

@@ -49,7 +49,7 @@ class Makers:
             self.database = str(self.request.getfixturevalue("postgres").create_database())
         else:
             with psycopg.connect(self.database, autocommit=True) as connection:
-                connection.execute("TRUNCATE episodes, blobs, totals CASCADE")
+                connection.execute("TRUNCATE episodes, blobs, totals, call_minutes CASCADE")
         return self.database
 
 

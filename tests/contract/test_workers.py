@@ -6,8 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from zlib import crc32
@@ -184,6 +185,69 @@ def test_the_live_sessions_of_all_hosts_are_listed_in_pages_oldest_first(workers
     assert {host_of(session_id) for session_id in made} == {0, 1}
     assert [session_id for session_id in listed if session_id in made] == made
     assert len(listed) == len(set(listed))
+
+
+class EventFollower(threading.Thread):
+    """Reads the events of all sessions from one host, until it is closed."""
+
+    def __init__(self, workers, asked, last_id=None):
+        super().__init__(daemon=True)
+        self.client = httpx2.Client(base_url=workers.url, timeout=PATIENCE)
+        self.headers = {"X-API-Key": KEY, "X-Session-ID": asked}
+        self.headers |= {} if last_id is None else {"Last-Event-ID": last_id}
+        self.has_begun, self.arrived = threading.Event(), threading.Condition()
+        self.events, self.last_id = [], None
+        self.start()
+        assert self.has_begun.wait(PATIENCE)
+
+    def run(self):
+        kind = ""
+        with (
+            suppress(httpx2.HTTPError),
+            self.client.stream("GET", "/_ors/events", headers=self.headers) as stream,
+        ):
+            for line in stream.iter_lines():
+                name, _, value = line.partition(": ")
+                with self.arrived:
+                    if name == "id":
+                        self.last_id = value
+                        self.has_begun.set()
+                    elif name == "event":
+                        kind = value
+                    elif name == "data":
+                        self.events.append((kind, json.loads(value)))
+                    self.arrived.notify_all()
+
+    def kinds(self, session_id):
+        return [kind for kind, data in self.events if data and data.get("session_id") == session_id]
+
+    def wait_for(self, is_enough):
+        with self.arrived:
+            assert self.arrived.wait_for(is_enough, PATIENCE), self.events
+
+
+def test_one_host_streams_the_events_of_all_and_a_reader_comes_back_over_any(workers):
+    def play(client, session_id):
+        body = {"name": "calculator", "arguments": {"expression": "1+1"}, "call_id": "1"}
+        assert client.post(f"/_ors/sessions/{session_id}/calls", json=body).status_code == 200
+
+    with connected(workers) as client:
+        sessions = [session_of_host(client, number) for number in (0, 1)]
+        follower = EventFollower(workers, sessions[0])
+        for session_id in sessions:
+            play(client, session_id)
+        follower.wait_for(lambda: all(follower.kinds(name) == ["call", "step"] for name in sessions))
+        follower.client.close()
+        for session_id in sessions:
+            assert client.delete(f"/_ors/sessions/{session_id}").status_code == 200
+        # The other host is asked now; each host's position is in the id.
+        back = EventFollower(workers, session_of_host(client, 1), follower.last_id)
+        back.wait_for(lambda: all(back.kinds(name) == ["closed"] for name in sessions))
+        workers.kill("ORS_HOST_SLOT=0/2")
+        back.wait_for(lambda: ("missed", None) in back.events)
+        session_id = session_of_host(client, 0)
+        back.wait_for(lambda: "opened" in back.kinds(session_id))
+        back.client.close()
 
 
 def test_health_names_every_host(workers):

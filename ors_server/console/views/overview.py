@@ -1,7 +1,7 @@
 """The overview: what needs attention, and the lines that connect an agent, a harness or a trainer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -11,11 +11,14 @@ from ors_server.console.views.formats import age
 from ors_server.doors.control.models import Health
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.model.wire import compact_json
+from ors_server.store.aggregates import CallsOfMinute, fill_minutes
 
 LATE_SECONDS = 0.25
 """Seconds by which the event loop may be late before the page says so."""
 RECENT_FAILURE = timedelta(days=1)
 GIST = 160
+SHOWN_MINUTES, MEAN_MINUTES = 60, 5
+"""Minutes whose calls are drawn, and those of the mean."""
 MAX_ALARMS = 10
 """Alarms of runs that the overview shows."""
 
@@ -35,6 +38,29 @@ class ConnectionHint:
 
     user: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRate:
+    """Calls per minute."""
+
+    mean: float
+    """Over the last minutes that are over."""
+    greatest: int
+    bars: tuple[tuple[int, float, str], ...]
+    """Of each minute, oldest first: its position, its height of at most 16, and its words."""
+
+
+def view_calls(counted: Iterable[CallsOfMinute], now: datetime) -> CallRate:
+    """Return the calls of the last minutes; the current one is left out, because it is not over."""
+    minutes = fill_minutes(counted, now, SHOWN_MINUTES + 1)[:-1]
+    greatest = max(minute.calls for minute in minutes)
+    bars = tuple(
+        (position, 16 * minute.calls / greatest, f"{minute.start:%H:%M} UTC: {minute.calls:,}")
+        for position, minute in enumerate(minutes)
+        if minute.calls
+    )
+    return CallRate(sum(minute.calls for minute in minutes[-MEAN_MINUTES:]) / MEAN_MINUTES, greatest, bars)
 
 
 def alerts_of(

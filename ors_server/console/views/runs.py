@@ -1,17 +1,17 @@
 """Runs: a row each with its mean, and up to four compared, task by task and as charts for ECharts."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ors_server.alarms.run_alarms import Alarm
-from ors_server.charts.chart import Chart, Options, band, chart_options, line, value_axis
+from ors_server.alarms.run_alarms import Alarm, RunAlarms
+from ors_server.charts.chart import Chart
 from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
-from ors_server.console.views.marks import highest_of
+from ors_server.console.views.run_charts import ChartedRun, axes_of, is_graded, is_solved, view_charts
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
 from ors_server.store.aggregates import MeanReturn, RunFigures, solve_band
 
@@ -55,16 +55,6 @@ class Mean:
         centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
         half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
         return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
-
-
-def mean_of(values: Sequence[float]) -> Mean | None:
-    """Return the mean of values; it is a share if every one is 0.0 or 1.0.
-
-    Whole numbers are counts, of which a 1 is no success.
-    """
-    is_share = all(type(value) is float and value in {0.0, 1.0} for value in values)
-    squares = math.fsum(value * value for value in values)
-    return Mean.of(MeanReturn.of(len(values), math.fsum(values), squares), is_share=is_share)
 
 
 # The page
@@ -147,30 +137,53 @@ class RunsView:
     """Whether older episodes were not read."""
     differences: tuple[Difference, ...]
     tasks: tuple[ComparedTask, ...]
+    outcomes: tuple[int, int, int, int] | None
+    """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
     more_tasks: int
     charts: tuple[Chart, ...]
+    axis: str
+    """What the charts are over."""
+    axes: tuple[str, ...]
+    """What they can be over."""
+    unread: tuple[str, ...]
+    """Agents of chosen runs whose alarms and components are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """A run to compare."""
+
+    records: Sequence[EpisodeRecord]
+    """Its newest episodes, oldest first."""
+    alarms: RunAlarms | None
+    """`None` if its steps were not read."""
 
 
 def view_runs(
     figures: Sequence[RunFigures],
-    chosen: Mapping[str, Sequence[EpisodeRecord]],
+    chosen: Mapping[str, ChosenRun],
     now: datetime,
     *,
     shows_all: bool,
+    axis: str,
 ) -> RunsView:
     """Return the page.
 
     Args:
         figures: Of all runs, the newest first.
-        chosen: The episodes of the runs to compare, oldest first.
+        axis: What the charts are over, one of `AXES`; another text means the first one.
     """
     names = list(chosen)
     rows = [_view_run(run, now, names.index(run.run) + 1 if run.run in chosen else None) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
     shown = others if shows_all else others[:SHOWN_RUNS]
-    groups = list(chosen.values())
+    groups = [run.records for run in chosen.values()]
+    charted = _charted(figures, chosen, picked)
+    axes = tuple(axes_of(charted))
+    axis = axis if axis in axes else axes[0]
     tasks = _view_tasks(groups) if groups else []
+    solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
     return RunsView(
         runs=(*picked, *shown),
         chosen=tuple(picked),
@@ -181,18 +194,29 @@ def view_runs(
         is_cut=any(len(group) >= MAX_EPISODES for group in groups),
         differences=tuple(_differences(names, groups, picked)),
         tasks=tuple(tasks[:SHOWN_TASKS]),
+        outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
+        if len(groups) == 2  # noqa: PLR2004  (runs)
+        else None,
         more_tasks=max(0, len(tasks) - SHOWN_TASKS),
-        charts=_charts(groups, picked),
+        charts=tuple(view_charts(charted, axis)),
+        axis=axis,
+        axes=axes,
+        unread=tuple(row.agent for row in picked if chosen[row.name].alarms is None),
     )
 
 
-def _is_graded(record: EpisodeRecord) -> bool:
-    return result_of(record.summary) is EpisodeResult.GRADED
-
-
-def _is_solved(record: EpisodeRecord) -> bool:
-    highest = highest_of(record)
-    return record.summary.episode_return >= (1.0 if highest is None else highest)
+def _charted(
+    figures: Sequence[RunFigures], chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]
+) -> list[ChartedRun]:
+    by_name = {run.run: run for run in figures}
+    charted: list[ChartedRun] = []
+    for row in picked:
+        run, all_of_run = chosen[row.name], by_name[row.name]
+        ended = [record for record in run.records if result_of(record.summary) is not EpisodeResult.LIVE]
+        earlier = max(0, all_of_run.episodes - all_of_run.live - len(ended))
+        components, spans = ([], []) if run.alarms is None else (run.alarms.components, run.alarms.spans)
+        charted.append(ChartedRun(row.agent, ended, earlier, components, spans))
+    return charted
 
 
 def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
@@ -248,16 +272,16 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
     squares = [
         "na"
-        if not _is_graded(record)
+        if not is_graded(record)
         else "hit"
-        if _is_solved(record)
+        if is_solved(record)
         else "part"
         if record.summary.episode_return > 0
         else ""
         for record in group[:MAX_SQUARES]
     ]
-    graded = [record for record in group if _is_graded(record)]
-    return TaskCell(tuple(squares), sum(map(_is_solved, graded)), len(graded))
+    graded = [record for record in group if is_graded(record)]
+    return TaskCell(tuple(squares), sum(map(is_solved, graded)), len(graded))
 
 
 def _differences(
@@ -269,7 +293,7 @@ def _differences(
     means = [
         {
             task: math.fsum(record.summary.episode_return for record in played) / len(played)
-            for task, played in _by_task(filter(_is_graded, group)).items()
+            for task, played in _by_task(filter(is_graded, group)).items()
         }
         for group in groups
     ]
@@ -282,56 +306,6 @@ def _differences(
             better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
             differences.append(Difference(row.agent, mean, better, worse, len(gaps)))
     return differences
-
-
-MAX_POINTS, MIN_COUNT = 100, 4
-"""Points of one line, and values of its first one."""
-TABLE_ROWS = 12
-"""Rows of a chart's table, about."""
-
-
-def _charts(groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]) -> tuple[Chart, ...]:
-    if not groups:
-        return ()
-    returns = [[record.summary.episode_return for record in group if _is_graded(record)] for group in groups]
-    lengths = [[record.summary.steps for record in group] for group in groups]
-    names = [row.agent for row in picked]
-    return (
-        _chart("returns", "Mean return so far", "graded episode", names, returns),
-        _chart("lengths", "Mean steps so far", "episode", names, lengths),
-    )
-
-
-def _chart(
-    name: str, title: str, x_name: str, names: Sequence[str], values: Sequence[Sequence[float]]
-) -> Chart:
-    """Draw the mean of the first n values of each run, with its band, over n."""
-    means = [_running(of_run) for of_run in values]
-    series: list[Options] = []
-    for number, points in enumerate(means):
-        ink = f"s{number + 1}"
-        series += band([(count, mean.low, mean.high) for count, mean in points.items()], ink, str(number))
-        heights = [(float(count), mean.value) for count, mean in points.items()]
-        series.append(line(heights, ink, names[number], number))
-    counts = sorted({count for points in means for count in points})
-    shown = counts[:: -max(1, len(counts) // TABLE_ROWS)][::-1]
-    rows = [
-        (
-            str(count),
-            *(formats.amount(mean.value if (mean := points.get(count)) else None) for points in means),
-        )
-        for count in shown
-    ]
-    options = chart_options(value_axis(x_name, low=1), value_axis(), series, by_axis=True)
-    return Chart(name, title, "band: 95 % interval of the mean", options, (x_name, *names), rows)
-
-
-def _running(values: Sequence[float]) -> Mapping[int, Mean]:
-    """Return the mean of the first n values for about `MAX_POINTS` numbers n, the last one included."""
-    stride = max(1, len(values) // MAX_POINTS)
-    first = min(MIN_COUNT, len(values))  # the mean of two or three says nothing
-    counts = sorted({*range(first, len(values) + 1, stride), len(values)} - {0})
-    return {count: mean for count in counts if (mean := mean_of(values[:count])) is not None}
 
 
 def as_template(view: RunsView, alarms: Iterable[tuple[str, Alarm]]) -> Mapping[str, Any]:

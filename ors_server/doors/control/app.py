@@ -116,7 +116,8 @@ def make_table(
         Operation("GET", "/episodes/by-task", e.list_tasks_played, failures=(503,)),
         Operation("GET", "/episodes/series", e.list_series, failures=(503,)),
         Operation("GET", "/episodes/histogram", e.count_returns, failures=(503,)),
-        Operation("GET", "/events", e.follow_everything, failures=(503,)),
+        Operation("GET", "/events", e.activity.follow_everything, failures=(429, 503)),
+        Operation("GET", "/calls/by-minute", e.count_calls, failures=(503,)),
         Operation("GET", "/runs/{run}/groups", e.list_groups, failures=(503,)),
         Operation("GET", "/runs/{run}/alarms", e.list_alarms, failures=(503,)),
         Operation("GET", "/runs", e.list_runs, failures=(503,)),
@@ -160,6 +161,7 @@ class ControlApp:
         self._description: Description | None = None
         self.peers = Peers(settings.slot)
         """The caller closes them when the server ends."""
+        episodes.activity.peers = self.peers
         self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)

@@ -6,15 +6,14 @@ server that shares the store.
 
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import (
     AfterValidator,
@@ -30,6 +29,7 @@ from pydantic import (
 )
 
 from ors_server.alarms.watched_runs import AlarmBook
+from ors_server.doors.control.activity import ActivityHandlers
 from ors_server.doors.control.models import (
     MAX_PAGE,
     MAX_TASKS,
@@ -39,13 +39,16 @@ from ors_server.doors.control.models import (
     CutBlock,
     DifficultyQuery,
     EnvironmentName,
+    LabelText,
     PageQuery,
     SplitDifficulty,
     SplitName,
     TaskDifficulty,
     WholeBlock,
+    labels_of,
 )
 from ors_server.doors.control.operations import (
+    LAST_EVENT,
     ControlRequest,
     EventResponse,
     RequestBody,
@@ -53,8 +56,9 @@ from ors_server.doors.control.operations import (
     encode,
     encode_parts,
     mistakes_of,
+    problem_event,
 )
-from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRequestError
+from ors_server.doors.http.request_errors import ResponseModel, WrongRequestError
 from ors_server.doors.http.sse import comment, event
 from ors_server.doors.session_fields import MAX_INTEGER, Position
 from ors_server.model.clock import Clock
@@ -79,8 +83,14 @@ from ors_server.model.trajectory import (
     Transition,
 )
 from ors_server.model.wire import Block, ImageBlock, JSONObject
-from ors_server.sessions.activity import ActivityEvent, ActivityFeed
-from ors_server.store.aggregates import EpisodeTotals, PlayedTask, RunFigures
+from ors_server.sessions.activity import ActivityFeed
+from ors_server.store.aggregates import (
+    CallsOfMinute,
+    EpisodeTotals,
+    PlayedTask,
+    RunFigures,
+    fill_minutes,
+)
 from ors_server.store.base import EpisodeStore
 from ors_server.store.episode_filter import (
     CONDITIONS,
@@ -97,16 +107,10 @@ from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint, 
 
 log = get_logger("ors_server.control")
 
-LAST_EVENT = "last-event-id"
-"""The header with which a reader of events comes back: the number of the last step that it has."""
-
 MAX_JOINED = 100
 """Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
 """Most characters of a text that is searched for."""
-
-STOP_SECONDS = 0.5
-"""Seconds after which a stream of everything looks whether the server stops."""
 
 StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="A step's number, from 1.")]
 BlockIndex: TypeAlias = Annotated[
@@ -116,6 +120,8 @@ BlockIndex: TypeAlias = Annotated[
 MAX_NOTE = 10_000
 """Most characters of a note."""
 
+MAX_MINUTES = 1440
+"""Most minutes of one answer: a day."""
 MAX_POINTS = 10_000
 """Most points of one answer."""
 
@@ -261,6 +267,12 @@ class EpisodeSeries(ResponseModel):
     points: list[SeriesPoint]
 
 
+class CallsByMinute(ResponseModel):
+    """Each of the last minutes, oldest first; the last one is not over."""
+
+    minutes: list[CallsOfMinute]
+
+
 class GroupList(ResponseModel):
     """The groups of a run, the one with the oldest episode first."""
 
@@ -314,7 +326,6 @@ AnyReason: TypeAlias = Annotated[
 ]
 
 
-LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 _SOME = Field(max_length=MAX_JOINED)
 _PARAMETER_TYPES: Mapping[FilterKind, Any] = {
     FilterKind.NAME: list[Name],
@@ -344,7 +355,7 @@ class _Selection(RequestQuery):
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
         texts = getattr(self, PARAMETERS["labels"]) or ()
-        if len(_by_key(texts)) < len({*texts}):
+        if len(labels_of(texts)) < len({*texts}):
             raise ValueError("a label has one value; the same key was given with several")
         return self
 
@@ -356,7 +367,7 @@ class _Selection(RequestQuery):
             if value is None:
                 continue
             if condition.kind is FilterKind.LABELS:
-                value = _by_key(value)
+                value = labels_of(value)
             elif condition.kind in REPEATABLE:
                 value = tuple(item.value if isinstance(item, StrEnum) else item for item in value)
                 if value[1:] == () and condition.kind not in {FilterKind.NAMES, FilterKind.MARKS}:
@@ -369,11 +380,6 @@ def _described(condition: Condition) -> str | None:
     several = "Given several times, one of them fits."
     is_either = condition.kind in {FilterKind.NAME, FilterKind.PHASE, FilterKind.STOP_REASON}
     return " ".join(filter(None, (condition.note, several if is_either else ""))) or None
-
-
-def _by_key(texts: Iterable[str]) -> dict[str, str]:
-    pairs = (text.partition("=") for text in texts)
-    return {key: value for key, _, value in pairs}
 
 
 if TYPE_CHECKING:
@@ -480,29 +486,18 @@ class SeriesQuery(EpisodeSelection):
         return int(self.every[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[self.every[-1]]
 
 
+class MinutesQuery(RequestQuery):
+    """The last minutes."""
+
+    minutes: Annotated[int, Field(ge=1, le=MAX_MINUTES)] = 60
+    """How many, the current one included."""
+
+
 class HistogramQuery(EpisodeSelection):
     """Returns of the matching episodes."""
 
     bins: Annotated[int, Field(ge=1, le=200)] = 20
     """Number of bins of equal width."""
-
-
-class ActivityQuery(RequestQuery):
-    """Which episodes to follow."""
-
-    repeatable: ClassVar[frozenset[str]] = frozenset({"environment", "label"})
-
-    environment: list[Name] | None = None
-    """Names of environments, of which one fits; all by default."""
-    label: list[LabelText] | None = None
-    """`KEY=VALUE`; given several times, the episode has all of them."""
-    seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
-    """Ends the stream after so long; by default it ends with the server."""
-
-    def fits(self, happened: ActivityEvent) -> bool:
-        """Return whether an event is about such an episode."""
-        is_there = self.environment is None or happened.environment in self.environment
-        return is_there and _by_key(self.label or ()).items() <= happened.labels.items()
 
 
 class StepsQuery(PageQuery):
@@ -543,7 +538,7 @@ class EpisodeHandlers:
     ) -> None:
         """Read a store; `feed` has what happens in this process's sessions, nothing by default."""
         self._store = store
-        self._feed = feed or ActivityFeed()
+        self.activity = ActivityHandlers(feed or ActivityFeed(), clock=clock, ping_seconds=ping_seconds)
         self.alarms = AlarmBook(store)
         """The alarms of runs that somebody asked about."""
         self._clock = clock
@@ -554,6 +549,7 @@ class EpisodeHandlers:
     def stop(self) -> None:
         """End every stream soon, because a server that stops waits for them."""
         self._is_stopping = True
+        self.activity.stop()
 
     async def list_episodes(self, query: EpisodesQuery) -> EpisodePage:
         """List the episodes on record, live and ended."""
@@ -613,6 +609,12 @@ class EpisodeHandlers:
             )
         return EpisodeSeries(points=list(points))
 
+    async def count_calls(self, query: MinutesQuery) -> CallsByMinute:
+        """Return how many calls began in each of the last minutes, in all sessions of every host."""
+        now = self._clock.now()
+        counted = await self._store.calls_by_minute(now - timedelta(minutes=query.minutes))
+        return CallsByMinute(minutes=fill_minutes(counted, now, query.minutes))
+
     async def count_returns(self, query: HistogramQuery) -> ReturnHistogram:
         """Return how the returns of the graded episodes are distributed."""
         return await self._store.histogram(query.as_filter(), bins=query.bins)
@@ -663,7 +665,8 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
-        self._check_followers()
+        if self._followers >= MAX_FOLLOWERS:
+            raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
         return EventResponse(self._events(record.origin.episode_id, start))
 
     async def list_notes(self, episode: EpisodeName) -> NoteList:
@@ -682,46 +685,6 @@ class EpisodeHandlers:
         note = EpisodeNote(token_hex(8), author, self._clock.now(), body.text, body.verdict, body.step)
         await self._store.add_note(record.origin.episode_id, note)
         return note
-
-    async def follow_everything(self, query: ActivityQuery) -> EventResponse[ActivityEvent]:
-        """Stream what happens in all sessions of this process: episodes, calls that begin, steps."""
-        self._check_followers()
-        return EventResponse(self._activity(query))
-
-    async def _activity(self, query: ActivityQuery) -> AsyncGenerator[bytes, None]:
-        self._followers += 1
-        try:
-            with self._feed.follow() as reader:
-                yield comment("following")
-                silent = 0.0
-                end = None if query.seconds is None else self._clock.monotonic() + query.seconds
-                while not self._is_stopping:
-                    if end is not None and self._clock.monotonic() >= end:
-                        yield event("end", "{}")
-                        return
-                    reader.arrived.clear()
-                    if not reader.waiting:
-                        with anyio.move_on_after(STOP_SECONDS):
-                            await reader.arrived.wait()
-                        silent += STOP_SECONDS
-                    if reader.missed:
-                        missed, reader.missed = reader.missed, 0
-                        yield event("missed", str(missed))
-                    while reader.waiting:
-                        happened = reader.waiting.popleft()
-                        if query.fits(happened):
-                            silent = 0.0
-                            yield event(happened.kind, encode(happened))
-                    if silent >= self._ping_seconds:
-                        silent = 0.0
-                        yield comment("ping")
-            yield problem_event(ShuttingDownError("the server is stopping; follow the next one"))
-        finally:
-            self._followers -= 1
-
-    def _check_followers(self) -> None:
-        if self._followers >= MAX_FOLLOWERS:
-            raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
@@ -783,8 +746,3 @@ def read_last_event(value: str) -> int:
         return _POSITION.validate_python(value)
     except ValidationError as error:
         raise WrongRequestError(mistakes_of("header", error, LAST_EVENT)) from error
-
-
-def problem_event(error: OrsServerError) -> bytes:
-    """Write a failure as an event."""
-    return event("error", encode(Problem(detail=str(error), code=error.code, blame=error.blame)))

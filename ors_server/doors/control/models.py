@@ -3,6 +3,7 @@
 Bodies are strict: a number in quotes is not a number, and an unknown field is a mistake.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_validator
@@ -41,6 +42,7 @@ CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.
 
 # Requests
 
+LabelText: TypeAlias = Annotated[str, Field(pattern=r"^[^=]+=")]
 Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
 
 
@@ -531,3 +533,9 @@ class CutBlock(ResponseModel):
     """The block's position in the step, from 0."""
     size: int
     """Characters of the whole text, or of an image's base64, which a preview leaves out."""
+
+
+def labels_of(texts: Iterable[str]) -> dict[str, str]:
+    """Return labels that are written as KEY=VALUE."""
+    pairs = (text.partition("=") for text in texts)
+    return {key: value for key, _, value in pairs}

@@ -21,15 +21,19 @@ from ors_server.doors.access import Caller, Role
 from ors_server.doors.http.request_errors import (
     MalformedBodyError,
     Mistake,
+    Problem,
     ResponseModel,
     WrongRequestError,
 )
-from ors_server.doors.http.sse import json_parts
-from ors_server.model.errors import EnvironmentFailedError
+from ors_server.doors.http.sse import event, json_parts
+from ors_server.model.errors import EnvironmentFailedError, OrsServerError
 from ors_server.model.wire import compact_json
 
 PREFIX = "/_ors"
 """Path of the control API; no environment's name begins with an underscore."""
+
+LAST_EVENT = "last-event-id"
+"""The header with which a reader of events comes back: the id of the last event that it has."""
 
 _Content = TypeVar("_Content")
 
@@ -329,3 +333,8 @@ def encode_parts(answer: object) -> Iterator[bytes]:
         yield from json_parts(model.model_dump(mode="json", by_alias=True))
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError("the environment returned a value that is not JSON") from error
+
+
+def problem_event(error: OrsServerError) -> bytes:
+    """Write a failure as an event."""
+    return event("error", encode(Problem(detail=str(error), code=error.code, blame=error.blame)))

@@ -4,14 +4,17 @@ Every host has the same keys, so a caller's credential is passed on, and each ho
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
+from ors_server.client.event_reader import EventReader
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
+from ors_server.doors.control.operations import LAST_EVENT
 from ors_server.doors.labels import LABELS_HEADER
 from ors_server.model.errors import MachineryError, StartingError
 from ors_server.model.host_slot import HostSlot, host_name
@@ -22,8 +25,10 @@ ALONE = "x-ors-host-only"
 """A request with this header is answered for its host alone."""
 ANSWER_SECONDS = 5.0
 """Seconds in which another host must answer."""
-BOUNDS = AnswerBounds()
-"""Bounds of another host's answer, whose longest is a page of sessions."""
+SILENT_SECONDS = 120.0
+"""Seconds of silence after which a stream of another host is opened again: its comments come more often."""
+BOUNDS = AnswerBounds(max_stream_bytes=None)
+"""Bounds of another host's answer, whose longest is a page of sessions; a line of a stream has its own."""
 _BATCH = TypeAdapter(dict[str, list[Any]])
 _MAX_SHOWN = 200
 """Bytes of another host's refusal that an error repeats."""
@@ -45,7 +50,7 @@ class Peers:
         """Return whether a request with these headers is about all hosts, and there are others."""
         return not self.slot.is_alone and ALONE not in headers
 
-    def _others(self) -> list[int]:
+    def others(self) -> list[int]:
         """Return the other hosts that have sessions."""
         return sorted(set(self.slot.table.owners) - {self.slot.number})
 
@@ -56,7 +61,7 @@ class Peers:
             StartingError, MachineryError: If one does not answer; a list without its sessions would be wrong.
         """
         path = f"/_ors/sessions?{query}"
-        answers = await asyncio.gather(*(self._ask(number, path, headers) for number in self._others()))
+        answers = await asyncio.gather(*(self._ask(number, path, headers) for number in self.others()))
         try:
             return [SessionPage.model_validate_json(answer) for answer in answers]
         except ValidationError as error:
@@ -64,7 +69,7 @@ class Peers:
 
     async def healths(self, headers: Mapping[str, str]) -> dict[str, HostHealth]:
         """Return the health of each other host by its name; of one that does not answer, why."""
-        others = self._others()
+        others = self.others()
         return dict(
             zip(
                 map(host_name, others),
@@ -84,7 +89,7 @@ class Peers:
 
     async def metrics(self, headers: Mapping[str, str]) -> dict[str, bytes | None]:
         """Return the metrics of each other host by its name; `None` for one that does not answer."""
-        others = self._others()
+        others = self.others()
         answers = await asyncio.gather(
             *(self._ask(number, "/metrics", headers) for number in others), return_exceptions=True
         )
@@ -116,34 +121,82 @@ class Peers:
             )
         return results
 
+    async def events(
+        self, number: int, query: str, headers: Mapping[str, str]
+    ) -> AsyncGenerator[tuple[str, str, str]]:
+        """Yield name, id and data of each event of another host's sessions, until the stream ends.
+
+        A name is empty where the stream only states an id.
+
+        Raises:
+            StartingError, MachineryError: If the host does not answer, or stops answering.
+        """
+        name, path = host_name(number), f"/_ors/events?{query}"
+        passed_on = (*_PASSED_ON, LAST_EVENT)
+        async with self._requesting(number, path, headers, passed_on, SILENT_SECONDS) as response:
+            if not response.is_success:
+                raise MachineryError(f"host {name} answered with {response.status_code}")
+            reader, told = EventReader(), ""
+            async for piece in response.aiter_bytes():
+                for happened in reader.feed(piece):
+                    told = reader.last_id
+                    yield happened.name, told, happened.data
+                if reader.last_id != told:
+                    told = reader.last_id
+                    yield "", told, ""
+
     async def _ask(
         self, number: int, path: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> bytes:
         """Send a GET, or a POST with a body, whose answer may take any time."""
+        name, seconds = host_name(number), ANSWER_SECONDS if body is None else None
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._requesting(number, path, headers, _PASSED_ON, seconds, body) as response,
+            ):
+                answer = await response.aread()
+        except TimeoutError as error:
+            raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
+        if not response.is_success:
+            text = answer[:_MAX_SHOWN].decode(errors="replace")
+            raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
+        return answer
+
+    @asynccontextmanager
+    async def _requesting(
+        self,
+        number: int,
+        path: str,
+        headers: Mapping[str, str],
+        passed_on: Collection[str],
+        silence: float | None,
+        body: bytes | None = None,
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a GET, or a POST with a body, to another host, and read its answer in a with block.
+
+        Args:
+            passed_on: Names of the headers that the other host gets.
+            silence: Seconds for which the answer may pause; `None` for any time.
+        """
         name = host_name(number)
         address = self.slot.address_of(number)
         if address is None:
             raise StartingError(f"host {name} has not started yet; repeat the request")
-        passed = {key: headers[key] for key in _PASSED_ON if key in headers}
+        passed = {key: headers[key] for key in passed_on if key in headers}
         if body is not None:
             passed["content-type"] = "application/json"
-        seconds = ANSWER_SECONDS if body is None else None
         try:
             client = await self._clients.client_of(number, address)
-            async with (
-                asyncio.timeout(seconds),
-                client.stream(
-                    "GET" if body is None else "POST",
-                    path,
-                    content=body,
-                    headers={**passed, ALONE: "1"},
-                    timeout=httpx2.Timeout(ANSWER_SECONDS, read=seconds),
-                ) as response,
-            ):
+            async with client.stream(
+                "GET" if body is None else "POST",
+                path,
+                content=body,
+                headers={**passed, ALONE: "1"},
+                timeout=httpx2.Timeout(ANSWER_SECONDS, read=silence),
+            ) as response:
                 await BOUNDS.apply(response)
-                answer = await response.aread()
-        except TimeoutError as error:
-            raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
+                yield response
         except httpx2.ConnectError as error:
             raise StartingError(
                 f"host {name} does not listen ({error}), it is starting; repeat the request"
@@ -152,7 +205,3 @@ class Peers:
             raise MachineryError(
                 f"host {name} does not answer: {str(error) or type(error).__name__}"
             ) from error
-        if not response.is_success:
-            text = answer[:_MAX_SHOWN].decode(errors="replace")
-            raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
-        return answer

@@ -235,13 +235,20 @@ def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
     if len(tasks) <= MAX_TASKS:
         caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
         return [_alone(task) for task in tasks], caption
-    step = len(tasks) / MAX_TASKS
-    groups = [tasks[round(index * step) : round((index + 1) * step)] for index in range(MAX_TASKS)]
     caption = (
         f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to the "
         "greatest return of a group."
     )
-    return [_together(group, round(index * step)) for index, group in enumerate(groups)], caption
+    step = len(tasks) / MAX_TASKS
+    marks: list[TaskMark] = []
+    for index in range(MAX_TASKS):
+        start, end = round(index * step), round((index + 1) * step)
+        group = tasks[start:end]
+        mean = math.fsum(task.reward or 0.0 for task in group) / len(group)
+        low, high = _least(group), _greatest(group)
+        words = f"ranks {start + 1:,} to {end:,}: {number(mean)} ({number(low)} to {number(high)})"
+        marks.append(TaskMark(mean, low, high, words))
+    return marks, caption
 
 
 def _alone(task: TaskFigures) -> TaskMark:
@@ -252,13 +259,6 @@ def _alone(task: TaskFigures) -> TaskMark:
         return TaskMark(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
     described = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
     return TaskMark(mean, within.low, within.high, described)
-
-
-def _together(tasks: Sequence[TaskFigures], first: int) -> TaskMark:
-    mean = math.fsum(task.reward or 0.0 for task in tasks) / len(tasks)
-    low, high = _least(tasks), _greatest(tasks)
-    words = f"ranks {first + 1:,} to {first + len(tasks):,}: {number(mean)} ({number(low)} to {number(high)})"
-    return TaskMark(mean, low, high, words)
 
 
 def _least(tasks: Sequence[TaskFigures]) -> float:

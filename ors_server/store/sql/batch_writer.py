@@ -1,8 +1,10 @@
 """Writes a batch in one transaction, with as few statements as there are tables."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from secrets import randbits
 from typing import Any
 
 from sqlalchemy import Connection
@@ -10,7 +12,8 @@ from sqlalchemy import Connection
 from ors_server.model.clock import Clock, to_microseconds
 from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.recording import SUMMARY
-from ors_server.model.trajectory import EpisodeSummary
+from ors_server.model.trajectory import EpisodeSummary, StepStatus
+from ors_server.store.aggregates import MINUTE
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import row_digest
@@ -23,7 +26,14 @@ from ors_server.store.sql.columns import (
 )
 from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.host_rows import Fence
-from ors_server.store.sql.kept_totals import add_closed, groups_of, recount_groups, recount_tools
+from ors_server.store.sql.kept_totals import (
+    add_closed,
+    calls_from,
+    forget_minutes,
+    groups_of,
+    recount_groups,
+    recount_tools,
+)
 from ors_server.store.sql.live_sessions import LiveSessions
 from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
@@ -41,6 +51,8 @@ from ors_server.store.sql.pending_writes import (
 
 Rejections = dict[PendingWrite, OrsServerError]
 _TOOL = STEP_COLUMNS.index("tool")
+_STATUS, _STARTED_AT = (2 + STEP_COLUMNS.index(name) for name in ("status", "started_at"))
+"""In rows of steps, which begin with episode and number."""
 _MAX_TOOLS = 1000
 """Tools of an episode that are remembered; a row of each further one is written with every step, in vain."""
 _LOOK_UP = (
@@ -65,6 +77,8 @@ class _Rows:
     closed: set[int] = field(default_factory=set[int])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
     uses: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])
+    states: dict[int, WriteState] = field(default_factory=dict[int, WriteState])
+    """Of the episodes with steps."""
     tools: dict[tuple[int, str], WriteState] = field(default_factory=dict[tuple[int, str], WriteState])
     """Tools that may not be on record for their episodes yet."""
     reopened: set[int] = field(default_factory=set[int])
@@ -87,6 +101,9 @@ class BatchWriter:
         self._holds = holds
         self._blob_store = blob_store
         self._clock = clock
+        self._writer = randbits(31)
+        """Its name in the counts of calls."""
+        self._newest_minute = 0
 
     def write(self, connection: Connection, entries: Sequence[PendingWrite]) -> Rejections:
         """Write all, or nothing.
@@ -187,12 +204,15 @@ class BatchWriter:
                 state.key = key
                 state.moves = max(state.moves, 0 if move is None else move + 1)
                 state.incidents = max(state.incidents, 0 if incident is None else incident + 1)
-                state.found = number or 0
+                state.found = state.counted = number or 0
                 state.is_closed = closed_at is not None
 
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
         placeholder = self._database.placeholder
+        calls: Counter[tuple[int, str]] = Counter()
         for state, number in rows.unconfirmed.items():
+            calls.subtract(calls_from(connection, placeholder, state.key, number))
+            state.counted = min(state.counted, number - 1)
             execute(
                 connection,
                 f"DELETE FROM steps WHERE episode = {placeholder} AND number >= {placeholder}",  # noqa: S608  (placeholders)
@@ -202,6 +222,7 @@ class BatchWriter:
                 recount_tools(connection, placeholder, state.key)
             state.tools.clear()
         self._blob_store.put(connection, rows.texts)
+        self._count_calls(connection, rows, calls)
         for upsert, values in (
             (upserts.STEPS, rows.steps.values()),
             (upserts.TOOL_USES, rows.tools),
@@ -226,6 +247,30 @@ class BatchWriter:
             add_closed(connection, placeholder, sorted(rows.closed - rows.reopened))
         if rows.reopened:
             recount_groups(connection, kept_before | groups_of(connection, rows.reopened))
+
+    def _count_calls(self, connection: Connection, rows: _Rows, calls: Counter[tuple[int, str]]) -> None:
+        """Add the steps that are new to the calls of their minutes; `calls` has those that were deleted."""
+        for (key, number), row in rows.steps.items():
+            if number > rows.states[key].counted:
+                calls[row[_STARTED_AT] // MINUTE, row[_STATUS]] += 1
+        for key, number in rows.steps:
+            rows.states[key].counted = max(rows.states[key].counted, number)
+        minutes = sorted({minute for minute, _ in calls})
+        counts = [
+            (
+                minute,
+                self._writer,
+                sum(count for (of_minute, _), count in calls.items() if of_minute == minute),
+                calls[minute, StepStatus.REFUSED],
+                calls[minute, StepStatus.FAILED],
+            )
+            for minute in minutes
+        ]
+        placeholder = self._database.placeholder
+        upserts.CALL_MINUTES.run(connection, placeholder, counts)
+        if minutes and minutes[-1] > self._newest_minute:
+            self._newest_minute = minutes[-1]
+            forget_minutes(connection, placeholder, self._newest_minute)
 
 
 def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
@@ -272,6 +317,7 @@ def _add_step(entry: PendingStep, state: WriteState, key: int, rows: _Rows) -> N
     digest = row_digest(entry.body, entry.blob_refs)
     body = entry.body.decode()
     rows.steps[key, entry.number] = (key, entry.number, *entry.columns, body, digest, entry.blob_refs)
+    rows.states[key] = state
     tool = entry.columns[_TOOL]
     if tool not in state.tools:  # on record once for each episode, so most steps write nothing
         rows.tools[key, tool] = state

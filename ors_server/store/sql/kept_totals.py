@@ -6,6 +6,7 @@ rare (a note about a closed episode, pruning) counts the touched kinds again. Wr
 the same rows, always in the order of the key, so that no two of them wait for each other.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from math import isclose
 from typing import Any
@@ -25,19 +26,23 @@ from sqlalchemy import (
     tuple_,
 )
 
+from ors_server.model.clock import from_microseconds
 from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult
 from ors_server.store.aggregates import (
+    KEPT_MINUTES,
     KINDS,
     LARGEST_RETURN,
     MARK_LETTERS,
+    MINUTE,
     SMALLEST_RETURN,
     SUCCESS_AT,
     SUMS,
+    CallsOfMinute,
     EpisodeGroup,
 )
 from ors_server.store.episode_filter import MARKS
 from ors_server.store.sql.database import execute
-from ors_server.store.sql.record_tables import episodes, standings, steps, tool_uses, totals
+from ors_server.store.sql.record_tables import call_minutes, episodes, standings, steps, tool_uses, totals
 from ors_server.store.sql.upserts import sizes_of
 
 COLUMNS = tuple(column.name for column in totals.c)
@@ -190,6 +195,66 @@ def recount_tools(connection: Connection, placeholder: str, key: int) -> None:
     execute(connection, f"DELETE FROM tool_uses WHERE episode = {placeholder}", (key,))  # noqa: S608  (placeholder)
     query = f"SELECT DISTINCT episode, tool FROM steps WHERE episode = {placeholder}"  # noqa: S608  (placeholder)
     execute(connection, f"INSERT INTO tool_uses (episode, tool) {query}", (key,))
+
+
+def calls_from(
+    connection: Connection, placeholder: str, key: int | None, number: int
+) -> Counter[tuple[int, str]]:
+    """Count the calls of an episode from the step `number` on, by minute and status."""
+    query = (
+        f"SELECT started_at / {MINUTE}, status FROM steps WHERE episode = {placeholder} "  # noqa: S608  (placeholders)
+        f"AND number >= {placeholder}"
+    )
+    return Counter(
+        (minute, status) for minute, status in execute(connection, query, (key, number)).fetchall()
+    )
+
+
+def forget_minutes(connection: Connection, placeholder: str, newest: int) -> None:
+    """Remove the counts of calls that began too long before a minute."""
+    execute(
+        connection,
+        f"DELETE FROM call_minutes WHERE minute < {placeholder}",  # noqa: S608  (a placeholder)
+        (newest - KEPT_MINUTES,),
+    )
+
+
+def count_by_minute(connection: Connection, first: int) -> list[CallsOfMinute]:
+    """Return the calls of each minute from the number `first` on, oldest first."""
+    columns = call_minutes.c
+    query = (
+        select(columns.minute, func.sum(columns.calls), func.sum(columns.refused), func.sum(columns.failed))
+        .where(columns.minute >= first)
+        .group_by(columns.minute)
+        .order_by(columns.minute)
+    )
+    return [
+        CallsOfMinute(from_microseconds(minute * MINUTE), *map(int, counts))
+        for minute, *counts in connection.execute(query)
+    ]
+
+
+def wrong_minutes(connection: Connection) -> list[str]:
+    """Return every minute that counts fewer calls than are on record, in words; pruned ones count, too."""
+    newest = connection.execute(select(func.max(call_minutes.c.minute))).scalar()
+    first = 0 if newest is None else newest - KEPT_MINUTES
+    kept = {minute.start: minute.calls for minute in count_by_minute(connection, first)}
+    begun = (steps.c.started_at // MINUTE).label("minute")
+    counted = connection.execute(
+        select(begun, func.count())
+        .where(steps.c.started_at >= first * MINUTE)
+        .group_by(begun)
+        .order_by(begun)
+    )
+    complaints: list[str] = []
+    for minute, calls in counted:
+        start = from_microseconds(minute * MINUTE)
+        if kept.get(start, 0) < calls:
+            complaints.append(
+                f"{kept.get(start, 0)} calls are kept for the minute {start:%Y-%m-%d %H:%M} UTC, and "
+                f"{calls} that began in it are on record"
+            )
+    return complaints
 
 
 def wrong_totals(connection: Connection) -> list[str]:

@@ -22,13 +22,15 @@ class WriteState:
     deleted before the next write for the episode.
     """
     key: int | None = None
-    """The episode's row, once known. Only the writer uses this field and the next three."""
+    """The episode's row, once known. Only the writer uses this field and the next ones."""
     moves: int = 0
     """Number of transitions so far."""
     incidents: int = 0
     """Number of incidents so far."""
     found: int = 0
     """Number of the last step in the database when the row was looked up."""
+    counted: int = 0
+    """Number of the last step that is counted among the calls of its minute."""
     is_closed: bool = False
     """Whether the record was closed when the row was looked up."""
     tools: set[str] = field(default_factory=set[str])

@@ -156,6 +156,17 @@ totals = Table(
 are summed up when somebody asks.
 """
 
+call_minutes = Table(
+    "call_minutes",
+    metadata,
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),
+    Column("writer", BigInteger, primary_key=True, autoincrement=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("calls", "refused", "failed")),
+)
+"""Calls by the minute in which they began, in minutes since 1970 in UTC, and by the process that wrote them:
+two processes would wait for each other's transactions if they counted in one row.
+"""
+
 incidents = Table(
     "incidents",
     metadata,

@@ -7,6 +7,7 @@ import operator
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 import anyio
@@ -44,7 +45,9 @@ from ors_server.model.trajectory import (
 from ors_server.store.aggregates import (
     AGENT_LABEL,
     MARK_LETTERS,
+    MINUTE,
     RUN_LABEL,
+    CallsOfMinute,
     EpisodeGroup,
     EpisodeTotals,
     MeanReturn,
@@ -81,7 +84,14 @@ from ors_server.store.series import (
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, without_nul
 from ors_server.store.sql.database import Database, snapshot
-from ors_server.store.sql.kept_totals import as_groups, bounded_return, group_figures, is_graded, succeeded
+from ors_server.store.sql.kept_totals import (
+    as_groups,
+    bounded_return,
+    count_by_minute,
+    group_figures,
+    is_graded,
+    succeeded,
+)
 from ors_server.store.sql.record_tables import (
     episodes,
     incidents,
@@ -505,6 +515,10 @@ class SqlReader:
     async def groups(self, run: str) -> Sequence[RolloutGroup]:
         """See `RecordReader.groups`."""
         return make_groups(await self._read(_samples, EpisodeFilter(labels={"run": run}), GROUP_NAMES))
+
+    async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
+        """See `RecordReader.calls_by_minute`."""
+        return await self._read(count_by_minute, to_microseconds(since) // MINUTE)
 
     async def aclose(self) -> None:
         """Close every connection."""

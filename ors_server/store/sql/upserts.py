@@ -100,6 +100,12 @@ STEPS = Upsert(
     "*",
 )
 TOOL_USES = Upsert("tool_uses", "episode, tool", "episode, tool")
+CALL_MINUTES = Upsert(
+    "call_minutes",
+    "minute, writer, calls, refused, failed",
+    "minute, writer",
+    ", ".join(f"{name} = call_minutes.{name} + excluded.{name}" for name in ("calls", "refused", "failed")),
+)
 MOVES = Upsert("moves", "episode, position, body, digest", "episode, position")
 NOTES = Upsert("notes", "note_id, episode, author, at, text, verdict, step", "note_id")
 INCIDENTS = Upsert("incidents", "episode, position, body, digest", "episode, position")

@@ -29,7 +29,7 @@ from ors_server.store.sql.columns import (
     step_columns,
 )
 from ors_server.store.sql.components import StoreComponents, reading
-from ors_server.store.sql.kept_totals import wrong_tools, wrong_totals
+from ors_server.store.sql.kept_totals import wrong_minutes, wrong_tools, wrong_totals
 from ors_server.store.sql.record_tables import (
     blob_uses,
     blobs,
@@ -176,6 +176,7 @@ def _verify(components: StoreComponents, connection: Connection) -> Verification
     findings += (StoreFinding(None, complaint) for complaint in wrong)
     findings += (StoreFinding(None, complaint) for complaint in wrong_totals(connection))
     findings += (StoreFinding(None, complaint) for complaint in wrong_tools(connection))
+    findings += (StoreFinding(None, complaint) for complaint in wrong_minutes(connection))
     played = 0
     seen = 0
     query = (

@@ -29,7 +29,7 @@ def read_events(text):
     events = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-        if fields:
+        if "event" in fields:
             events.append((fields["event"], json.loads(fields["data"]), fields.get("id")))
     return events
 

@@ -1,15 +1,21 @@
 """The pages about the server, its runs, two episodes side by side, and playing by hand."""
 
+import json
 import logging
 import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ors_server.alarms import watched_runs
 from ors_server.console.views import formats, forms
 from ors_server.console.views.comparison import compare_steps
-from ors_server.console.views.runs import mean_of, view_runs
+from ors_server.console.views.runs import ChosenRun, Mean, view_runs
 from ors_server.model import logs
 from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import StepStatus
+from ors_server.store.aggregates import MeanReturn
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
 from ors_server.store.memory import MemoryStore
@@ -212,13 +218,15 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     await made.fill_runs(store)
     low, mid, high = made.RUNS
     chosen = {
-        run: await store.page(EpisodeFilter(labels={"run": run}), limit=500, order=OLDEST_FIRST)
+        run: ChosenRun(
+            await store.page(EpisodeFilter(labels={"run": run}), limit=500, order=OLDEST_FIRST), None
+        )
         for run in (high, low)
     }
-    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False)
+    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False, axis="episode")
     assert [run.name for run in view.runs] == [high, low, mid]
     best = view.chosen[0]
-    own = [record.summary.episode_return for record in chosen[high]]
+    own = [record.summary.episode_return for record in chosen[high].records]
     assert best.mean.value == pytest.approx(sum(own) / 48)
     assert best.solved == best.mean.value
     assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1
@@ -228,22 +236,117 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     assert difference.better + difference.worse <= difference.tasks == 12
     spreads = [task.spread for task in view.tasks]
     assert spreads == sorted(spreads, reverse=True)
+    both, only_high, only_low, neither = view.outcomes
+    assert both + only_high + only_low + neither == 12
+    assert only_low == sum(task.cells[0].solved == 0 < task.cells[1].solved for task in view.tasks)
     assert all(len(cell.squares) == cell.graded == 4 for task in view.tasks for cell in task.cells)
     chart = view.charts[0]
-    ends = [series["data"][-1][1] for series in chart.options["series"][2::3]]
-    assert ends == pytest.approx([run.mean.value for run in view.chosen])
+    lines = [series for series in chart.options["series"] if "name" in series]
     assert chart.headings[1:] == tuple(run.agent for run in view.chosen)
-    assert chart.rows[-1] == (str(len(own)), *map(formats.amount, ends))
-    assert 12 <= len(chart.rows) < 24
+    assert [line["name"] for line in lines] == list(chart.headings[1:])
+    assert len(chart.rows) == len(lines[0]["data"]) == 48 // 6  # windows of six episodes
+    assert lines[0]["data"][3] == [21.0, pytest.approx(sum(own[18:24]) / 6)]
+    assert chart.rows[3] == ("21", *(formats.amount(line["data"][3][1]) for line in lines))
 
 
 def test_means_have_the_interval_of_their_kind():
-    assert mean_of([]) is None
-    wilson = mean_of([1.0] * 8 + [0.0] * 2)
+    assert Mean.of(MeanReturn.of(0, 0.0, 0.0)) is None
+    wilson = Mean.of(MeanReturn.of(10, 8.0, 8.0), is_share=True)
     assert (round(wilson.low, 3), round(wilson.high, 3)) == (0.49, 0.943)  # Wilson (1927), 8 of 10
-    normal = mean_of([0.2, 0.4, 0.6, 0.8])
+    normal = Mean.of(MeanReturn.of(4, 2.0, 0.2**2 + 0.4**2 + 0.6**2 + 0.8**2))
     assert normal.high - normal.value == pytest.approx(1.96 * 0.2582 / 2, abs=1e-3)
-    assert mean_of([5]).low == 5
+    assert Mean.of(MeanReturn.of(1, 5.0, 25.0)).low == 5
+
+
+async def fill_curriculum(store, run="curriculum", episodes=400):
+    """Write a run that learns, whose second half has one answer's worth of groups; each group is a task."""
+    for number in range(episodes):
+        is_late = number >= episodes // 2
+        group = number // 4
+        reward = 1.0 if is_late or number % 4 == 0 else 0.0
+        where = made.origin(
+            f"c{number:04}",
+            labels={"run": run, "agent": "learner", "group": str(group), "step": str(number // 40)},
+            task_hash=f"{group:064x}",
+            created_at=made.BEGINNING + timedelta(minutes=number),
+        )
+        parts = {"tool": reward, "style": -0.1 * (not is_late)}
+        refused = {"status": StepStatus.REFUSED, "error_code": "unknown_tool"} if number % 10 == 0 else {}
+        call = made.step(1, "look", {"at": number}, **refused)
+        last = made.step(2, "submit", {"answer": str(group)}, reward=reward, finished=True)
+        await made.write(store, where, [call, replace(last, components=parts)])
+
+
+def chart_of(page, name):
+    options = json.loads(re.search(rf'id="c-{name}">(.*?)</script>', page)[1])
+    return {series["name"]: series for series in options["series"] if "name" in series}, options
+
+
+async def test_a_run_has_seven_charts_on_which_its_alarms_are_marked_where_they_opened(filled):
+    client, _ = filled
+    await fill_curriculum(client.app.manager.services.store)
+    page = (await client.get("/console/runs?compare=curriculum")).text
+    names = re.findall(r'data-chart="c-([^"]+)"', page)
+    assert names == [
+        *("returns", "success", "groups", "lengths", "components", "failures", "infrastructure"),
+    ]
+    groups, _ = chart_of(page, "groups")
+    assert [line["data"][0][1] for line in groups.values()] == [0.0, 1.0, 0.0]
+    assert [line["data"][-1][1] for line in groups.values()] == [0.0, 0.0, 1.0]
+    components, _ = chart_of(page, "components")
+    assert components["reward"]["data"][-1][1] == 1.0
+    assert components["style"]["data"][0][1] == pytest.approx(-0.1)
+    failures, _ = chart_of(page, "failures")
+    assert failures["learner"]["data"][0][1] == pytest.approx(2 / 34)
+    marks = groups["all fail"]["markLine"]["data"]
+    assert [mark["label"]["formatter"] for mark in marks] == ["Dead groups"]
+    opened = marks[0]["xAxis"]
+    assert 200 < opened <= 400
+    assert f"Alarm at episode {opened:.0f}, still open: Dead groups" in page
+
+
+async def test_charts_of_runs_are_over_time_and_the_label_step_too(filled):
+    client, _ = filled
+    await fill_curriculum(client.app.manager.services.store)
+    over_time = (await client.get("/console/runs?compare=curriculum&x=time")).text
+    lines, options = chart_of(over_time, "returns")
+    assert options["xAxis"]["type"] == "time"
+    assert options["xAxis"]["min"] == lines["learner"]["data"][0][0]
+    begun = made.BEGINNING + timedelta(minutes=8)  # the middle of the first 17 episodes
+    assert lines["learner"]["data"][0][0] == begun.timestamp() * 1000
+    assert f"{begun:%Y-%m-%d %H:%M:%S} UTC" in over_time
+    by_step = (await client.get("/console/runs?compare=curriculum&x=step")).text
+    lines, _ = chart_of(by_step, "success")
+    assert {x for x, _ in lines["learner"]["data"]} == set(range(10))
+    without = (await client.get(f"/console/runs?compare={made.RUNS[0]}")).text
+    assert "x=step" not in without
+
+
+async def test_a_long_run_that_nobody_has_read_has_no_chart_of_components(filled, monkeypatch):
+    client, _ = filled
+    await fill_curriculum(client.app.manager.services.store, episodes=40)
+    monkeypatch.setattr(watched_runs, "MAX_STEPS_READ", 10)
+    page = (await client.get("/console/runs?compare=curriculum")).text
+    assert 'data-chart="c-returns"' in page
+    assert 'data-chart="c-components"' not in page
+    assert "ors-server watch --run NAME" in page
+    await client.get("/_ors/runs/curriculum/alarms")
+    assert 'data-chart="c-components"' in (await client.get("/console/runs?compare=curriculum")).text
+
+
+async def test_the_overview_has_the_calls_per_minute_and_the_share_of_solved_episodes():
+    store = MemoryStore()
+    begun = datetime.now(UTC) - timedelta(minutes=2)
+    for number, reward in enumerate((1.0, 1.0, 0.0)):
+        steps = [made.step(n, "look", {}, started_at=begun) for n in range(1, 5)]
+        last = made.step(5, "submit", {}, reward=reward, finished=True, started_at=begun)
+        await made.write(store, made.origin(f"busy{number}"), [*steps, last])
+    async with opened(store) as client:
+        page = (await client.get("/console")).text
+    assert "<dt>Calls per minute</dt><dd>3.0 <small>in the last 5</small>" in page
+    assert "Calls by minute for an hour, 15 at most" in page
+    assert f"<title>{begun:%H:%M} UTC: 15</title>" in page
+    assert "<dt>Solved</dt><dd>67\N{NO-BREAK SPACE}%</dd>" in page
 
 
 async def test_the_page_of_runs_has_its_charts_as_data(filled):

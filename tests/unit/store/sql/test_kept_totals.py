@@ -115,6 +115,8 @@ def test_kept_totals_are_those_of_memory_and_of_the_episodes(plays, tmp_path_fac
                 runs = [await target.runs(episode_filter) for target in (memory, store)]
                 assert [run.episodes for run in runs[0]] == [run.episodes for run in runs[1]]
                 assert [run.success for run in runs[0]] == [run.success for run in runs[1]]
+            counted = [await target.calls_by_minute(MORNING) for target in (memory, store)]
+            assert counted[0] == counted[1]
         finally:
             await store.aclose()
 
@@ -141,8 +143,10 @@ async def test_pruned_episodes_leave_the_totals(records):
     try:
         totals = await store.totals()
         runs = await store.runs()
+        calls = await store.calls_by_minute(MORNING)
     finally:
         await store.aclose()
+    assert [minute.calls for minute in calls] == [5]  # pruning changes no count of calls
     assert (totals.episodes, totals.least_return, totals.greatest_return) == (2, 3.0, 4.0)
     assert [(run.run, run.episodes) for run in runs] == [("a", 1), ("b", 1)]
     assert kept_findings(str(records.path)) == []
@@ -155,9 +159,13 @@ async def test_a_total_that_was_edited_is_found(records):
     with sqlite3.connect(records.path) as connection:
         connection.execute("UPDATE totals SET episodes = 3, return_sum = 7")
         connection.execute("UPDATE tool_uses SET tool = 'other' WHERE tool = 'tool 1'")
+        connection.execute("UPDATE call_minutes SET calls = calls - 1")
     connection.close()
     found = {finding.text.partition(" of ")[0] for finding in kept_findings(str(records.path))}
-    assert {"the kept episodes", "the kept return_sum", "the list"} == {
+    minute = (
+        f"1 calls are kept for the minute {MORNING:%Y-%m-%d %H:%M} UTC, and 2 that began in it are on record"
+    )
+    assert {"the kept episodes", "the kept return_sum", "the list", minute} == {
         text.removesuffix(" of tools") for text in found
     }
 
@@ -248,7 +256,8 @@ async def test_a_record_of_the_previous_schema_gets_columns_and_totals(where, re
 
 
 async def told_of(store):
-    return await store.totals(), await store.runs(), await store.by_task()
+    figures = (await store.totals(), await store.runs(), await store.by_task())
+    return *figures, await store.calls_by_minute(MORNING)
 
 
 def run_statements(place, statements):

@@ -1,0 +1,315 @@
+"""Charts of runs: seven figures over episodes, time or the label `step`, and where alarms opened."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, quantiles
+from typing import TypeAlias, TypeVar
+
+from ors_server.alarms.episode_facts import STEP_LABEL
+from ors_server.alarms.run_alarms import AlarmSpan, ComponentBin
+from ors_server.charts.chart import (
+    Chart,
+    Options,
+    band,
+    chart_options,
+    cloud,
+    line,
+    value_axis,
+    with_moments,
+)
+from ors_server.console.views import formats
+from ors_server.console.views.marks import highest_of
+from ors_server.model.clock import from_microseconds, to_microseconds
+from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
+from ors_server.store.series import MIN_GRADED
+
+AXES: Mapping[str, str] = {"episode": "episode of the run", "time": "time (UTC)", "step": "label step"}
+"""What charts may be over, with the name of the axis."""
+WINDOWS, MIN_WINDOW = 24, 8
+"""Most points of one line, and episodes of each in all but short runs: a mean of two or three is noise."""
+MAX_DOTS = 300
+"""Single returns behind the line of their mean."""
+MAX_COMPONENTS = 4
+"""Components that have a line, the largest ones."""
+_MILLISECOND = 1_000
+_CHART_OF: Mapping[str, str] = {
+    **dict.fromkeys(("dead-groups", "diversity"), "groups"),
+    **dict.fromkeys(("dead-outcomes", "lost-tasks", "learnable", "same-answer", "stale"), "success"),
+    **dict.fromkeys(("variance", "ceiling", "jump", "ungraded"), "returns"),
+    **dict.fromkeys(("length", "cut"), "lengths"),
+    "dominance": "components",
+    "tool-failures": "failures",
+    "infrastructure": "infrastructure",
+}
+"""The chart that an alarm is marked on, by the alarm's name."""
+
+Points: TypeAlias = Sequence[tuple[float, float]]
+_Member = TypeVar("_Member")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartedRun:
+    """A run as its charts need it."""
+
+    name: str
+    records: Sequence[EpisodeRecord]
+    """Its newest ended episodes, oldest first."""
+    earlier: int
+    """Ended episodes before them."""
+    components: Sequence[ComponentBin]
+    """In the order in which the run's episodes ended; empty if their steps were not read."""
+    alarms: Sequence[AlarmSpan]
+
+    def place(self, number: int, axis: str) -> float | None:
+        """Return where about the ended episode of a number is on an axis; `None` if it is not shown."""
+        position = number - 1 - self.earlier
+        if not 0 <= position < len(self.records):
+            return None
+        return float(number) if axis == "episode" else _place_of(self.records[position], axis)
+
+    def windows(self, axis: str) -> list[tuple[float, Sequence[EpisodeRecord]]]:
+        """Return its episodes in windows of about equal numbers, each with its middle on an axis."""
+        placed = [
+            (place, record)
+            for number, record in enumerate(self.records, self.earlier + 1)
+            if (place := self.place(number, axis)) is not None
+        ]
+        return _windows_of(sorted(placed, key=lambda pair: pair[0]))
+
+
+def axes_of(runs: Sequence[ChartedRun]) -> list[str]:
+    """Return what the charts of these runs can be over."""
+    has_steps = any(_place_of(record, "step") is not None for run in runs for record in run.records)
+    return [name for name in AXES if name != "step" or has_steps]
+
+
+def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
+    """Return the charts of runs to compare; those of groups and components are of one run each."""
+    windows = [run.windows(axis) for run in runs]
+    sizes = [len(members) for of_run in windows for _, members in of_run]
+    if not sizes:
+        return []
+    size = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(max(sizes))
+    each = f"each point: {size} episode{'' if size == '1' else 's'}"
+    names = [run.name for run in runs]
+
+    figures = [[(place, _figures(members)) for place, members in of_run] for of_run in windows]
+
+    def of_runs(name: str, title: str, *, is_percent: bool = False) -> Chart:
+        lines = [
+            [(place, value) for place, values in of_run if (value := values[name]) is not None]
+            for of_run in figures
+        ]
+        behind: list[Options] = []
+        caption = each
+        if name == "returns":
+            caption = f"{each}; line: mean, band: 10th to 90th percentile, dots: single episodes"
+            for number, (run, of_run) in enumerate(zip(runs, windows, strict=True), 1):
+                behind += _spread(of_run, f"s{number}") + _dots(run, axis, f"s{number}")
+        inks = [f"s{number}" for number in range(1, len(runs) + 1)]
+        return _draw(
+            (name, title, caption),
+            axis,
+            [*zip(names, inks, lines, strict=True)],
+            runs,
+            behind,
+            is_percent=is_percent,
+        )
+
+    charts = [
+        of_runs("returns", "Return"),
+        of_runs("success", "Solved", is_percent=True),
+        *_charts_of_groups(runs, axis),
+        of_runs("lengths", "Steps"),
+        *_charts_of_components(runs, axis),
+        of_runs("failures", "Calls that were refused or failed", is_percent=True),
+        of_runs("infrastructure", "Episodes in which the environment failed", is_percent=True),
+    ]
+    return [chart for chart in charts if chart.rows]
+
+
+def _charts_of_groups(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
+    charts: list[Chart] = []
+    for number, run in enumerate(runs, 1):
+        groups = _kinds_of_groups(run, axis)
+        lines: list[tuple[str, str, Points]] = []
+        for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good")):
+            lines.append((kind, ink, [(x, fmean(kind == member for member in kinds)) for x, kinds in groups]))
+        size = max((len(kinds) for _, kinds in groups), default=0)
+        caption = f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them"
+        words = _named("groups", "Groups", caption, run, number, runs)
+        charts.append(_draw(words, axis, lines, [run], is_percent=True))
+    return charts
+
+
+def _charts_of_components(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
+    charts: list[Chart] = []
+    for number, run in enumerate(runs, 1):
+        sums: Counter[str] = Counter()
+        places: list[float | None] = []
+        last = 0
+        for part in run.components:
+            sums.update({name: abs(value) for name, value in part.sums.items()})
+            last += part.episodes
+            places.append(run.place(last, axis))
+        largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
+        lines: list[tuple[str, str, Points]] = []
+        for ink, name in enumerate(largest, 1):
+            means = [part.sums.get(name, 0.0) / part.episodes for part in run.components]
+            pairs = zip(places, means, strict=True)
+            lines.append((name, f"s{ink}", sorted((x, mean) for x, mean in pairs if x is not None)))
+        size = max((part.episodes for part in run.components), default=0)
+        caption = f"means of the parts of the reward; each point: at most {size} episodes"
+        words = _named("components", "Components", caption, run, number, runs)
+        charts.append(_draw(words, axis, lines, [run]))
+    return charts
+
+
+def _named(
+    name: str, title: str, caption: str, run: ChartedRun, number: int, runs: Sequence[ChartedRun]
+) -> tuple[str, str, str]:
+    """Name a chart of one run, apart from those of the others."""
+    return (name, title, caption) if len(runs) == 1 else (f"{name}-{number}", f"{title}: {run.name}", caption)
+
+
+def _draw(
+    words: tuple[str, str, str],
+    axis: str,
+    lines: Sequence[tuple[str, str, Points]],
+    runs: Sequence[ChartedRun],
+    behind: Sequence[Options] = (),
+    *,
+    is_percent: bool = False,
+) -> Chart:
+    """Draw lines with name, ink and points; alarms of the runs are marked, each on one chart."""
+    name, title, caption = words
+    series = [line(points, ink, title, number) for number, (title, ink, points) in enumerate(lines) if points]
+    opened = [
+        (place, f"{alarm.title}{'' if len(runs) == 1 else f', {run.name}'}", alarm)
+        for run in runs
+        for alarm in run.alarms
+        if _CHART_OF.get(alarm.name) == name.partition("-")[0]
+        and (place := run.place(alarm.opened, axis)) is not None
+    ]
+    if series and opened:
+        series[0] = with_moments(series[0], [(place, text) for place, text, _ in opened])
+    for _, text, alarm in opened:
+        until = "still open" if alarm.closed is None else f"closed at {alarm.closed:,}"
+        caption += f". Alarm at episode {alarm.opened:,}, {until}: {text}"
+    values = [dict(points) for _, _, points in lines]
+    places = sorted({place for points in values for place in points})
+    write = formats.share if is_percent else formats.amount
+    names = [
+        formats.moment(from_microseconds(round(place * _MILLISECOND))) if axis == "time" else f"{place:,.0f}"
+        for place in places
+    ]
+    cells = [[write(points.get(place)) for points in values] for place in places]
+    rows = [(first, *rest) for first, rest in zip(names, cells, strict=True)]
+    x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
+    if axis == "time":
+        x |= {"type": "time"}
+    # A share of failures is small: its axis ends where the line does.
+    is_whole = is_percent and name not in {"failures", "infrastructure"}
+    y = value_axis(low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent)
+    options = chart_options(x, y, [*behind, *series], by_axis=True) | {"useUTC": True}
+    legend = tuple((ink, name) for name, ink, _ in lines) if len(lines) > 1 else ()
+    return Chart(
+        name, title, caption, options, (AXES[axis], *(name for name, _, _ in lines)), rows, legend=legend
+    )
+
+
+def _place_of(record: EpisodeRecord, axis: str) -> float | None:
+    """Return where an episode is in time, in milliseconds, or by its label `step`."""
+    if axis == "time":
+        return to_microseconds(record.origin.created_at) / _MILLISECOND
+    text = record.origin.labels.get(STEP_LABEL, "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
+
+
+def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Sequence[_Member]]]:
+    """Cut what is in order of its place into windows, each with the place of its middle."""
+    size = max(1, math.ceil(len(placed) / WINDOWS), min(MIN_WINDOW, len(placed) // MIN_WINDOW))
+    windows: list[list[tuple[float, _Member]]] = []
+    for place, member in placed:
+        # What is at one place, such as the episodes of a step, is not divided.
+        if not windows or (len(windows[-1]) >= size and place != windows[-1][-1][0]):
+            windows.append([])
+        windows[-1].append((place, member))
+    return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
+
+
+def _returns(records: Sequence[EpisodeRecord]) -> list[float]:
+    return [record.summary.episode_return for record in records if is_graded(record)]
+
+
+def _figures(records: Sequence[EpisodeRecord]) -> Mapping[str, float | None]:
+    """Return the figures of a window, by the name of their chart."""
+    summaries = [record.summary for record in records]
+    returns = _returns(records)
+    calls = sum(summary.steps for summary in summaries)
+    faults = sum(summary.refused_steps + summary.failed_steps for summary in summaries)
+    broken = [
+        bool(summary.failed_steps or summary.unjudged_steps) or result_of(summary) is EpisodeResult.FAILED
+        for summary in summaries
+    ]
+    solved = [is_solved(record) for record in records if is_graded(record)]
+    return {
+        "returns": fmean(returns) if returns else None,
+        "success": fmean(solved) if solved else None,
+        "lengths": calls / len(summaries),
+        "failures": faults / calls if calls else None,
+        "infrastructure": fmean(broken),
+    }
+
+
+def is_graded(record: EpisodeRecord) -> bool:
+    """Return whether an episode has a return that counts."""
+    return result_of(record.summary) is EpisodeResult.GRADED
+
+
+def is_solved(record: EpisodeRecord) -> bool:
+    """Return whether an episode earned the highest return of its environment, or 1 without a range."""
+    highest = highest_of(record)
+    return record.summary.episode_return >= (1.0 if highest is None else highest)
+
+
+def _spread(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], ink: str) -> list[Options]:
+    """Return the band from the 10th to the 90th percentile of the returns."""
+    ends: list[tuple[float, float, float]] = []
+    for place, members in windows:
+        returns = _returns(members)
+        if len(returns) > 1:
+            tenths = quantiles(returns, n=10, method="inclusive")
+            ends.append((place, tenths[0], tenths[-1]))
+    return band(ends, ink, ink) if ends else []
+
+
+def _dots(run: ChartedRun, axis: str, ink: str) -> list[Options]:
+    stride = max(1, len(run.records) // MAX_DOTS)
+    places = [
+        (place, record.summary.episode_return)
+        for number, record in [*enumerate(run.records, run.earlier + 1)][::stride]
+        if is_graded(record) and (place := run.place(number, axis)) is not None
+    ]
+    return [cloud(places, ink)]
+
+
+def _kinds_of_groups(run: ChartedRun, axis: str) -> list[tuple[float, Sequence[str]]]:
+    """Return windows of groups, each with the kinds of its groups."""
+    members: dict[tuple[str, str], list[tuple[int, EpisodeRecord]]] = defaultdict(list)
+    for number, record in enumerate(run.records, run.earlier + 1):
+        labels = record.origin.labels
+        if is_graded(record):
+            key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
+            members[key].append((number, record))
+    kinds: list[tuple[float, str]] = []
+    for group in members.values():
+        place = run.place(group[-1][0], axis)
+        if len(group) >= MIN_GRADED and place is not None:
+            solved = sum(is_solved(record) for _, record in group)
+            kinds.append(
+                (place, "all fail" if not solved else "all pass" if solved == len(group) else "mixed")
+            )
+    return _windows_of(sorted(kinds))
