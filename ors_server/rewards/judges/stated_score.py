@@ -19,12 +19,12 @@ _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
     "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
-    "|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "|evaluation|result|note|gesamtnote|gesamtbewertung|gesamtpunktzahl|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
     "|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s(?:finale?|totale?|g[eé]n[eé]rale?|globale?|total|global))?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -246,7 +246,7 @@ class _Reply:
         (number,) = self.numbers
         # The words of the sentence decide: a number in an arbitrary sentence is not a score.
         before = set(self._words_before(number))
-        if not number.is_score or number.is_count or before & _OTHER_SCORES:
+        if not number.is_score or number.is_count or _OTHER_SCORES & set(self._words_before(number)[-3:]):
             return None
         rest = self.text[number.end :].strip(_STOPS + " \t\r\n")
         is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")

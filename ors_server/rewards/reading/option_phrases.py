@@ -65,6 +65,10 @@ _PLACE_NOUNS: Final = words_of(
     "family agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby "
     "office"
 )
+_DISTANCES: Final = words_of(
+    "way walk ride drive journey march flight mile miles km kilometre kilometres kilometer kilometers hour"
+    " hours day days distance league leagues upstream downstream inland away trip sail throw minutes"
+)
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
 _OWN_SUBJECTS: Final = words_of(
@@ -307,6 +311,13 @@ def is_only_done_there(left: Sequence[TextToken]) -> bool:
         for index, token in enumerate(left[:-1])
     )
     return is_fronted or (is_restricted and _is_link(left[-1]))
+
+
+def is_at_distance(left: Sequence[TextToken]) -> bool:
+    """Whether a name is only what something is away from: "a long way from Riga"."""
+    if len(left) < 2 or left[-1].word.rpartition(" ")[2] not in ("from", "off", "of"):  # noqa: PLR2004  (a noun and "from")
+        return False
+    return left[-2].word.rpartition(" ")[2] in _DISTANCES
 
 
 def is_elsewhere(clause: Clause) -> bool:

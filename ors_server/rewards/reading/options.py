@@ -16,9 +16,11 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import limited
 from ors_server.rewards.reading.option_phrases import (
     denies_each,
+    is_at_distance,
     is_contrasted,
     is_declined,
     is_elsewhere,
@@ -56,6 +58,7 @@ _MAX_CANCELLED: Final = 5
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _ORDER_PREPOSITIONS: Final = frozenset({"before", "over", "above", "below", "behind"})
 _SO: Final = frozenset({"so", "and so"})
+_LOSING: Final = words_of("lost loses yielded yields ceded cedes bowed succumbed conceded")
 _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
 _ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
@@ -174,7 +177,7 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
         if self.are_labels and value.polarity is Polarity.ASSERTED:
-            if left and "beside" in left[-1].classes:
+            if (left and "beside" in left[-1].classes) or is_at_distance(left):
                 value.polarity = Polarity.BOUNDED
             elif _is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
@@ -206,7 +209,10 @@ class OptionReader(ClauseReader):
         is_concluding = bool(left) or (lead is not None and lead.word in _CONCLUSIONS)
         is_conclusion = is_concluding and all(token.word in _CONCLUSIONS for token in left)
         is_first = value is value.clause.values[0]
-        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion))
+        is_only = len(left) == 1 and left[0].word == "only" and lead is None  # "Only Riga has a bridge."
+        behind = value.clause.tokens[2:]
+        is_only = is_only and bool(behind) and not classes_in(behind) & _NOT_STATED
+        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion or is_only))
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
@@ -221,6 +227,10 @@ class OptionReader(ClauseReader):
         auxiliary = left[denials[0] - 1] if denials and denials[0] else None
         if self.are_labels and auxiliary is not None and auxiliary.classes & {"maybe", "would"}:
             return False  # "it could not have been Riga"
+        if self.are_labels and denials and denials[-1] == len(left) - 2 and " " in left[-2].word:
+            return any(
+                token.word in ("that", "which", "who") for token in left[:-2]
+            )  # "that is not true is A"
         return super()._is_in_relative_clause(left)
 
     def _is_secondary(self, value: Value) -> bool:
@@ -354,6 +364,15 @@ class OptionReader(ClauseReader):
                 between = [word for word in between if word.word not in _ORDER_PREPOSITIONS]
             if self._text[first.token.end : second.token.start].strip() in _ARROWS:
                 first.polarity, first.is_framed = Polarity.RETRACTED, False  # "Riga → Bergen"
+                continue
+            if (
+                between
+                and between[-1].word == "to"
+                and between[0].word in _LOSING
+                and second.polarity in _OPEN_TO_LOSERS
+            ):
+                first.polarity, first.is_framed = Polarity.DENIED, False
+                second.polarity = Polarity.ASSERTED  # "Riga lost the vote to Porto"
                 continue
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
@@ -637,6 +656,8 @@ def _asks_for_answer(clause: Clause, heading: Clause) -> bool:
 
 
 _OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
+_NOT_STATED: Final = frozenset({"negative", "reject", "fault", "would", "maybe", "suppose", "report"})
+_OPEN_TO_LOSERS: Final = frozenset({Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.QUOTED})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
 )
@@ -646,7 +667,7 @@ def _denies_what_follows(heading: Clause) -> bool:
     """Whether a heading denies what is behind it: "Do not use this:", "This is wrong:", "A wrong answer:"."""
     tokens = heading.tokens
     last = tokens[-1]
-    if "correction" in heading.classes():
+    if "correction" in heading.classes() or last.word.startswith(DISAGREEING):
         return False
     if tokens[0].word in _REFERRING:
         return False

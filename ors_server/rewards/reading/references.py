@@ -36,13 +36,16 @@ _OTHER_NOUNS: Final = frozenset({"neutral", "label", "work", "quantity", "source
 _TAKING: Final = words_of(
     "only take taking want wants wanted choose chose choosing pick picked need needs keep keeping"
     " leaves leave "
+    "agree agrees favour favours favor favors support supports back backs confirm confirms "
     "leaving asks select wins stays remains survives just it's that's so hence thus therefore must"
 )
 _REJECTING: Final = frozenset({"reject", "fault", "negative", "bound_after", "leave"})
 _ACCEPTING: Final = frozenset({"confirm", "answer", "choosing", "wish", "yes", "approval"})
 _OPEN: Final = frozenset({"suppose", "would", "maybe", "undecided", "trial"})
 _JOINED: Final = re.compile(
-    r"[\s,;$*\"'()]*(?:(?:and|or|nor|vs\.?|versus|with|und|et|[/&])[\s,$*\"'(]*)?(?:the |in )?", re.IGNORECASE
+    r"[\s,;$*\"'()]*(?:(?:and|or|nor|vs\.?|versus|with|und|et|[/&])[\s,$*\"'(]*)?"
+    r"(?:the (?:other |second )?(?:one )?(?:says )?|in )?",
+    re.IGNORECASE,
 )
 _RIGHT_SPEAKER: Final = re.compile(
     r"(?:(?:and|so|but|hence|thus|here) )?(?P<speaker>[A-Z][a-z]+(?: [A-Z\d])?|(?:[Tt]he|[Mm]y) [a-z]+)"
@@ -110,9 +113,10 @@ class ReferenceRules(EndingRules):
 
     def _meet_requirements(self) -> None:
         """Assert a name of which a remark says that it is as required."""
-        for sentence in self._sentences if " as " in self._text else ():
+        for sentence in self._sentences if " as " in self._text or "which is what" in self._text else ():
             for clause, remark in pairwise(sentence.clauses):
                 is_met = len(remark.tokens) == 1 and remark.tokens[0].word in _REQUIRED
+                is_met = is_met or _is_what_was_sought(remark)
                 if not is_met or len(clause.values) != 1 or "negative" in clause.classes():
                     continue
                 value = clause.values[0]
@@ -197,6 +201,13 @@ class ReferenceRules(EndingRules):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.QUOTED
             said[-1].polarity, said[-1].is_framed = Polarity.ASSERTED, True
+
+
+def _is_what_was_sought(remark: Clause) -> bool:
+    """Whether a remark says of the clause in front of it that it is as wanted: "which is what we see"."""
+    words = [token.word for token in remark.tokens]
+    is_what = len(words) > _MIN_GROUP and words[0] == "which" and "what" in words[1:4]
+    return is_what and not {"we", "i", "you", "is", "was", "question", "text", "task"}.isdisjoint(words[3:6])
 
 
 def _pointers_of(sentence: Sentence) -> list[_Pointer]:

@@ -18,7 +18,25 @@ from ors_server.rewards.reading.sentences import (
 )
 
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
-_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_CHANGING: Final = (
+    "lower",
+    "rais",
+    "reduc",
+    "bump",
+    "downgrad",
+    "upgrad",
+    "increas",
+    "decreas",
+    "replac",
+    "chang",
+    "revis",
+    "amend",
+    "switch",
+    "correct",
+    "swap",
+    "updat",
+    "adjust",
+)
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")

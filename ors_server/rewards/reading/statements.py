@@ -33,7 +33,14 @@ from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
-from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
+from ors_server.rewards.reading.remarks import (
+    disapproves,
+    endorses,
+    reconsiders,
+    refutes,
+    takes_back_words,
+    tells_own_error,
+)
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -135,7 +142,9 @@ _MAX_LED: Final = 2
 """Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
 _OWN: Final = words_of("this i we mine ours my our here")
 """Words that open a clause about the author, or about the case at hand."""
-_CASES: Final = words_of("for with without under if when")
+_CASES: Final = words_of("for with without under if when by")
+_MAX_REMARK: Final = 40
+"""Words of a remark behind an answer that are read."""
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -249,9 +258,12 @@ def _cases_of(sentence: Sentence) -> list[Value]:
     clauses = sentence.clauses
     cases: list[Value] = []
     for clause, following in zip_longest(clauses, clauses[1:]):
-        if len(clause.values) != 1 or clause.tokens[0].kind != "value" or clause.values[0].is_framed:
+        if len(clause.values) != 1 or clause.values[0].is_framed:
             continue
-        behind = clause.tokens[1].word if len(clause.tokens) > 1 else ""
+        if clause.tokens[0].kind != "value" and (cases or _verb_of(clause.values[0]) is None):
+            continue  # only the first case has the verb: "I get 42 by hand and 43 by machine"
+        after = clause.tokens[clause.tokens.index(clause.values[0].token) + 1 :]
+        behind = after[0].word if after else ""
         lead = following.lead.word if following is not None and following.lead is not None else ""
         if behind in _CASES or (
             not behind and lead in _CASES and following is not None and not following.values
@@ -298,6 +310,19 @@ def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
     return "also" in words and not _MAYS.isdisjoint(words)
 
 
+def _words_behind(sentence: Sentence) -> list[str]:
+    """Return the words of a sentence behind its last value, with those that open its clauses."""
+    words: list[str] = []
+    for clause in sentence.clauses:
+        if clause.lead is not None and clause.lead.kind == "word" and clause.tokens[0] is not clause.lead:
+            words += clause.lead.word.split()
+        for token in clause.tokens:
+            if token.kind == "value":
+                words.clear()
+            words += token.word.split()
+    return words[:_MAX_REMARK]
+
+
 def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     values: list[Value] = []
     for clause in sentence.clauses:
@@ -323,11 +348,13 @@ class _Reader(ReferenceRules):
         self._quote()
         self._give_up()
         self._take_back()
+        self._reconsider()
         self._correct()
         self._hedge()
         self._resolve()
         self._leave_unfinished()
         self._leave_fields()
+        self._leave_versions()
         self._set_data_apart()
         self._finish_sequence()
         if self.are_labels:
@@ -473,6 +500,22 @@ class _Reader(ReferenceRules):
             is_open = is_open and sentence.tokens[0].word not in _INVITING
             if not values and (is_open or (self.are_labels and approves_of_several(sentence))):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
+
+    def _reconsider(self) -> None:
+        """Take back what the end of a text looks at again: "42 is right. I divided where I should add."."""
+        for number in range(len(self._sentences) - 1, -1, -1):
+            sentence = self._sentences[number]
+            words = _words_behind(sentence)
+            values = [value for clause in sentence.clauses for value in clause.values]
+            if not sentence.is_question and endorses(words):
+                return
+            if not sentence.is_question and reconsiders(words):
+                for value in self._values:
+                    if value.sentence <= number and value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+                return
+            if values:
+                return  # what is in front of a later value is corrected by it
 
     def _is_about(self, sentence: Sentence, value: Value) -> bool:
         """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""

@@ -18,6 +18,12 @@ ALONE = partial(score, word_match_reward, max_ratio=1000.0)
 LETTERS = partial(score, multiple_choice_reward, choices=["amber", "slate", "coral", "flint"])
 
 ASSERTS_TARTU = [
+    "Bergen lost the vote to Tartu.",
+    "One chronicle says Bergen, the other Tartu; historians agree on the latter.",
+    "If the letter is genuine, which nobody doubts, it was written in Tartu.",
+    "Two of the options lie on the coast, Bergen and Tartu. Only Tartu has a university.",
+    "Richtig ist Tartu, denn Bergen und Cusco widersprechen dem Text.",
+    "It was written in Tartu, where he taught.",
     "I hesitated between Bergen and Tartu and chose the latter.",
     "Most people answer Bergen. The right answer is Tartu.",
     "Take away Bergen and Cusco, and Tartu is left.",
@@ -57,6 +63,11 @@ ASSERTS_NEITHER = [
     "Tartu... or was it Bergen?",
     "Tartu in theory, Bergen in practice.",
     "By area Tartu, by population Bergen.",
+    "The sources disagree: Bergen or Tartu.",
+    "It happened a long way from Tartu.",
+    "Tartu. Hmm, that is where he died.",
+    "Tartu. Looking again, that's the sister's birthplace.",
+    "I marked Tartu, but I see now that the question asks for the exception.",
     "It is Tartu if we trust the diary, and Bergen if we trust the letter.",
     "I'm 60% for Tartu and 40% for Bergen, so I can't decide.",
     "A: Bergen, B: Cusco, C: Tartu. All three seem right to me.",
@@ -167,6 +178,16 @@ def test_a_question_that_ends_with_a_bracket_is_read():
         "In total: 0.6",
         "A lenient judge would say 0.9. I say 0.6.",
         "Had it cited a source, I would have given 0.9. As it stands, 0.6.",
+        "I first thought 0.4, but the last step convinced me: 0.6.",
+        "Let me lower my 0.8 to 0.6.",
+        "The response tries to talk me into 0.9. Its content earns 0.6.",
+        "The author rates himself 0.9. I rate him 0.6.",
+        "Before penalties: 0.8. After penalties: 0.6.",
+        "At first sight it looks like 0.8, but the proof has a hole: 0.6.",
+        "Revised score: 0.6 (was 0.8)",
+        "Note finale : 0.6",
+        "Gesamtnote: 0.6",
+        "It's a 0.6 from me.",
     ],
 )
 def test_a_judge_may_give_its_score_in_a_sentence(reply):
@@ -184,6 +205,9 @@ def test_a_judge_may_give_its_score_in_a_sentence(reply):
         "Score: 0.6. This needs to be lowered.",
         "Score: 0.6. I was grading the wrong file.",
         "Score: 0.6, which is more than it deserves.",
+        "Score: 0.6, but I graded it before I saw the reference.",
+        "Score: 0.6. I need to look at the appendix before I can decide.",
+        "Step one is worth 0.6. I have not looked at step two.",
     ],
 )
 def test_a_score_that_the_judge_disowns_is_none(reply):
