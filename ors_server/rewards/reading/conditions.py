@@ -7,8 +7,9 @@ from ors_server.rewards.reading.sentences import Clause, classes_in
 
 _GIVEN: Final = words_of("given stated described prescribed specified")
 _HOLDING: Final = words_of("it they is are does do was true certain so given the case true we know indeed")
-_MAX_ASIDE: Final = 5
-"""Words of an aside that grants a condition."""
+_STANDING: Final = frozenset({"is", "does", "it is", "it does", "they are", "are", "so"})
+_MAX_ASIDE: Final = 6
+"""Words of an aside that grants a condition: "and the caption says it is"."""
 _TEMPORAL: Final = words_of("when whenever once until wherever")
 _SUPPOSING: Final = (
     "assum",
@@ -111,10 +112,13 @@ def is_granted(clause: Clause) -> bool:
     """Whether an aside says that the condition in front of it holds: "which nobody doubts", "as it does"."""
     lead = "" if clause.lead is None else clause.lead.word
     tokens = [token for token in clause.tokens if token is not clause.lead]
+    if lead == "," and tokens and tokens[0].word == "and":
+        lead, tokens = "and", tokens[1:]
     if lead not in ("which", "as", "and") or not tokens or clause.values or len(tokens) > _MAX_ASIDE:
         return False
     words = {word for token in tokens for word in token.word.split()} - {lead}
     is_short = bool(words) and words <= _HOLDING
+    is_short = is_short or (lead == "and" and "report" in classes_in(tokens) and tokens[-1].word in _STANDING)
     return is_short or (lead == "which" and "harmless" in tokens[-1].classes)
 
 

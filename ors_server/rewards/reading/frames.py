@@ -100,7 +100,7 @@ _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're on
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
-_OLD: Final = words_of("old older previous earlier former last-year's")
+_OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
 _TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
 _WORK_NOUNS: Final = words_of(
     "equations unknowns variables constraints inequalities cases subcases terms conditions relations"
@@ -471,7 +471,11 @@ def is_of_some(left: Sequence[TextToken]) -> bool:
 
 def is_identity(right: Sequence[TextToken]) -> bool:
     """Whether words behind a value say what it is: "is the town"."""
-    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+    is_the = len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+    is_of_other = any(  # "is the hometown of his rival"
+        owner.word in _POSSESSIVES and noun.word in _RELATIONS for owner, noun in pairwise(right)
+    )
+    return is_the and not is_of_other
 
 
 def is_object_taker(right: Sequence[TextToken]) -> bool:

@@ -44,7 +44,7 @@ _ACCEPTING: Final = frozenset({"confirm", "answer", "choosing", "wish", "yes", "
 _OPEN: Final = frozenset({"suppose", "would", "maybe", "undecided", "trial"})
 _JOINED: Final = re.compile(
     r"[\s,;$*\"'()]*(?:(?:and|or|nor|vs\.?|versus|with|und|et|[/&])[\s,$*\"'(]*)?"
-    r"(?:the (?:other |second )?(?:one )?(?:says )?|in )?",
+    r"(?:the (?:(?:other|second|third|latter) )?(?:one )?(?:says |in |at |has |had )?|in )?",
     re.IGNORECASE,
 )
 _RIGHT_SPEAKER: Final = re.compile(

@@ -181,7 +181,12 @@ def reconsiders(words: Sequence[str]) -> bool:
     fault = _OWN_FAULT.search(text)
     if fault is not None:
         return _DENYING.search(text, 0, fault.start()) is None
-    return _SECOND_LOOK.match(text) is not None and not endorses(words)
+    return looks_again(words) and not endorses(words)
+
+
+def looks_again(words: Sequence[str]) -> bool:
+    """Whether words open a second look at what is in front of them: "on second reading"."""
+    return _SECOND_LOOK.match(" ".join(words)) is not None
 
 
 def endorses(words: Sequence[str]) -> bool:

@@ -36,6 +36,7 @@ from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
     endorses,
+    looks_again,
     reconsiders,
     refutes,
     takes_back_words,
@@ -597,6 +598,9 @@ class _Reader(ReferenceRules):
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
                 opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
+                opened = opened or (
+                    not clause.values and looks_again([token.word for token in clause.tokens])
+                )
                 if opened and not is_led:
                     is_led, led_at = True, number
                 for value in clause.values:

@@ -18,6 +18,9 @@ ALONE = partial(score, word_match_reward, max_ratio=1000.0)
 LETTERS = partial(score, multiple_choice_reward, choices=["amber", "slate", "coral", "flint"])
 
 ASSERTS_TARTU = [
+    "The first congress was in Bergen, the second in Tartu. We need the second.",
+    "If the map is to scale, and the caption says it is, the town must be Tartu.",
+    "Bergen. On second reading: Tartu.",
     "Bergen lost the vote to Tartu.",
     "One chronicle says Bergen, the other Tartu; historians agree on the latter.",
     "If the letter is genuine, which nobody doubts, it was written in Tartu.",
@@ -64,6 +67,9 @@ ASSERTS_NEITHER = [
     "Tartu in theory, Bergen in practice.",
     "By area Tartu, by population Bergen.",
     "The sources disagree: Bergen or Tartu.",
+    "Tartu is the hometown of his rival.",
+    "In a different timeline it's Tartu.",
+    "He was born in Bergen and buried in Tartu.",
     "It happened a long way from Tartu.",
     "Tartu. Hmm, that is where he died.",
     "Tartu. Looking again, that's the sister's birthplace.",
