@@ -58,6 +58,21 @@ _CHANGING: Final = (
     "increas",
     "push",
 )
+_ACCORDING: Final = words_of("laut selon según secondo segundo conforme volgens według согласно göre enligt")
+_TEXTS: Final = (
+    "text",
+    "testo",
+    "tekst",
+    "текст",
+    "artik",
+    "artic",
+    "artíc",
+    "artig",
+    "passag",
+    "docum",
+    "dokum",
+)
+"""Beginnings of names of the text that a task gives, in several languages."""
 _MODALS: Final = words_of("could can may might would should must will shall cannot")
 _ASKING: Final = frozenset({"how", "why"})
 _ERROR_STARTS: Final = frozenset({"fault", "erring"})
@@ -324,6 +339,10 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
         ):
             if index > 1 and tokens[index - 1].word == "to" and "quantity" in tokens[index - 2].classes:
                 continue  # "the number to report is 42"
+            if token.word in _ACCORDING and any(
+                t.word.startswith(_TEXTS) for t in tokens[index + 1 : index + 4]
+            ):
+                continue  # "Laut Text"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])

@@ -69,6 +69,8 @@ _DISTANCES: Final = words_of(
     "way walk ride drive journey march flight mile miles km kilometre kilometres kilometer kilometers hour"
     " hours day days distance league leagues upstream downstream inland away trip sail throw minutes"
 )
+_AT: Final = frozenset({"in", "at"})
+_PAST: Final = ("ed", "ught", "born", "grew up", "lt")
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
 _OWN_SUBJECTS: Final = words_of(
@@ -288,6 +290,19 @@ def is_gapped(first: Value, second: Value) -> bool:
     )
     words = {token.word for token in left}
     return is_same and not has_verb and not words & _NOT_GAPPED and not all(map(_is_link, left))
+
+
+def is_other_event(first: Value, second: Value) -> bool:
+    """Whether two clauses tell two events at two places: "he was born in Riga and buried in Porto"."""
+    lead, left = second.clause.lead, second.clause.tokens[:-1]
+    before = first.clause.tokens[: first.clause.tokens.index(first.token)]
+    if lead is None or lead.word != "and" or second.clause.tokens[-1] is not second.token:
+        return False
+    if len(left) < 2 or len(before) < 2 or first.is_framed or second.is_framed:  # noqa: PLR2004  (a verb and a preposition)
+        return False
+    verbs = left[-2].word, before[-2].word
+    are_places = left[-1].word in _AT and before[-1].word.rpartition(" ")[2] in _AT
+    return are_places and verbs[0] != verbs[1] and verbs[0].endswith(_PAST)
 
 
 def _is_link(token: TextToken) -> bool:

@@ -27,6 +27,7 @@ from ors_server.rewards.reading.option_phrases import (
     is_example,
     is_gapped,
     is_lone_denial,
+    is_other_event,
     is_side,
     is_superlative,
     may_be_right_too,
@@ -497,6 +498,8 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            if is_other_event(first, second) and {first.polarity, second.polarity} == {Polarity.ASSERTED}:
+                first.polarity = second.polarity = Polarity.HEDGED  # "born in Riga and buried in Porto"
             is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
             if is_gap and first.polarity is Polarity.ASSERTED and second.polarity in _OPEN_TO_COMPARE:
                 first.polarity = second.polarity = Polarity.HEDGED
