@@ -25,7 +25,7 @@ class AlarmThresholds:
 
     window: int = 200
     """Episodes of W, of B and of P."""
-    least: int = 50
+    min_episodes: int = 50
     """Episodes of W at least."""
     look_every: int = 20
     """Closed episodes between two looks."""
@@ -53,10 +53,10 @@ class AlarmThresholds:
     """Calls of a tool in W at least."""
     infrastructure: float = 0.02
     ungraded: float = 0.05
-    rare: int = 4
+    chance_episodes: int = 4
     """Episodes up to which neither of these two is raised: in a small window they are chance."""
-    cut: float = 0.2
-    cut_growth: float = 1.5
+    truncated: float = 0.2
+    truncated_growth: float = 1.5
     growth: float = 2.0
     """Factor over B of the same answer and of tool failures."""
     lost_from: float = 0.9
@@ -181,7 +181,7 @@ def _variance(window: RunWindow) -> AlarmReading | None:
     limits = window.thresholds
     before = _returns(window.baseline)
     now = _returns(window.recent)
-    if len(before) < limits.least or len(now) < limits.least or pstdev(before) == 0:
+    if len(before) < limits.min_episodes or len(now) < limits.min_episodes or pstdev(before) == 0:
         return None
     ratio = pstdev(now) / pstdev(before)
     examples = _examples(reversed(window.graded))
@@ -193,7 +193,7 @@ def _variance(window: RunWindow) -> AlarmReading | None:
 def _ceiling(window: RunWindow) -> AlarmReading | None:
     limits, highest = window.thresholds, window.highest_return
     graded = window.graded
-    if highest is None or len(graded) < limits.least:
+    if highest is None or len(graded) < limits.min_episodes:
         return None
     full = [episode for episode in graded if _return_of(episode) >= highest - limits.equal_returns]
     share = len(full) / len(graded)
@@ -242,7 +242,7 @@ def _length(window: RunWindow) -> AlarmReading | None:
 def _jump(window: RunWindow) -> AlarmReading | None:
     limits = window.thresholds
     before, now = _returns(window.previous), _returns(window.recent)
-    if min(len(before), len(now)) < limits.least:
+    if min(len(before), len(now)) < limits.min_episodes:
         return None
     error = sqrt(pstdev(before) ** 2 / len(before) + pstdev(now) ** 2 / len(now))
     moved = abs(fmean(now) - fmean(before))
@@ -292,7 +292,7 @@ def _share_rule(has: Callable[[EpisodeFacts], bool], limit: Callable[[AlarmThres
     def read(window: RunWindow) -> AlarmReading:
         chosen = [episode for episode in window.recent if has(episode)]
         share, threshold = len(chosen) / len(window.recent), limit(window.thresholds)
-        is_raised = share > threshold and len(chosen) > window.thresholds.rare
+        is_raised = share > threshold and len(chosen) > window.thresholds.chance_episodes
         return AlarmReading(share, threshold, is_raised, episodes=_examples(chosen))
 
     return read
@@ -305,7 +305,7 @@ def _cut(window: RunWindow) -> AlarmReading | None:
     if not window.baseline:
         return None
     before = sum(episode.is_cut for episode in window.baseline) / len(window.baseline)
-    threshold = max(limits.cut, limits.cut_growth * before)
+    threshold = max(limits.truncated, limits.truncated_growth * before)
     return AlarmReading(share, threshold, share > threshold, episodes=_examples(cut))
 
 

@@ -118,7 +118,7 @@ class RunAlarms:
             self._baseline.append(episode)
         self._note_return(episode)
         self._note_lag(episode)
-        if self.episodes % limits.look_every or len(self._latest) < limits.least:
+        if self.episodes % limits.look_every or len(self._latest) < limits.min_episodes:
             return [], []
         return self._look()
 

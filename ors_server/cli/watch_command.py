@@ -108,9 +108,9 @@ async def _watch(record: "RecordReader", options: WatchOptions, thresholds: "Ala
     baseline = None
     if options.baseline is not None:
         baseline = await read_baseline(record, options.baseline, thresholds)
-        if len(baseline) < thresholds.least:
+        if len(baseline) < thresholds.min_episodes:
             raise typer.BadParameter(
-                f"--baseline: expected at least {thresholds.least} ended episodes of the run "
+                f"--baseline: expected at least {thresholds.min_episodes} ended episodes of the run "
                 f"{options.baseline!r}, got {len(baseline)}."
             )
     watched = WatchedRun(record, options.run, thresholds, success_at=options.success_at, baseline=baseline)

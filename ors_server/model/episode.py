@@ -255,7 +255,10 @@ def move(
     """
     target = TRANSITIONS.get((state.phase, event))
     if target is None:
-        raise IllegalMoveError(f"an episode that is {state.phase} knows no {event}")
+        allowed = ", ".join(sorted(name for phase, name in TRANSITIONS if phase is state.phase))
+        raise IllegalMoveError(
+            f"an episode in phase {state.phase} expected {allowed or 'no event'}, got {event}"
+        )
     if target is Phase.READY:
         return state._replace(phase=target, started_at=now)
     if target in PLAYABLE:

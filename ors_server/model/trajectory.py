@@ -74,6 +74,10 @@ class StepStatus(StrEnum):
     """The caller withdrew the call while it ran."""
 
 
+RAN = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
+"""Statuses of steps whose tool returned, or refused what was asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One tool call of an episode and its output."""
@@ -368,7 +372,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 """Every field of `EpisodeSummary` by name.
 
 A new number of certain steps is summed in `EpisodeState`, is a field above, a row here and a line of
-`summarise`; verification, exports and the terminal follow from the row.
+`summarise`; verification, exports, episodes after a restart and the terminal follow from the row.
 """
 
 STEP_COUNTS: Mapping[str, Callable[[Step], bool]] = MappingProxyType(

@@ -6,16 +6,14 @@ leaves when the session continues.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 from ors_server.model.clock import Clock
 from ors_server.model.episode import TRANSITIONS, EpisodeState, Metric, Phase, StopReason
 from ors_server.model.policy import EpisodePolicy, PenaltyCause
-from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus, Transition
+from ors_server.model.trajectory import RAN, STEP_COUNTS, EpisodeRecord, Step, Transition
 from ors_server.rewards.result_output import numeric_extras
 from ors_server.sessions.episode_recorder import EPISODE_KEY
-
-_RAN_WELL = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 def latest_moment(record: EpisodeRecord) -> datetime:
@@ -96,9 +94,7 @@ def over_state(record: EpisodeRecord, steps: Sequence[Step], clock: Clock) -> Ep
         last_reward=summary.last_reward,
         best_reward=summary.best_reward,
         metrics=_metrics(steps),
-        ungraded_steps=summary.ungraded_steps,
-        failed_steps=summary.failed_steps,
-        unjudged_steps=summary.unjudged_steps,
+        **cast("dict[str, Any]", {name: getattr(summary, name) for name in STEP_COUNTS}),
         started_at=times.moment(summary.started_at),
         last_call_at=times.moment(summary.last_call_at),
         finished_at=times.moment(summary.finished_at),
@@ -124,7 +120,7 @@ def _remaining_time(record: EpisodeRecord, steps: Sequence[Step], limit: float) 
 def _metrics(steps: Sequence[Step]) -> Mapping[str, Metric]:
     metrics: dict[str, Metric] = {}
     for step in steps:
-        if step.status in _RAN_WELL and step.error_code is None and step.metadata:
+        if step.status in RAN and step.error_code is None and step.metadata:
             for key, value in numeric_extras(step.metadata).items():
                 metrics[key] = metrics[key].joined(value) if key in metrics else Metric.of(value)
     return metrics

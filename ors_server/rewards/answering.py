@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 from ors_server.rewards.reading.answer_text import AnswerFrom, FoundAnswer, Place, find_answer, read_source
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import from_messages, is_conversation
+from ors_server.rewards.signature import ALIASES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -40,19 +41,20 @@ def reads_answer(
             documented.__doc__ = _document_place(inspect.getdoc(function) or "", place)
         signature = inspect.signature(function)
         names = list(signature.parameters)
+        response_name = next((name for name in names if ALIASES.get(name) == RESPONSE), RESPONSE)
 
         @wraps(function)
         def judged(*args: Any, answer_from: AnswerFrom = None, **fields: Any) -> Any:
             if args:
                 fields.update(zip(names, args, strict=False))
             source = read_source(answer_from, place)
-            response = fields.get(RESPONSE)
+            response = fields.get(response_name)
             if not isinstance(response, str) and is_conversation(response):
-                response = fields[RESPONSE] = from_messages(response).final_response
+                response = fields[response_name] = from_messages(response).final_response
             if not isinstance(response, str):
                 return function(**fields)
             extracted = _refuse_long_answer(find_answer(response, source), max_characters)
-            fields[RESPONSE] = extracted.text
+            fields[response_name] = extracted.text
             raw = function(**fields)
             return raw if extracted.problem is None else _pay_nothing(raw, extracted.problem)
 

@@ -39,10 +39,10 @@ PROMPT = "prompt"
 """The field with the text of the task, as the agent received it."""
 _QUESTIONS = ("question", "problem")
 """Fields of data sets that hold the question of a task."""
-_OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
+_TRAJECTORY_FIELDS = ("task", "steps", "metadata", "messages")
 _RESPONSES = frozenset({"final_response", "outcome"})
-_OF_THE_EPISODE = frozenset({*_OF_A_TRAJECTORY, *_RESPONSES})
-_SAYS_SOMETHING = frozenset({*_RESPONSES, "steps", "messages", "success", "expected", "expected_output"})
+_EPISODE_FIELDS = frozenset({*_TRAJECTORY_FIELDS, *_RESPONSES})
+_EVIDENCE_FIELDS = frozenset({*_RESPONSES, "steps", "messages", "success", "expected", "expected_output"})
 """Fields that say something of what the agent did, or of how it ended."""
 
 
@@ -181,7 +181,7 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
         if not isinstance(trajectory, Trajectory):
             _refuse_without_a_turn(read, named)
             skipped = row.keys.read if row is not None else frozenset[str]()
-            rest = {name: value for name, value in named.items() if name not in _OF_THE_EPISODE | skipped}
+            rest = {name: value for name, value in named.items() if name not in _EPISODE_FIELDS | skipped}
             read.metadata = {**rest, **read.metadata}
             read.task = read.task or str(named.get("task", ""))
         # Fields that were passed win over those that the trajectory implies.
@@ -216,12 +216,12 @@ def _make_trajectory(fields: Mapping[str, Any], *, is_required: bool) -> Traject
     outcome = fields.get("final_response", fields.get("outcome", ""))
     if not isinstance(outcome, str):
         raise RewardFieldError(f"expected a final response as a string, got {outcome!r:.80}")
-    parts = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
+    parts = {name: fields[name] for name in _TRAJECTORY_FIELDS if name in fields}
     reported: Mapping[str, Any] = parts.pop("metadata", None) or {}
-    rest = {name: value for name, value in fields.items() if name not in _OF_THE_EPISODE}
+    rest = {name: value for name, value in fields.items() if name not in _EPISODE_FIELDS}
     metadata = {**rest, **reported}
     # An empty trajectory would be graded as an agent that did nothing.
-    if is_required and not {*fields, *reported} & _SAYS_SOMETHING:
+    if is_required and not {*fields, *reported} & _EVIDENCE_FIELDS:
         raise RewardFieldError(
             "expected a trajectory, or some of the fields final_response, steps, messages, success and "
             f"expected, got {', '.join(fields) or 'nothing'}: nothing says what the agent did"

@@ -28,7 +28,7 @@ class RewardSignature:
         chosen = {
             name: fields[source]
             for name in self.required | self.optional
-            if (source := _source(name, fields)) is not None
+            if (source := _field_for(name, fields)) is not None
         }
         missing = sorted(self.required - set(chosen))
         if missing:
@@ -60,7 +60,7 @@ def read_reward_signature(function: Callable[..., Any], name: str) -> RewardSign
     )
 
 
-def _source(name: str, fields: Mapping[str, Any]) -> str | None:
+def _field_for(name: str, fields: Mapping[str, Any]) -> str | None:
     if name in fields:
         return name
     alias = ALIASES.get(name)

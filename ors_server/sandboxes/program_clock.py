@@ -10,7 +10,7 @@ Invariants:
 - Spent time is the larger of processor time and time awake, never their sum: a program that computes on one
   thread and sleeps on another spends each second once.
 - The total has three parts: before the first look (`_before`), up to the last look (`_processor`, `_awake`),
-  and since then (`_unseen`). A look moves the third part into the second.
+  and since then (`_since_look`). A look moves the third part into the second.
 - A delay of the server's own check (`late`) is subtracted before anything is counted.
 - While the kernel does not report a program's use, all waiting counts, against three times the limit.
 """
@@ -34,7 +34,7 @@ MIN_BACKSTOP = 60.0
 """The backstop in seconds of wall time is this factor times the limit, and at least this."""
 UNCOUNTED_PATIENCE = 3.0
 """A program whose waits for a processor are not all known may idle for this many times its limit."""
-_UNWATCHED = 0.25
+_LOOK_AFTER = 0.25
 _LOOK_EVERY = 0.5
 _MIN_LOOK = 0.01
 """Seconds from one look to the next at least: a shorter rest may be too small for the clock to add."""
@@ -61,7 +61,7 @@ class ProgramClock:
         self._is_watched = False
         self._before = 0.0  # seconds that passed before the first look
         self._waited = 0.0  # seconds of waiting since then, less those by which this server was late
-        self._unseen = 0.0  # those since the last look
+        self._since_look = 0.0  # those since the last look
         self._processor = self._awake = 0.0  # as the last look found them
         self._counted = self._forgotten = 0.0
 
@@ -76,7 +76,7 @@ class ProgramClock:
 
     def measure_if_due(self) -> None:
         """Find out how much of the last quarter of a second the program spent."""
-        if self._first is not None and self._unseen:
+        if self._first is not None and self._since_look:
             self._measure()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
@@ -112,7 +112,7 @@ class ProgramClock:
                 errors.insert(0, error)
             group.cancel_scope.cancel()
         self._count()
-        if self._unseen >= _UNWATCHED:
+        if self._since_look >= _LOOK_AFTER:
             self.measure_if_due()
         if results:
             return results[0]
@@ -123,12 +123,12 @@ class ProgramClock:
         began, had_spent = clock.monotonic(), self._total
         backstop = began + max(MIN_BACKSTOP, BACKSTOP_FACTOR * limit)
         if not self._is_watched:
-            await clock.sleep(max(0.0, min(_UNWATCHED, limit / 4) - self._unseen))
+            await clock.sleep(max(0.0, min(_LOOK_AFTER, limit / 4) - self._since_look))
             self._count()
-            self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
+            self._before, self._waited, self._since_look = self._since_look, 0.0, 0.0
             self._first, self._is_watched = self._meter(), True
             self._counted = self._clock.monotonic()  # after the look, which is not counted either
-        processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
+        processor, awake, waited = self._processor, self._awake + self._since_look, self._waited
         left = limit
         while left > 0:
             # Random, so that a program cannot foresee it and be ready to run just then.
@@ -155,14 +155,14 @@ class ProgramClock:
 
     @property
     def _total(self) -> float:
-        return self._before + max(self._processor, self._awake) + self._unseen
+        return self._before + max(self._processor, self._awake) + self._since_look
 
     def _count(self, late: float = 0.0) -> None:
         now = self._clock.monotonic()
         passed = max(0.0, now - self._counted - late)
         self._counted = now
         self._waited += passed
-        self._unseen += passed
+        self._since_look += passed
 
     def _measure(self) -> Spent | None:
         now = None if self._first is None else self._meter()
@@ -173,5 +173,5 @@ class ProgramClock:
         # A thread that is ready now has an unfinished wait, which the kernel adds only at its end: until then
         # the time since the last look cannot be called idle.
         self._awake = min(awake, self._awake) if now.is_ready else awake
-        self._processor, self._unseen = used.processor_s, 0.0
+        self._processor, self._since_look = used.processor_s, 0.0
         return used

@@ -255,9 +255,11 @@ class CallTable:
 
     def finish(self, call: Call, result: CallResult) -> None:
         """Give a call its result; the first one stays."""
-        arguments_size = self._running.pop(call, 0)
-        self._running_size -= arguments_size
+        arguments_size = self._running.pop(call, None)
         call.resolve(result)
+        if arguments_size is None:  # its session's end answered it, and it is counted
+            return
+        self._running_size -= arguments_size
         if self._known.get(call.id) is call:
             self._keep(call, arguments_size)
         self._last_use.at = self._services.clock.monotonic()

@@ -130,23 +130,23 @@ class SessionEnding:
         until = time.monotonic() + limit
         await self._parts.runner.calls.stop(limit, self._make_error)
         self._parts.setup.abandon()
-        if self._is_touched:
+        if self._is_code_running:
             with make_scope(deadline=until):
-                await self._until_untouched()
+                await self._until_code_ended()
 
     @property
-    def _is_touched(self) -> bool:
+    def _is_code_running(self) -> bool:
         """Whether code of the author's may still touch the environment."""
         return not self._parts.runner.turns.is_idle or self._parts.setup.lingers
 
     async def _wait_for_code(self) -> None:
         """Answer the request, then wait for code that ignored its cancellation."""
-        if not self._is_touched:
+        if not self._is_code_running:
             return
         await self._release_all((self._close_record,))
         self._answer()
         with anyio.move_on_after(self._services.options.lingering_time_limit) as scope:
-            await self._until_untouched()
+            await self._until_code_ended()
         if scope.cancelled_caught:
             session_id = self._parts.recorder.origin.session_id
             log.warning(
@@ -155,7 +155,7 @@ class SessionEnding:
                 hint="a tool or setup outlives its session",
             )
 
-    async def _until_untouched(self) -> None:
+    async def _until_code_ended(self) -> None:
         """Wait until no code of the author's can touch the environment any more."""
         await self._parts.setup.until_gone()
         if not self._parts.runner.turns.is_idle:

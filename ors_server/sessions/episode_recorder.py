@@ -1,11 +1,11 @@
 """Moves and records one episode: each step is written to the store before its call is answered.
 
-What an episode's state was after each of its recorded steps, for a copy that may stop half-way.
+A fork copies steps one by one, each with the state after it, so that a copy that stops half-way has the
+figures of the steps that it has.
 
-The clock of a session: counts for how long all of its running calls waited for the server at once.
-
-A time limit of an episode is the session's. While two calls run side by side and only one of them waits, the
-session plays; only what all of them wait together is waived, and once, however many they are.
+A time limit of an episode is the session's. While two calls run side by side and only one of them waits for
+the server, the session plays; `SessionClock` waives only what all of them wait together, and once, however
+many they are.
 """
 
 import asyncio

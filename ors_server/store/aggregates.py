@@ -61,7 +61,7 @@ class EpisodeGroup:
 
 
 KINDS = ("environment", "split", "run", "agent", "phase", "stop_reason", "result", "marks")
-"""The fields by which groups are apart."""
+"""The fields that distinguish groups."""
 MARK_LETTERS: Mapping[str, str] = MappingProxyType({mark: mark[0] for mark in MARKS})
 """Kinds of steps, with the letter for each in the field `marks`, which has them in this order."""
 SUMS = (
@@ -80,7 +80,7 @@ class EpisodeTotals:
     episodes: int
     steps: int
     mean_return: float | None
-    """Over the graded episodes; `None` if there are none. So are the next two."""
+    """Over the graded episodes, as the next two are; `None` without one."""
     least_return: float | None
     greatest_return: float | None
     by_environment: Mapping[str, int]

@@ -15,7 +15,7 @@ from ors_server.audit.recorded.detecting import make_finding, not_judged, percen
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 
 PERMUTATIONS = 999
-_ENOUGH = 20
+_CHANCE_PERMUTATIONS = 20
 """After this many permutations with as great a correlation, p is not small, and the test ends."""
 MAX_FIGURES = 500
 """Figures that are tested; of more, these are evenly spaced."""
@@ -55,7 +55,7 @@ def trend_of(figures: Sequence[float], seed: int = 0) -> Trend:
     # The sum of products is enough: the spreads stay the same in all permutations.
     greater = permutations = 0
     shuffled = list(ranks)
-    while permutations < PERMUTATIONS and greater < _ENOUGH:
+    while permutations < PERMUTATIONS and greater < _CHANCE_PERMUTATIONS:
         permutations += 1
         source.shuffle(shuffled)
         greater += sum(time * rank for time, rank in zip(times, shuffled, strict=True)) >= observed

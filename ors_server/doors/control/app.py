@@ -426,7 +426,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Take the null out of a parameter's schema: what is not sent is not there, and text is never null."""
+    """Remove null from a parameter's schema: a query leaves a parameter out, and cannot send null."""
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
     return options[0] if len(options) == 1 else schema
 

@@ -347,7 +347,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
     """Return a call's result, redacted for the caller's role.
 
     Raises:
-        StoreError: If the record could not be written, so that the result must not leave.
+        StoreError: If the record could not be written, so that the result must not be sent.
         InvalidRequestError: If the id is that of a scored group, which is no tool call.
     """
     result = call.result

@@ -22,7 +22,7 @@ class MachineDelay:
         """Look at the process if a look is due; its lateness is a wait."""
         now = time.monotonic()
         if now >= self.next_look:
-            # A machine that stands still, as a virtual one does whose host is busy, shows in no count of the
+            # A machine that is stopped, as a virtual one is whose host is busy, shows in no count of the
             # kernel's, but the look that was due meanwhile is late.
             self._late_looks.append((self.next_look, now))
             self.look_now()

@@ -37,7 +37,7 @@ _POINTS: Final = 3
 """Points modulo the prime."""
 _MAX_SYMBOLS: Final = 12
 _MARKS: Final = re.compile("•+")
-_ENOUGH: Final = 5
+_AGREEING_POINTS: Final = 5
 """Points at which two values to 200 bits have to agree, if so many are found."""
 _RANGES: Final = (
     (1, 4, 1),
@@ -204,7 +204,7 @@ def _judge_at_points(
                 return False
             agreed += 1
         # Enough agreement: a difference that shows at none of these points is not found by more.
-        if agreed == _ENOUGH:
+        if agreed == _AGREEING_POINTS:
             break
     return _sum_up(agreed, elsewhere, limit)
 
@@ -248,7 +248,7 @@ def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
 
 def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
     """Yield fixed points of small integer coordinates."""
-    for number in range(_ENOUGH + 2):
+    for number in range(_AGREEING_POINTS + 2):
         yield {
             name: precise.from_rational(number + 2 + hash_number(f"{number} {name}") % 3) for name in names
         }

@@ -25,7 +25,7 @@ _BEHIND_FACTORS: Final = frozenset("^_*/!')]}&")
 """What makes the letters of "and" or "or" behind a value factors."""
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "%", "°", "!", "'", "rbar", "⌋", "⌉", "⟩", "‖"})
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "⟨", "\\\\", "&"})
-_RIGHT: Final = re.compile(
+_AFTER: Final = re.compile(
     r"(?P<space>\s*)(?:(?P<end>\Z)|(?P<sign>[+-])(?=(?P<spaced>\s?))|(?P<real>[})\]^_*/|!'&])|(?P<weak>[,;=<>(])|"
     r"\\(?P<command>[A-Za-z]+|[})]))"
 )
@@ -58,7 +58,7 @@ def is_in_formula(
     """
     if len(run) > _LONGEST:
         return False
-    left, right = _left(before), _right(text, end)
+    left, right = _context_before(before), _context_after(text, end)
     lower = run.lower()
     # `0 or \pi` is two values, and no product of which 0 is a factor
     is_joining = lower in _SEPARATORS and left == "value" and text[end:].lstrip()[:1] not in _BEHIND_FACTORS
@@ -69,13 +69,13 @@ def is_in_formula(
     if left == "value":
         is_glued = not is_spaced and right in ("real", "end")
         return is_glued and lower not in WORDS | _SEPARATORS | _ANSWERS
-    is_bracketed = before[-1:] and before[-1][1] == "(" and _left(before[:-1]) == "value"
+    is_bracketed = before[-1:] and before[-1][1] == "(" and _context_before(before[:-1]) == "value"
     if left == "real" and (right != "real" or is_bracketed):
         return lower not in (WORDS if is_bracketed else _ANSWERS)  # `12 (in)`
     return "real" in (left, right)
 
 
-def _left(before: list[Token]) -> str:
+def _context_before(before: list[Token]) -> str:
     if not before:
         return "weak"
     kind, value, _ = before[-1]
@@ -86,8 +86,8 @@ def _left(before: list[Token]) -> str:
     return "bad" if kind == "word" else "real"
 
 
-def _right(text: str, end: int) -> str:
-    match = _RIGHT.match(text, end)
+def _context_after(text: str, end: int) -> str:
+    match = _AFTER.match(text, end)
     if match is None:
         return "bad"
     if match["end"] is not None:

@@ -1,7 +1,7 @@
 """Rewards that compare a response with gold texts: as a whole, as words in it, by a regular expression.
 
-Source: section "match" of the scorers that inspect_ai, ARISE and Search-R1 have, without what makes those
-payable by listing: no sign is dropped ("-5" is not "5", "C++" is not "C"), words end where words and numbers
+Source: the match scorers of inspect_ai, ARISE and Search-R1. Unlike those, none pays for a list of guesses:
+no sign is dropped ("-5" is not "5", "C++" is not "C"), words end where words and numbers
 end, and an answer that also names another choice does not count.
 
 `answer` is a gold, or a list of which any is right; a blank one is a bad gold.

@@ -35,8 +35,8 @@ _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′", "'"),  # noqa: RUF001  (these signs are meant)
         **dict.fromkeys("“”„‟″", '"'),
-        **dict.fromkeys("‐‑−﹣－", "-"),  # noqa: RUF001  (these signs are what it is about)
-        "⁄": "/",  # noqa: RUF001  (these signs are what it is about)
+        **dict.fromkeys("‐‑−﹣－", "-"),  # noqa: RUF001  (these signs are meant)
+        "⁄": "/",  # noqa: RUF001  (these signs are meant)
     }
 )
 

@@ -9,6 +9,7 @@ from ors_server.model.episode import PLAYABLE, Phase, StopReason
 from ors_server.model.policy import WITHHELD
 from ors_server.model.trajectory import (
     FIGURES,
+    RAN,
     STEP_COUNTS,
     EpisodeOrigin,
     EpisodeSummary,
@@ -22,9 +23,10 @@ their magnitudes, or times 1 if that is less.
 """
 _CLOCK = timedelta(milliseconds=1)
 """Difference that two times of one event may have, because durations are floats."""
-_BY_STEP = frozenset({StopReason.COMPLETED, StopReason.BLOCKED, StopReason.STEP_LIMIT, StopReason.TIME_LIMIT})
+_REASONS_OF_STEPS = frozenset(
+    {StopReason.COMPLETED, StopReason.BLOCKED, StopReason.STEP_LIMIT, StopReason.TIME_LIMIT}
+)
 _UNPAID = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
-_UNEVENTFUL = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 def is_same(one: float, other: float, scale: float = 1.0) -> bool:
@@ -102,7 +104,7 @@ class StepSums:
                 words = (
                     f"number of {FIGURES[name].words} steps" if name in STEP_COUNTS else FIGURES[name].words
                 )
-                yield f"the summary's {words} is {claimed!r}, the steps add up to {counted!r}"
+                yield f"the summary's {words} is {claimed!r}, computed from the steps it is {counted!r}"
         if not self._are_same(summary.penalties, self._penalties):
             named = dict(summary.penalties)
             yield f"the summary's penalties are {named!r}, the steps add up to {self._penalties!r}"
@@ -163,7 +165,7 @@ class StepSums:
     def _check_end(self, summary: EpisodeSummary) -> Iterator[str]:
         if summary.stop_reason == StopReason.COMPLETED and not self.is_finished:
             yield "the summary says that the episode was completed, and its last step does not"
-        if self.is_finished and summary.stop_reason not in _BY_STEP:
+        if self.is_finished and summary.stop_reason not in _REASONS_OF_STEPS:
             yield "the last step ended the episode, and the summary has another stop reason"
         is_over = summary.phase not in {*PLAYABLE, Phase.CREATED}
         if is_over != (summary.stop_reason is not None) or is_over != (summary.finished_at is not None):
@@ -214,7 +216,7 @@ def _contradictions(step: Step) -> Iterator[str]:
         yield f"its reward is {step.reward!r}, its components add up to {parts!r}"
     if step.status in _UNPAID and (step.reward is not None or step.components):
         yield f"its status is {step.status.value}, and it has a reward"
-    if step.status in _UNEVENTFUL and (step.status is StepStatus.UNGRADED) != (step.earned is None):
+    if step.status in RAN and (step.status is StepStatus.UNGRADED) != (step.earned is None):
         yield f"its status {step.status.value} contradicts its components"
-    if (step.status not in _UNEVENTFUL or step.error is not None) and step.error_code is None:
+    if (step.status not in RAN or step.error is not None) and step.error_code is None:
         yield "it failed or was refused, and has no error code"

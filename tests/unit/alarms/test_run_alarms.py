@@ -59,7 +59,7 @@ def test_a_lost_task_that_is_solved_again_closes_its_alarm():
 
 
 def test_one_odd_look_opens_nothing():
-    run = RunAlarms(AlarmThresholds(window=20, least=20, look_every=20))
+    run = RunAlarms(AlarmThresholds(window=20, min_episodes=20, look_every=20))
     episodes = list(healthy_run(0, 60))
     for number, episode in enumerate(episodes):
         is_odd = 20 <= number < 40

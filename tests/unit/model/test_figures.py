@@ -23,6 +23,8 @@ from ors_server.model.trajectory import (
     first_summary,
     summarise,
 )
+from ors_server.recovery.recorded_state import over_state
+from ors_server.testing import FakeClock
 from ors_server.testing.store_promises import make_origin
 
 NAMES = [field.name for field in fields(EpisodeSummary)]
@@ -76,6 +78,17 @@ def test_the_table_has_every_figure_and_no_other():
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "created_at"])
 def test_the_state_fills_every_figure(name):
     assert getattr(summarise(ORIGIN, PLAYED), name) != getattr(FIRST, name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "metrics"])
+def test_an_episode_that_is_over_states_every_figure_again_after_a_restart(name):
+    stated = summarise(ORIGIN, PLAYED)
+    state = over_state(EpisodeRecord(ORIGIN, stated, is_closed=True), (), FakeClock())
+    restated = getattr(summarise(ORIGIN, state), name)
+    if name.endswith("_at"):
+        assert abs(restated - getattr(stated, name)) < timedelta(milliseconds=1)
+    else:
+        assert restated == getattr(stated, name)
 
 
 @pytest.mark.parametrize("name", NAMES)

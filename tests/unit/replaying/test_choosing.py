@@ -42,7 +42,14 @@ async def indices(chosen) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])
 async def test_all_of_them_come_in_the_order_of_the_record(places, place):
-    assert await indices(places(place).each()) == [(0, "0"), (1, "1"), (2, "2"), (0, "3"), (1, "4"), (2, "5")]
+    assert await indices(places(place).each()) == [
+        (0, "0"),
+        (1, "1"),
+        (2, "2"),
+        (0, "3"),
+        (1, "4"),
+        (2, "5"),
+    ]
 
 
 @pytest.mark.parametrize("place", ["store", "file", "stream"])

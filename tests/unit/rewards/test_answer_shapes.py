@@ -12,6 +12,7 @@ from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import exact_match_reward, word_match_reward
+from ors_server.rewards.text.texts import text_reward
 from tests.fixtures.case_tables import tables
 
 TABLES = tables("answer_shapes")
@@ -262,3 +263,21 @@ def test_each_reward_says_what_it_reads():
 def test_a_reward_in_another_language_of_tags_is_cut_alike():
     assert cut_reasoning("<sketch>Rome</sketch>Paris", (("<sketch>", "</sketch>"),)) == "Paris"
     assert json.loads(find_answer('<think>{"a": 2}</think>{"a": 1}', AnswerSource()).text) == {"a": 1}
+
+
+def said_in_response(response, answer):
+    return float(response == answer)
+
+
+def said_in_outcome(outcome, answer):
+    return float(outcome == answer)
+
+
+def said_in_completion(completion, answer):
+    return float(completion == answer)
+
+
+@pytest.mark.parametrize("function", [said_in_response, said_in_outcome, said_in_completion])
+def test_reasoning_is_cut_under_every_name_of_the_response(function):
+    fields = {"final_response": "<think>no</think> yes", "answer": "yes"}
+    assert score(text_reward(function), None, **fields).reward == 1.0

@@ -341,3 +341,32 @@ async def test_arguments_leave_memory_once_a_snapshot_has_written_the_steps_of_t
     with anyio.fail_after(60):
         assert await traced(work)() < 6 * MEGABYTE
     assert (await engine.status(session)).summary.steps == 31
+
+
+async def test_calls_that_were_answered_at_the_end_of_their_session_are_counted_once(engine, monkeypatch):
+    session = await start(engine)
+    live = engine.find(session)
+    await play(engine, session, "warm", number=0)
+    Printer.gate, disk = anyio.Event(), anyio.Event()
+    append, size = engine.services.store.append, OUTPUT_SIZE_KEPT // 6
+
+    async def wait_for_disk(*args: object) -> None:
+        await disk.wait()
+        await append(*args)
+
+    monkeypatch.setattr(engine.services.store, "append", wait_for_disk)
+    object.__setattr__(engine.services.options, "ending_time_limit", 0.0)
+    for number in range(5):
+        await live.call("gather", {"text": f"{number:08d}" * (size // 8)})
+    await anyio.wait_all_tasks_blocked()
+    for number in range(10):  # the first is being written, the others wait behind it
+        await live.call("nonesuch", {"text": f"{number:08d}" * (size // 8)})
+    await anyio.wait_all_tasks_blocked()
+    Printer.gate.set()  # these steps wait to be written, too
+    await anyio.wait_all_tasks_blocked()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(engine.delete, session)
+        await anyio.wait_all_tasks_blocked()
+        disk.set()
+    kept = [len(call.arguments.get("text", "")) for call in live._runner.calls._known.values()]
+    assert sum(kept) <= OUTPUT_SIZE_KEPT

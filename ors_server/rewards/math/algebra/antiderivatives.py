@@ -9,7 +9,7 @@ from ors_server.rewards.math.algebra.sample_places import agree, is_real, places
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Binder, Multiply, Node, walk
 
-_ENOUGH: Final = 2
+_AGREEING_POINTS: Final = 2
 _PART: Final = 1e-12
 
 
@@ -47,7 +47,7 @@ def same_slope(gold: Node, answer: Node) -> bool:
             if not agree(first, second, _PART):
                 return False
             agreed += 1
-            if agreed == _ENOUGH:
+            if agreed == _AGREEING_POINTS:
                 return True
     raise UnsureError("too few places at which both have a slope")
 

@@ -22,7 +22,9 @@ from ors_server.rewards.math.tree import Constant, Node, Quantity, contains
 
 _NAMED: Final[Mapping[str, Any]] = {"gamma": mp.euler, "G": mp.catalan, "phi": mp.phi, "varphi": mp.phi}
 """Constants that are written as letters, if only one side has the letter."""
-_ENOUGH: Final = 2
+_AGREEING_POINTS: Final = 2
+_MAX_DOUBTS: Final = 2
+"""Unsure values by numbers, after which a closed form is used."""
 
 ClosedForm = Callable[[Node, frozenset[str]], Callable[[Mapping[str, Any]], Any]]
 """Converts a tree, by SymPy, to a function of the values of its names, some of them integers."""
@@ -43,11 +45,11 @@ class Side:
 
     def at(self, places: Mapping[str, Any]) -> Any:
         """Return the value at a place, or `None`."""
-        if self._doubts < _ENOUGH:
+        if self._doubts < _MAX_DOUBTS:
             try:
                 return value_of(TreeEvaluator().read(self._node), places)
             except UnsureError:
-                self._doubts += 1 if self._closed_form is None else _ENOUGH
+                self._doubts += 1 if self._closed_form is None else _MAX_DOUBTS
         if self._closed_form is None:
             return None
         try:
@@ -88,9 +90,9 @@ def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: Clos
             if not agree(first, second, part):
                 return False
             agreed += 1
-            if agreed == _ENOUGH:
+            if agreed == _AGREEING_POINTS:
                 break
-    if agreed < min(_ENOUGH, len(names) + 1):
+    if agreed < min(_AGREEING_POINTS, len(names) + 1):
         raise UnsureError("too few places at which both have a value")
     return True
 
