@@ -49,6 +49,18 @@ _DISOWNED: Final = (
 _FORMER: Final = (
     r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
 )
+_SHOWN: Final = (
+    r"\b(?:author|student|response|answer|candidate|submission|prompt|solution|essay|text|line)\s(?:\w{1,12}ly\s)?"
+    r"(?:contains|reads|says|states|includes|ends|closes|opens|begins|goes)\b[^.;:\n]{0,40}:\s{0,3}[\"'*]{0,3}"
+    r"(?:[a-z]{3,12}(?::|\sis)?\s{1,3}){0,3}(?P<gone>NUMBER)"
+)
+"""What a heading says to be in the work: "The answer contains the following: Score: 0.9"."""
+_PAST: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
+_UNDUE: Final = (
+    r"(?P<gone>NUMBER)\s(?:is|was|seems|looks|feels|would\sbe)\s(?:\w{1,12}ly\s)?"
+    r"(?:un(?!disp|quest)\w{3,20}|indefensible|inappropriate|inflated|exaggerated|overgenerous|overstated)\b"
+)
+"""A score that is called undue: "a score of 0.9 is undeserved"."""
 _REVISED: Final = (
     r"\((?:it\s)?(?:was|previously|formerly|before|originally|initially|up\sfrom|down\sfrom|instead\sof|not)\s"
     r"(?P<gone>NUMBER)\s?\)"
@@ -90,6 +102,9 @@ _NOT_SCORES: Final = tuple(
         _CONCEDED,
         _FORMER,
         _REVISED,
+        _SHOWN,
+        _PAST,
+        _UNDUE,
         _DENIED,
         _DISOWNED,
         _CONSIDERED,
@@ -128,6 +143,8 @@ _VOIDED: Final = re.compile(
     r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b"
     r"|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
     r"|\bno\slonger\ssure\b"
+    r"|\b(?:treat|regard|consider|count)\s(?:it|this|that)\sas\s(?:a\s)?(?:blank|void|empty|missing|withdrawn|deleted"
+    r"|pending|provisional|placeholder|draft|joke|guess)\b"
     r"|\b(?:graded|scored|wrote|gave|judged|rated|marked)\s(?:it|this|that)\sbefore\b"
     r"|\bI\s(?:need|have|want|ought)\sto\s(?:look|check|see|read|consult|verify|think)\b[^.;\n]{0,40}\b(?:first|before)\b"
     r"|\bI\s(?:have\snot|haven't|did\snot|didn't)\s(?:yet\s)?(?:look|read|see|seen|consider|finish|assess)(?:ed)?\b"

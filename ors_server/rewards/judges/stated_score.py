@@ -100,7 +100,7 @@ _QUALIFIERS = frozenset({""}) | _words(
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(
-    "max min top target required typical expected "
+    "sub partial interim preliminary intermediate draft max min top target required typical expected "
     "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
     "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
     "author's provisional pending weight confidence temperature version probability baseline limit"
@@ -296,7 +296,7 @@ class _Reply:
 
     def _qualifier(self, start: int) -> str:
         """Return the word in front of a label: "clarity" of "clarity score"."""
-        near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
+        near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" -").casefold()
         word = re.search(r"[a-z]{1,40}(?:['’-][a-z]{1,40})?$", near)
         return "" if word is None else word[0]
 

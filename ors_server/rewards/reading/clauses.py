@@ -15,8 +15,6 @@ from ors_server.rewards.reading.conditions import (
     is_condition,
     is_granted,
     is_mistaken_way,
-    is_modest,
-    is_of_sound_source,
     is_own_work,
 )
 from ors_server.rewards.reading.dispositions import (
@@ -27,11 +25,8 @@ from ors_server.rewards.reading.dispositions import (
     is_of_function,
     is_of_user,
     is_on_the_way,
-    is_operation,
     is_pending,
-    is_to_be_changed,
     is_wrong_way,
-    uses_part,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
@@ -69,7 +64,6 @@ from ors_server.rewards.reading.frames import (
     is_setup,
     is_sought,
     is_to_be_treated,
-    is_told_by_source,
     is_too,
     is_unit,
     is_way,
@@ -77,14 +71,9 @@ from ors_server.rewards.reading.frames import (
     takes_things,
 )
 from ors_server.rewards.reading.headings import EVERYTHING, HeadingRules
-from ors_server.rewards.reading.option_phrases import is_part_of
+from ors_server.rewards.reading.option_phrases import DROPPING, is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
-    is_disapproval,
-    is_exactness,
-    is_of_form,
-    is_passed_on,
-    is_tag_question,
     takes_back_words,
 )
 from ors_server.rewards.reading.sentences import (
@@ -111,7 +100,6 @@ _ABOUT: Final = frozenset({"about", "around"})
 _CIRCUMSTANCES: Final = words_of("in with under at on without")
 _WHOLES: Final = words_of("total all sum end short conclusion other effect")
 _BE: Final = words_of("is was are were")
-_DETERMINING: Final = words_of("find compute determine calculate know get")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
 _NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
@@ -141,17 +129,13 @@ _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
-_MAX_REMARKS: Final = 12
-"""Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
-_CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
 _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
-_OTHERWISE: Final = words_of("otherwise differently different else")
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
 """What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
@@ -294,6 +278,7 @@ class ClauseReader(HeadingRules):
                 and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)),
                 Polarity.DENIED,
             ),
+            (self.are_labels and last is not None and last.word in DROPPING, Polarity.DENIED),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
             (
                 is_on_the_way(value, left)
@@ -647,102 +632,6 @@ class ClauseReader(HeadingRules):
         return clause.lead is not None and (
             self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
         )
-
-    def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
-        """Return what the clauses behind a value, up to the next value, make of it."""
-        opening = sentence.clauses[max(position - 1, 0) : position + 1]
-        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
-        for clause, following in zip(
-            sentence.clauses[position + 1 : position + _MAX_REMARKS],
-            # Up to the next value and no farther, so that the work on a sentence is linear.
-            [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
-            strict=False,
-        ):
-            if clause.values:
-                openers = [token.word.partition(" ")[0] for token in (clause.lead, clause.tokens[0]) if token]
-                is_used = bool({"and", "then"}.intersection(openers))
-                return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
-            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
-            if is_lone and (
-                following is not None and (following.values or clause.tokens[0].word.startswith("and"))
-            ):
-                break  # "42; no, not 43", "42 and not, as some say, 43"
-            polarity = self._judge_remark(
-                clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected
-            )
-            if polarity is not None:
-                return polarity
-        return None
-
-    def _judge_remark(
-        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
-    ) -> Polarity | None:
-        """Return what a clause without a value says of the value in front of it."""
-        classes = clause.classes()
-        lead = clause.lead
-        if is_modest(clause) or is_of_sound_source(clause):
-            return None
-        if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
-            return None  # "42, no more, no less", "42, written with a comma"
-        first, opener = clause.tokens[0], "" if lead is None else lead.word
-        is_contradicted = {"source", "report"} <= classes and (
-            "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
-        )
-        is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener.partition(" ")[0] in ("and", "then") and (
-            is_operation(clause.tokens) or (opener == "then" and "operation" in first.classes)
-        )
-        is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
-        # "x is 42, and we must find y"
-        is_operated = is_operated or (
-            opener in ("and", "but")
-            and bool(classes_in(clause.tokens[:NEAR]) & {"first_person", "copula"})
-            and "must" in "".join(token.word for token in clause.tokens[:NEAR])
-            and any(token.word in _DETERMINING for token in clause.tokens)
-        )
-        is_concluded = (
-            self.is_closed
-            and not is_framed
-            and opener in _CONCLUDING
-            and len(clause.tokens) > NEAR
-            and not classes & {"answer", "approval", "yes", "harmless", "first_person", "maybe"}
-            and not classes_in(clause.tokens[1:2]) & {"pronoun"}
-        )
-        is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
-        is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
-        early: tuple[tuple[bool, Polarity | None], ...] = (
-            (opener == "as" and is_marked, Polarity.DENIED),  # "marked 42 as wrong"
-            (opener == "as" and is_answer_of_another(clause.tokens), Polarity.QUOTED),  # "as their answer"
-            (
-                lead is not None and lead.kind == "mark" and is_told_by_source(clause.tokens),
-                Polarity.QUOTED,
-            ),  # "or so my tutor says"
-            (opener == "as" and bool(classes & {"wish", "intermediate"}), Polarity.INTERMEDIATE),
-            (is_reason, None),
-            (is_concluded, Polarity.INTERMEDIATE),  # "The discriminant is 42, so there are two roots"
-            (is_contradicted, Polarity.RETRACTED),  # "the book says otherwise"
-            (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
-            # "Sorry, 43; I misread the sign" is about the value in front of 43
-            (is_corrected and "first_person" in classes, None),
-            (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
-            (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
-        )
-        for holds, result in early:
-            if holds:
-                return result
-        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
-            "retract" in token.classes and " " in token.word for token in clause.tokens
-        )
-        rules = (
-            (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
-            ("hearsay" in classes, Polarity.QUOTED),
-            (is_passed_on(clause), Polarity.INTERMEDIATE),
-            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
-            ("refuse" in classes, Polarity.RETRACTED),
-            (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
-        )
-        return next((polarity for holds, polarity in rules if holds), None)
 
     def _subordinate(self, sentence: Sentence) -> None:
         """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
 from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.remarks import endorses, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
 
 _CONTINUING: Final = words_of("now next then but so thus hence")
@@ -35,10 +36,28 @@ _SEQUENCES: Final = words_of(
 _LATER: Final = words_of(
     "after final new corrected revised total overall combined last now actual true correct real right"
 )
+_MAX_REMARK: Final = 40
+"""Words of a remark behind an answer that are read."""
 
 
 class EndingRules(CharacterReader):
     """Reads the end of a text, when each sentence has been read."""
+
+    def _reconsider(self) -> None:
+        """Take back what the end of a text looks at again: "42 is right. I divided where I should add."."""
+        for number in range(len(self._sentences) - 1, -1, -1):
+            sentence = self._sentences[number]
+            words = _words_behind(sentence)
+            values = [value for clause in sentence.clauses for value in clause.values]
+            if not sentence.is_question and endorses(words):
+                return
+            if not sentence.is_question and reconsiders(words):
+                for value in self._values:
+                    if value.sentence <= number and value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+                return
+            if values:
+                return  # what is in front of a later value is corrected by it
 
     def _leave_unfinished(self) -> None:
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
@@ -153,6 +172,19 @@ class EndingRules(CharacterReader):
         for field in fields:
             if field.polarity is Polarity.ASSERTED:
                 field.polarity = Polarity.INTERMEDIATE
+
+
+def _words_behind(sentence: Sentence) -> list[str]:
+    """Return the words of a sentence behind its last value, with those that open its clauses."""
+    words: list[str] = []
+    for clause in sentence.clauses:
+        if clause.lead is not None and clause.lead.kind == "word" and clause.tokens[0] is not clause.lead:
+            words += clause.lead.word.split()
+        for token in clause.tokens:
+            if token.kind == "value":
+                words.clear()
+            words += token.word.split()
+    return words[:_MAX_REMARK]
 
 
 def _field_of(sentence: Sentence) -> Value | None:

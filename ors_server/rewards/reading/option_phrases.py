@@ -69,7 +69,17 @@ _DISTANCES: Final = words_of(
     "way walk ride drive journey march flight mile miles km kilometre kilometres kilometer kilometers hour"
     " hours day days distance league leagues upstream downstream inland away trip sail throw minutes"
 )
+_SPEAKERS: Final = frozenset(
+    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
+)
+_GENERAL: Final = words_of(
+    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
+)
+_MAX_CANCELLED: Final = 5
+"""Words between a subject and the name that it chooses."""
 _AT: Final = frozenset({"in", "at"})
+DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
+"""Verbs whose object is no answer: "we can safely drop A"."""
 _PAST: Final = ("ed", "ught", "born", "grew up", "lt")
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
@@ -346,3 +356,12 @@ def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
     if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
         return False
     return len(left) == 1 or left[-2].word not in _APPOSED
+
+
+def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
+    subject = [token for token in left[:at] if token.kind == "word"]
+    if not subject or len(left) - at > _MAX_CANCELLED:
+        return False
+    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL

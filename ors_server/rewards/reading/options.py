@@ -21,6 +21,7 @@ from ors_server.rewards.reading.option_limits import limited
 from ors_server.rewards.reading.option_phrases import (
     denies_each,
     is_at_distance,
+    is_chosen_by_others,
     is_contrasted,
     is_declined,
     is_elsewhere,
@@ -180,7 +181,7 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED:
             if (left and "beside" in left[-1].classes) or is_at_distance(left):
                 value.polarity = Polarity.BOUNDED
-            elif _is_chosen_by_others(left) or _is_what_others_choose(right):
+            elif is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
             elif _is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
@@ -784,23 +785,6 @@ def _cancel_denials(words: Sequence[TextToken]) -> None:
             if denied.classes & {"reject", "fault"}:
                 _make_harmless([word, *following[: offset + 1]])
                 return
-
-
-def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
-    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
-    subject = [token for token in left[:at] if token.kind == "word"]
-    if not subject or len(left) - at > _MAX_CANCELLED:
-        return False
-    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL
-
-
-_SPEAKERS: Final = frozenset(
-    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
-)
-_GENERAL: Final = words_of(
-    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
-)
 
 
 def _has_condition(sentence: Sentence, position: int) -> bool:

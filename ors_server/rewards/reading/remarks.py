@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
+from ors_server.rewards.reading.sentences import NEAR, Clause, Sentence, TextToken, classes_in
 
 _SECOND_LOOK: Final = re.compile(
     r"(?:(?:but|and|oh|ah|no|well|though|although|hmm?) )*(?:wait|hmm?|hold (?:on|up)|hang on|oops|whoops"
@@ -238,3 +238,13 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
         is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
     is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
     return is_about or is_other or is_bare or is_joined
+
+
+def overcomes_doubt(sentence: Sentence) -> bool:
+    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
+    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
+    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
+        return False
+    classes = last.classes()
+    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
+    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}

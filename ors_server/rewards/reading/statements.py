@@ -35,9 +35,8 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
-    endorses,
     looks_again,
-    reconsiders,
+    overcomes_doubt,
     refutes,
     takes_back_words,
     tells_own_error,
@@ -144,8 +143,6 @@ _MAX_LED: Final = 2
 _OWN: Final = words_of("this i we mine ours my our here")
 """Words that open a clause about the author, or about the case at hand."""
 _CASES: Final = words_of("for with without under if when by")
-_MAX_REMARK: Final = 40
-"""Words of a remark behind an answer that are read."""
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -288,16 +285,6 @@ def _verb_of(value: Value) -> str | None:
     return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
 
 
-def _overcomes_doubt(sentence: Sentence) -> bool:
-    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
-    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
-    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
-        return False
-    classes = last.classes()
-    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
-    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}
-
-
 def _sets_beside(clause: Clause) -> bool:
     """Whether a clause adds a second answer to another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
@@ -309,19 +296,6 @@ def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
         return True
     words = {word for token in sentence.tokens[:_MAX_BETWEEN] for word in token.word.split()}
     return "also" in words and not _MAYS.isdisjoint(words)
-
-
-def _words_behind(sentence: Sentence) -> list[str]:
-    """Return the words of a sentence behind its last value, with those that open its clauses."""
-    words: list[str] = []
-    for clause in sentence.clauses:
-        if clause.lead is not None and clause.lead.kind == "word" and clause.tokens[0] is not clause.lead:
-            words += clause.lead.word.split()
-        for token in clause.tokens:
-            if token.kind == "value":
-                words.clear()
-            words += token.word.split()
-    return words[:_MAX_REMARK]
 
 
 def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
@@ -502,22 +476,6 @@ class _Reader(ReferenceRules):
             if not values and (is_open or (self.are_labels and approves_of_several(sentence))):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
 
-    def _reconsider(self) -> None:
-        """Take back what the end of a text looks at again: "42 is right. I divided where I should add."."""
-        for number in range(len(self._sentences) - 1, -1, -1):
-            sentence = self._sentences[number]
-            words = _words_behind(sentence)
-            values = [value for clause in sentence.clauses for value in clause.values]
-            if not sentence.is_question and endorses(words):
-                return
-            if not sentence.is_question and reconsiders(words):
-                for value in self._values:
-                    if value.sentence <= number and value.polarity is Polarity.ASSERTED:
-                        value.polarity = Polarity.RETRACTED
-                return
-            if values:
-                return  # what is in front of a later value is corrected by it
-
     def _is_about(self, sentence: Sentence, value: Value) -> bool:
         """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""
         tokens = sentence.tokens
@@ -535,7 +493,7 @@ class _Reader(ReferenceRules):
         openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
         words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
-        if sentence.is_question or is_aside or words & {"why", "how"} or _overcomes_doubt(sentence):
+        if sentence.is_question or is_aside or words & {"why", "how"} or overcomes_doubt(sentence):
             return False
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
