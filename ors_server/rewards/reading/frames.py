@@ -287,13 +287,10 @@ def is_of_old_version(left: Sequence[TextToken]) -> bool:
     return len(words) > NEAR and words[0] == "in" and words[-1] not in _OLD and not _OLD.isdisjoint(words)
 
 
-def is_to_be_treated(right: Sequence[TextToken]) -> bool:
-    """Whether a value counts things that are still to be treated: "there are 42 cases to distinguish"."""
-    return any(token.word == "to" and following.word in _TREATING for token, following in pairwise(right))
-
-
 def is_setup(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a clause counts what the work begins with: "we have 42 equations in three unknowns"."""
+    """Whether a clause counts what the work begins with: "we have 42 equations", "42 cases to distinguish"."""
+    if any(token.word == "to" and following.word in _TREATING for token, following in pairwise(right)):
+        return True
     is_own = len(left) > 1 and left[0].word in ("we", "i") and left[1].word in ("have", "need", "use", "used")
     return is_own and bool(right) and right[0].word in _WORK_NOUNS
 

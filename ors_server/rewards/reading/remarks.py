@@ -190,7 +190,7 @@ def looks_again(words: Sequence[str]) -> bool:
 
 
 def endorses(words: Sequence[str]) -> bool:
-    """Whether words behind an answer say that it stands."""
+    """Whether words behind an answer confirm it."""
     return not _STANDING.isdisjoint(words) and _DENYING.search(" ".join(words)) is None
 
 
