@@ -288,7 +288,7 @@ def is_of_old_version(left: Sequence[TextToken]) -> bool:
 
 
 def is_setup(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a clause counts what the work begins with: "we have 42 equations", "42 cases to distinguish"."""
+    """Whether a clause counts what the work begins with: "we have 42 equations", "42 cases to treat"."""
     if any(token.word == "to" and following.word in _TREATING for token, following in pairwise(right)):
         return True
     is_own = len(left) > 1 and left[0].word in ("we", "i") and left[1].word in ("have", "need", "use", "used")

@@ -60,6 +60,7 @@ _SPEAKER_CHARS: Final = 60
 _REQUIRED: Final = frozenset(
     {"as required", "as asked", "as wanted", "as demanded", "as described", "as needed"}
 )
+_SEEKERS: Final = words_of("we i you is was question text task")
 _LASTLY: Final = words_of("finally eventually ultimately now lastly ended")
 _MAX_BACK: Final = 3
 """Sentences between words that point back and the values."""
@@ -116,7 +117,10 @@ class ReferenceRules(EndingRules):
         for sentence in self._sentences if " as " in self._text or "which is what" in self._text else ():
             for clause, remark in pairwise(sentence.clauses):
                 is_met = len(remark.tokens) == 1 and remark.tokens[0].word in _REQUIRED
-                is_met = is_met or _is_what_was_sought(remark)
+                words = [token.word for token in remark.tokens]
+                # "which is what we see"
+                is_what = len(words) > _MIN_GROUP and words[0] == "which" and "what" in words[1:4]
+                is_met = is_met or (is_what and not _SEEKERS.isdisjoint(words[3:6]))
                 if not is_met or len(clause.values) != 1 or "negative" in clause.classes():
                     continue
                 value = clause.values[0]
@@ -201,13 +205,6 @@ class ReferenceRules(EndingRules):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.QUOTED
             said[-1].polarity, said[-1].is_framed = Polarity.ASSERTED, True
-
-
-def _is_what_was_sought(remark: Clause) -> bool:
-    """Whether a remark says of the clause in front of it that it is as wanted: "which is what we see"."""
-    words = [token.word for token in remark.tokens]
-    is_what = len(words) > _MIN_GROUP and words[0] == "which" and "what" in words[1:4]
-    return is_what and not {"we", "i", "you", "is", "was", "question", "text", "task"}.isdisjoint(words[3:6])
 
 
 def _pointers_of(sentence: Sentence) -> list[_Pointer]:
