@@ -28,6 +28,8 @@ _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked"
 
 
 _COLONS: Final = frozenset({":", "-", "\u2013", "\u2014"})
+_MAX_VERSIONS: Final = 12
+"""Last asserted values, labels included, of which the headings are compared."""
 _SEQUENCES: Final = words_of(
     "step steps part stage phase round attempt try draft iteration pass day year week month hour row line "
     "equation answer result score total check side"
@@ -113,11 +115,9 @@ class EndingRules(CharacterReader):
         """Decide for no value of two headings alike: "Interpretation 1: 42. Interpretation 2: 43."."""
         if self._takes_alternatives:
             return
-        asserted = [
-            value
-            for value in self._values
-            if value.polarity is Polarity.ASSERTED and not self._is_heading(value)
-        ]
+        # The last ones only: to find the clause of each value of a long sentence takes quadratic time.
+        recent = [value for value in self._values if value.polarity is Polarity.ASSERTED][-_MAX_VERSIONS:]
+        asserted = [value for value in recent if not self._is_heading(value)]
         if len(asserted) < 2 or any(value.is_framed for value in asserted[-2:]):  # noqa: PLR2004  (two versions)
             return
         headings = [self._heading_of(value) for value in asserted[-2:]]
