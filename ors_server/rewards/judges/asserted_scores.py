@@ -55,7 +55,7 @@ _SHOWN: Final = (
     r"(?:[a-z]{3,12}(?::|\sis)?\s{1,3}){0,3}(?P<gone>NUMBER)"
 )
 """What a heading says to be in the work: "The answer contains the following: Score: 0.9"."""
-_PAST: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
+_WAS: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
 _UNDUE: Final = (
     r"(?P<gone>NUMBER)\s(?:is|was|seems|looks|feels|would\sbe)\s(?:\w{1,12}ly\s)?"
     r"(?:un(?!disp|quest)\w{3,20}|indefensible|inappropriate|inflated|exaggerated|overgenerous|overstated)\b"
@@ -103,7 +103,7 @@ _NOT_SCORES: Final = tuple(
         _FORMER,
         _REVISED,
         _SHOWN,
-        _PAST,
+        _WAS,
         _UNDUE,
         _DENIED,
         _DISOWNED,
