@@ -1,5 +1,6 @@
 """`ors-server images`: manages the cache of container images, which need no daemon."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,14 @@ class BuildImageOptions:
 
     folder: Annotated[Path, typer.Argument(help="The folder of a Dockerfile.")]
     name: Annotated[str, typer.Option(metavar="NAME", help="The image's name.")]
-    builder: Annotated[str, typer.Option(metavar="BUILDER", help="buildah, podman or docker.")] = "buildah"
+    builder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BUILDER",
+            help="buildah, podman or docker.",
+            show_default="this program, or buildah for a Dockerfile that needs a builder",
+        ),
+    ] = None
     allow_network: Annotated[
         bool, typer.Option("--allow-network", help="Let RUN lines run with this host's network.")
     ] = False
@@ -84,13 +92,33 @@ def add_image(options: AddImageOptions) -> None:
 
 
 def build_image_command(options: BuildImageOptions) -> None:
-    """Build a Dockerfile with RUN lines by another program, and add the image to the cache."""
+    """Build a Dockerfile, with RUN lines by another program, and add the image to the cache."""
+    from ors_server.harbor.dockerfile import pack_image, read_dockerfile
+    from ors_server.harbor.task_config import TaskFolderError
     from ors_server.images.image_cache import ImageCache
+    from ors_server.images.image_errors import ImageError
     from ors_server.images.image_programs import build_image
 
-    image = build_image(
-        ImageCache(), options.folder, options.name, options.builder, has_network=options.allow_network
-    )
+    cache, folder, builder = ImageCache(), options.folder, options.builder
+    needs_builder = ""
+    if builder is None and (folder / "Dockerfile").is_file():
+        try:
+            plan = read_dockerfile(folder / "Dockerfile", folder)
+            with tempfile.TemporaryDirectory(prefix="ors-image-") as temporary:
+                archive = Path(temporary) / "image.tar"
+                pack_image(plan, archive)
+                image = cache.add(archive, options.name)
+        except TaskFolderError as error:
+            needs_builder = f"{error}\n"
+        else:
+            say(f"built {image.short_id} ({options.name}): {image.entries} entries, {image.data_bytes} bytes")
+            return
+    try:
+        image = build_image(
+            cache, folder, options.name, builder or "buildah", has_network=options.allow_network
+        )
+    except ImageError as error:
+        raise ImageError(f"{needs_builder}{error}") from error
     say(f"built {image.short_id} ({options.name}): {image.entries} entries, {image.data_bytes} bytes")
 
 

@@ -5,10 +5,16 @@ replaces the container's command).
 """
 
 import contextlib
+import hashlib
+import io
 import json
+import os
+import platform
 import posixpath
 import re
 import shlex
+import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -19,6 +25,7 @@ from ors_server.harbor.ignore_rules import IgnoreRules
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.images.image_cache import CachedImage, ImageCache
 from ors_server.images.image_errors import UnknownImageError
+from ors_server.images.image_files import ARCHITECTURES
 from ors_server.model.errors import SettingsError
 
 ROOT_USERS = ("root", "0", "root:root", "0:0")
@@ -73,6 +80,73 @@ def find_image(name: str) -> CachedImage | None:
         with contextlib.suppress(UnknownImageError):
             return cache.find(candidate)
     return None
+
+
+def pack_image(plan: BuildPlan, archive: Path) -> None:
+    """Write the image that a Dockerfile without `RUN` makes, as `docker save` does.
+
+    The base image is a layer of it, so that the image depends on no other one of the cache.
+
+    Raises:
+        TaskFolderError: The base image is not in the cache.
+        OSError: A file cannot be read or written.
+    """
+    if plan.image is None and plan.base != "scratch":
+        raise TaskFolderError(
+            f"the base image {plan.base!r} is not in the cache: add it with ors-server images add"
+        )
+    base = None if plan.image is None else plan.image.path
+    files = {file.target: file for file in plan.files if file.target != "/"}  # the last one of a path counts
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        layers: list[Path] = []
+        if base is not None:
+            layers.append(Path(folder) / "base.tar")
+            with tarfile.open(layers[0], "w") as layer:
+                for entry in sorted(base.iterdir()):
+                    layer.add(entry, entry.name)
+        layers.append(Path(folder) / "files.tar")
+        with tarfile.open(layers[-1], "w") as layer:
+            for target, file in files.items():
+                if file.source is None and base is not None and (base / target[1:]).is_symlink():
+                    continue  # a link to a folder stays one
+                member = tarfile.TarInfo(target[1:])
+                member.mode = file.mode
+                if file.source is None:
+                    member.type = tarfile.DIRTYPE
+                    layer.addfile(member)
+                    continue
+                with file.source.open("rb") as content:
+                    status = os.fstat(content.fileno())
+                    member.size, member.mtime = status.st_size, int(status.st_mtime)
+                    layer.addfile(member, content)
+        machine = platform.machine()
+        diff_ids: list[str] = []
+        for path in layers:
+            with path.open("rb") as content:
+                diff_ids.append(f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}")
+        variables = {**({} if plan.image is None else plan.image.variables), **plan.variables}
+        config = {
+            "Env": [f"{name}={value}" for name, value in variables.items()],
+            "WorkingDir": plan.work_dir,
+            "User": "" if plan.image is None else plan.image.user,
+        }
+        documents = {
+            "config.json": {
+                "architecture": ARCHITECTURES.get(machine, machine),
+                "os": "linux",
+                "config": config,
+                "rootfs": {"type": "layers", "diff_ids": diff_ids},
+            },
+            "manifest.json": [{"Config": "config.json", "Layers": [path.name for path in layers]}],
+        }
+        with tarfile.open(archive, "w") as image:
+            for path in layers:
+                image.add(path, path.name)
+            for name, document in documents.items():
+                text = json.dumps(document).encode()
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                image.addfile(member, io.BytesIO(text))
 
 
 class _DockerfileReader:

@@ -154,7 +154,7 @@ class HarborTasks(IndexedTasks):
     @override
     def request_sandbox(self, limits: Limits) -> SandboxRequest:
         folder = self._folder
-        return SandboxRequest(folder.limits, folder.root(self.secrets))
+        return SandboxRequest(folder.limits, folder.root(self.secrets), folder.network)
 
     @override
     async def setup(self) -> None:

@@ -178,7 +178,7 @@ def unsaid_networks(folder: TaskFolder) -> Iterator[str]:
     if environment.network_mode is None:
         yield (
             f"{folder.document.place('environment')}: no network_mode, which means 'public' to Harbor; here "
-            "no task has a network: say network_mode = 'no-network' if the task needs none"
+            "such a task has no network: say network_mode = 'no-network' if the task needs none"
         )
 
 

@@ -26,6 +26,7 @@ from ors_server.harbor.task_config import (
 )
 from ors_server.sandboxes.base import MIB, Limits, SandboxRoot
 from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS
+from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
 
 TEST_SCRIPT, SOLVE_SCRIPT, SETUP_SCRIPT = "test.sh", "solve.sh", "setup.sh"
 OPTIONS = ("keep_system", "reward_range")
@@ -38,7 +39,6 @@ MAX_COMMAND_SECONDS = 600.0
 MAX_TEXT_BYTES = 1_000_000
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
-_NO_NETWORK = "expected network_mode = 'no-network': tasks have no network on this server"
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,10 @@ class TaskFolder:
         self.name = path.name
         self.document = TaskDocument(path / FILE)
         self.config = self.document.config
+        has_own = self.config.agent.network_mode is not None
+        table, key = (self.config.agent, "agent") if has_own else (self.config.environment, "environment")
+        self.network = self._network_of(table, (key,))
+        """What the session's commands can connect to in the agent's phase; a verifier has no network."""
         self._refuse_unsupported()
         self.plan = self._read_base()
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
@@ -150,11 +154,16 @@ class TaskFolder:
     def _refuse_unsupported(self) -> None:
         config = self.config
         self._refuse_environment(config.environment, ("environment",))
-        self._refuse_network(config.agent, ("agent",))
         self._refuse_verifier(config.verifier, ("verifier",))
         for number, step in enumerate(config.steps or ()):
             key: KeyPath = ("steps", number)
-            self._refuse_network(step.agent, (*key, "agent"))
+            step_key: KeyPath = (*key, "agent")
+            if step.agent.network_mode and self._network_of(step.agent, step_key) != self.network:
+                raise self._error(
+                    "the network of a session stays the same in all steps: expected that of [agent]",
+                    *step_key,
+                    "network_mode",
+                )
             self._refuse_user(step.agent.user, (*key, "agent", "user"))
             self._refuse_verifier(step.verifier, (*key, "verifier"))
             self._refuse_services(step.artifacts, (*key, "artifacts"))
@@ -194,12 +203,22 @@ class TaskFolder:
                 *key,
                 "docker_image",
             )
-        self._refuse_network(table, key)
 
-    def _refuse_network(self, table: NetworkTable, key: KeyPath) -> None:
-        if table.network_mode in {"public", "allowlist"}:
+    def _network_of(self, table: NetworkTable, key: KeyPath) -> SandboxNetwork:
+        if table.network_mode == "public":
             is_old = isinstance(table, EnvironmentTable) and table.allow_internet is not None
-            raise self._error(_NO_NETWORK, *key, "allow_internet" if is_old else "network_mode")
+            raise self._error(
+                "expected network_mode = 'no-network', or 'allowlist' with the hosts in allowed_hosts: no "
+                "task reaches every host on this server",
+                *key,
+                "allow_internet" if is_old else "network_mode",
+            )
+        if not table.allowed_hosts:
+            return LOOPBACK
+        try:
+            return SandboxNetwork.of(table.allowed_hosts)
+        except ValueError as error:
+            raise self._error(str(error), *key, "allowed_hosts") from error
 
     def _refuse_user(self, user: str | int | None, key: KeyPath) -> None:
         if user is not None and str(user) not in ROOT_USERS:
@@ -210,10 +229,11 @@ class TaskFolder:
             )
 
     def _refuse_verifier(self, table: VerifierTable, key: KeyPath) -> None:
-        self._refuse_network(table, key)
+        self._refuse_verifier_network(table, key)
         self._refuse_user(table.user, (*key, "user"))
         if table.environment is not None:
             self._refuse_environment(table.environment, (*key, "environment"))
+            self._refuse_verifier_network(table.environment, (*key, "environment"))
         for number, hook in enumerate(table.collect):
             if hook.service != "main":
                 raise self._error(
@@ -224,6 +244,14 @@ class TaskFolder:
                     "service",
                 )
             self._refuse_user(hook.user, (*key, "collect", number, "user"))
+
+    def _refuse_verifier_network(self, table: NetworkTable, key: KeyPath) -> None:
+        if table.network_mode in {"public", "allowlist"}:
+            raise self._error(
+                "expected network_mode = 'no-network': verifiers have no network on this server",
+                *key,
+                "network_mode",
+            )
 
     def _refuse_services(self, artifacts: list[ArtifactTable], key: KeyPath) -> None:
         for number, artifact in enumerate(artifacts):

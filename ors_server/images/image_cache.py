@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -97,7 +97,8 @@ class ImageCache:
                 staging = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
                 try:
                     unpacker = self._unpack(source, description, staging, limits)
-                    record = _record(description, names, unpacker, tree_digest(staging / ROOT))
+                    tree = tree_digest(staging / ROOT, unpacker.digests)
+                    record = _record(description, names, unpacker, tree)
                     (staging / RECORD).write_text(json.dumps(record, indent=1))
                     staging.chmod(0o755)
                     staging.rename(self.folder / description.image_id)
@@ -184,7 +185,7 @@ class ImageCache:
                 with tempfile.TemporaryFile(dir=staging) as archive:
                     plain = cast("BinaryIO", archive)
                     write_layer(source, layer, plain, limits)
-                    plain.seek(0)
+                    plain.flush()
                     unpacker.unpack(plain, layer.blob)
             return unpacker
         finally:
@@ -221,25 +222,40 @@ def image_to_try() -> ImageTree | None:
     return None if image is None else image.as_tree()
 
 
-def tree_digest(root: Path) -> str:
-    """Return the SHA-256 over a folder's paths, modes, link targets and contents, in order of the paths."""
+def tree_digest(root: Path, digests: Mapping[int, bytes] | None = None) -> str:
+    """Return the SHA-256 over a folder's paths, modes, link targets and contents, in order of the paths.
+
+    Args:
+        digests: SHA-256 of contents by inode, of files that need not be read again.
+    """
     digest = hashlib.sha256()
-    for folder, folders, files in os.walk(root):
-        folders.sort()
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in sorted((*files, *links, *(set(folders) - set(links)))):
-            path = os.path.join(folder, name)
-            status = os.lstat(path)
-            row = f"{os.path.relpath(path, root)}\0{status.st_mode:o}\0"
+    known_digests = digests or {}
+    top = os.fspath(root)
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        # A path is cut, because `os.path.relpath` takes longer than all else that is done for a short file.
+        above = folder[len(top) + 1 :] + "/" if folder != top else ""
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        below: list[str] = []
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            row = f"{above}{entry.name}\0{status.st_mode:o}\0"
             digest.update(row.encode("utf-8", "surrogateescape"))
             if stat.S_ISLNK(status.st_mode):
-                digest.update(os.fsencode(os.readlink(path)))
+                digest.update(os.fsencode(os.readlink(entry.path)))
+            elif stat.S_ISDIR(status.st_mode):
+                below.append(entry.path)
             elif stat.S_ISREG(status.st_mode):
-                with open(
-                    path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)
-                ) as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
+                content_digest = known_digests.get(status.st_ino)
+                if content_digest is None:
+                    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+                    with open(descriptor, "rb", buffering=0) as file:
+                        content_digest = hashlib.file_digest(file, "sha256").digest()
+                digest.update(content_digest)
             digest.update(b"\0")
+        folders += reversed(below)
     return digest.hexdigest()
 
 

@@ -36,7 +36,8 @@ _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_PIECE = 1 << 20
+_PIECE = 1 << 18
+"""Bytes of one read: few enough to be in the processor's caches until they are hashed and written."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -202,7 +203,14 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
         )
     index = _parse(file.read_document("index.json"), "index.json", dict)
     manifests = list(_manifests(file, index, 0))
-    fitting = [item for item in manifests if _matches_machine(item.get("platform"))]
+    machine = {"os": "linux", "architecture": _architecture()}
+    fitting = [
+        item
+        for item in manifests
+        # Without a platform, `_diff_ids` checks the one that the configuration names.
+        if not isinstance(stated := item.get("platform"), dict)
+        or machine.items() <= cast("dict[str, object]", stated).items()
+    ]
     if len(fitting) != 1:
         platforms = [cast("object", item.get("platform")) for item in manifests]
         seen = ", ".join(sorted({json.dumps(stated, default=str)[:100] for stated in platforms})) or "none"
@@ -283,13 +291,6 @@ def _architecture() -> str:
     return ARCHITECTURES.get(machine, machine)
 
 
-def _matches_machine(stated: object) -> bool:
-    if not isinstance(stated, dict):
-        return True  # `_diff_ids` checks the platform that the configuration names
-    row = cast("dict[str, object]", stated)
-    return row.get("os") == "linux" and row.get("architecture") == _architecture()
-
-
 def _parse(content: bytes, name: str, kind: type[Any]) -> Any:
     try:
         return _typed(json.loads(content), kind, name)
@@ -350,8 +351,10 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
     with file.open_blob(layer.blob) as blob:
         start = blob.read(4)
         blob.seek(0)
-        hashed = _HashedReads(blob, limits.unpacked_bytes)
         content = hashlib.sha256()
+        is_compressed = start[:2] == _GZIP or start == _ZSTD
+        # Of a blob without compression, the digest is that of its content.
+        hashed = _HashedReads(blob, limits.unpacked_bytes, has_digest=is_compressed)
         length = 0
         for piece in _decompressed(hashed, start):
             length += len(piece)
@@ -364,10 +367,9 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
         hashed.finish()
     if layer.size is not None and hashed.length != layer.size:
         raise ImageRefusedError(f"{layer.blob}: expected {layer.size} bytes, got {hashed.length}")
-    if layer.digest is not None and hashed.digest.hexdigest() != layer.digest:
-        raise ImageRefusedError(
-            f"{layer.blob}: expected the digest {layer.digest}, got {hashed.digest.hexdigest()}"
-        )
+    digest = (hashed.digest or content).hexdigest()
+    if layer.digest is not None and digest != layer.digest:
+        raise ImageRefusedError(f"{layer.blob}: expected the digest {layer.digest}, got {digest}")
     if content.hexdigest() != layer.diff_id:
         raise ImageRefusedError(
             f"{layer.blob}: expected the diff id {layer.diff_id}, got {content.hexdigest()}"
@@ -376,11 +378,11 @@ def write_layer(file: ImageFile, layer: LayerBlob, target: BinaryIO, limits: Unp
 
 
 class _HashedReads:
-    """Reads a blob and computes its digest."""
+    """Reads a blob, counts its bytes and computes its digest if it is needed."""
 
-    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
+    def __init__(self, file: BinaryIO, max_bytes: int, *, has_digest: bool) -> None:
         self._file, self._max_bytes = file, max_bytes
-        self.digest = hashlib.sha256()
+        self.digest = hashlib.sha256() if has_digest else None
         self.length = 0
 
     def read(self, size: int) -> bytes:
@@ -388,7 +390,8 @@ class _HashedReads:
         self.length += len(piece)
         if self.length > self._max_bytes:
             raise ImageRefusedError(f"expected a blob of at most {self._max_bytes} bytes")
-        self.digest.update(piece)
+        if self.digest is not None:
+            self.digest.update(piece)
         return piece
 
     def finish(self) -> None:

@@ -1,5 +1,6 @@
 """Every backend keeps the promises of the interface, and holds the shell vectors as its tier says."""
 
+import atexit
 import functools
 import json
 import os
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import anyio
@@ -26,6 +28,7 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
 from ors_server.testing.sandbox_suite import check_backend
+from tests.fixtures.host_images import make_vector_tree
 from tests.fixtures.ordinary_cases import leave_to_stress
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,10 @@ EXCEPTIONS = {
     ("bubblewrap", "user"): {
         "memory_total": "without a cgroup memory is limited per process",
     },
+    ("image", "root"): {
+        "ld_preload_file": "/etc is the session's own; fresh programs, which grade, do not see the file",
+        "capabilities_zero": "the sandbox's root has those of a container, over the session's own ids alone",
+    },
     ("landlock", "root"): {
         "server_survives_between_commands": "all but local sockets are refused, the loopback too",
         "zombies_reaped": "the processes of the whole host are listed, its zombies too",
@@ -51,6 +58,10 @@ EXCEPTIONS = {
         "disk_total": "disk is limited per file only",
         "inodes_total": "inodes are not limited on the server's own file system",
     },
+}
+EXCEPTIONS["image", "user"] = {
+    "ld_preload_file": EXCEPTIONS["image", "root"]["ld_preload_file"],
+    **EXCEPTIONS["bubblewrap", "user"],
 }
 EXCEPTIONS["landlock", "user"] = {
     **EXCEPTIONS["landlock", "root"],
@@ -65,14 +76,14 @@ BY_CHANCE = {"zombies_reaped", "sees_only_own_processes", "ulimit_as_tiny"}
 
 CONFIGURATIONS = tuple(
     (backend, user)
-    for backend in ("bubblewrap", "landlock")
+    for backend in ("bubblewrap", "image", "landlock")
     for user in (("root", "user") if os.geteuid() == 0 else ("user",))
 )
 
 
 def require(backend: str, user: str) -> None:
     """Fail where a component is missing: what was not tried must not look like what works."""
-    if backend == "bubblewrap" and shutil.which("bwrap") is None:
+    if backend in {"bubblewrap", "image"} and shutil.which("bwrap") is None:
         pytest.fail("bubblewrap is not installed; on Debian: apt-get install -y bubblewrap")
     if backend == "landlock" and launcher.abi() < 1:
         pytest.fail("the kernel has no Landlock")
@@ -90,8 +101,22 @@ def command(user: str, program: Path, *arguments: str) -> tuple[list[str], dict[
     return [*drop, SOME_PYTHON, str(program), *arguments], environment
 
 
+@functools.cache
+def image_root(user: str) -> str:
+    """Make a root for sessions of this user, with the programs that the vectors call; removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="ors-test-image-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    make_vector_tree(folder / "root")
+    if user == "user" and os.geteuid() == 0:  # a cache belongs to the server's user
+        subprocess.run(["/bin/chown", "-R", f"{NOBODY}:{NOBODY}", folder], check=True)
+    return str(folder / "root")
+
+
 def played(user: str, program: Path, *arguments: str) -> dict[str, list[str]]:
     argv, environment = command(user, program, *arguments)
+    if arguments[0] == "image":
+        environment["ORS_TEST_IMAGE_ROOT"] = image_root(user)
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=300)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows, done.stderr

@@ -130,6 +130,44 @@ def test_sessions_of_both_hosts_are_played_over_one_address(workers):
     assert played == {0, 1}
 
 
+def test_a_batch_reaches_the_sessions_of_every_host(workers):
+    ids = [f"batch-{number}" for number in range(6)]
+    assert {host_of(session_id) for session_id in ids} == {0, 1}
+    tasks = [
+        {"environment": ENVIRONMENT, "split": "test", "index": index, "session_id": session_id}
+        for index, session_id in enumerate(ids)
+    ]
+    calls = [
+        {"session_id": name, "name": tool, "arguments": {"expression": f"{index}+1"}}
+        for index, name in enumerate([*ids, *ids, "nobody", "absent"])
+        for tool in ["abacus" if index in {9, 10} else "calculator"]
+    ]
+    with connected(workers) as client:
+
+        def send(kind, items):
+            answered = client.post(f"/_ors/batches/{kind}", json={"items": items})
+            assert answered.status_code == 200, answered.text
+            return answered.json()["items"]
+
+        client.headers["X-ORS-Labels"] = "run=batched"
+        created = send("sessions", [*tasks, tasks[0]])
+        assert [item["ok"] for item in created] == [True] * 6 + [False]
+        assert [item["created"]["status"]["session_id"] for item in created[:6]] == ids
+        assert {item["created"]["status"]["labels"]["run"] for item in created[:6]} == {"batched"}
+        called = send("calls", calls)
+        assert [item["result"]["step"] for item in called[:12]] == [1] * 6 + [2] * 6
+        texts = [item["result"]["output"]["blocks"][0]["text"] for item in called[:9]]
+        assert [text.endswith(str(index + 1)) for index, text in enumerate(texts)] == [True] * 9
+        assert [item["result"]["kind"] for item in called[:12]] == ["completed"] * 9 + ["refused"] * 2 + [
+            "completed"
+        ]
+        assert [item["status"] for item in called[12:]] == [404, 404]
+        ended = send("deletions", [*reversed(ids), "nobody"])
+    assert [item["session"]["session_id"] for item in ended[:6]] == [*reversed(ids)]
+    assert [item["session"]["episode"]["steps"] for item in ended[:6]] == [2] * 6
+    assert ended[6]["status"] == 404
+
+
 def test_the_live_sessions_of_all_hosts_are_listed_in_pages_oldest_first(workers):
     with connected(workers) as client:
         body = {"environment": ENVIRONMENT, "split": "test", "index": 0}

@@ -1,8 +1,5 @@
 """A disk without room: calls fail as machinery, nothing acknowledged is lost, and with room all goes on."""
 
-import contextlib
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,52 +9,26 @@ import pytest
 from tests.fixtures.record_load import Load
 from tests.fixtures.record_outages import SESSIONS, Outages
 from tests.fixtures.recording_server import RecordingServer
+from tests.fixtures.small_disk import SmallDisk
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1200)]
 SEED = 9
-DISK = 96 * 1024 * 1024
-"""Bytes of the disk."""
+DISK = 96
+"""MiB of the disk."""
 BLOBS = "episodes.db.blobs"
 """The folder of long blocks, beside the file."""
-PIECE = bytes(1024 * 1024)
-"""What is written until there is no room."""
 ROUNDS = 3
-
-
-class SmallDisk:
-    """A file system that holds little, in memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._ballast = folder / "ballast"
-        folder.mkdir(parents=True, exist_ok=True)
-        size = f"size={DISK}"
-        subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
-
-    def fill(self) -> None:
-        with self._ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
-            while True:
-                ballast.write(PIECE)
-
-    def empty(self) -> None:
-        self._ballast.unlink()
-
-    def unmount(self) -> None:
-        """Make an end of it, whoever still uses it."""
-        subprocess.run(["/bin/umount", "--lazy", str(self.folder)], check=True)
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    if os.geteuid() != 0:
-        pytest.fail("mounting a small disk needs root; run `make stress` as root")
     return tmp_path / "record"
 
 
 @pytest.fixture(params=["all of the record", "the blobs"])
 def disk(request, folder) -> Iterator[SmallDisk]:
     """A small disk that holds the record, or only its blobs."""
-    mounted = SmallDisk(folder if request.param == "all of the record" else folder / BLOBS)
+    mounted = SmallDisk(folder if request.param == "all of the record" else folder / BLOBS, DISK)
     yield mounted
     mounted.unmount()
 

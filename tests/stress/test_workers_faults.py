@@ -1,7 +1,8 @@
-"""A hundred faults of hosts and front: nothing that was acknowledged is lost, or counted twice."""
+"""A hundred faults of hosts, front and record: nothing that was acknowledged is lost, or counted twice."""
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -16,18 +17,20 @@ import pytest
 
 from ors_server.processes.host_processes import send_signal
 from ors_server.store.open import open_reader
-from tests.contract.test_workers import ENVIRONMENT, connected, new_session, serving
+from tests.contract.test_workers import ENVIRONMENT, connected, serving
+from tests.fixtures.small_disk import SmallDisk
+from tests.postgres import running_postgres
 
 FAULTS = int(os.environ.get("ORS_TEST_FAULTS", "100"))
 PLAYERS = 8
 CALLS = 12
 """Calls of one episode."""
 PATIENCE = 60.0
-"""Seconds for which a player repeats one call."""
+"""Seconds for which a player repeats one request."""
 HOSTS = ("ORS_HOST_SLOT=0/2", "ORS_HOST_SLOT=1/2")
 PATH = f"/{ENVIRONMENT}/call"
 
-pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 
 
 class Player(threading.Thread):
@@ -46,62 +49,107 @@ class Player(threading.Thread):
         for index in count():
             if self.stopping.is_set():
                 return
-            self.play(index % 200)
+            try:
+                self.play(index % 200, index)
+            except AssertionError as error:
+                self.lost.append(str(error))
 
-    def play(self, index):
-        session_id = self.repeat(lambda client: new_session(client, index))
+    def play(self, task, index):
+        drawn = self.repeat("/create_session")
+        session_id = re.findall(r"[0-9a-f-]{36}", drawn)[-1]
+        headers = {"X-Session-ID": session_id}
+        # The same creation until it is answered, as `openreward` repeats it.
+        body = {"env_name": ENVIRONMENT, "split": "test", "index": task}
+        self.repeat("/create", headers=headers, json=body)
         answers = self.answers.setdefault(session_id, {})
         for number in range(CALLS):
             call_id = f"{self.number}-{index}-{number}"
             call = {"name": "calculator", "input": {"expression": f"{number}+{index}"}, "task_id": call_id}
-            headers = {"X-Session-ID": session_id}
+            answers[call_id] = self.repeat(PATH, headers=headers, json=call)
 
-            def send(client, call=call, headers=headers):
-                answered = client.post(PATH, headers=headers, json=call)
-                if answered.status_code in {502, 503} or "event: error" in answered.text:
-                    raise httpx2.ReadError(answered.text)
-                assert answered.status_code == 200, answered.text
-                return answered.text
-
-            try:
-                answers[call_id] = self.repeat(send)
-            except AssertionError as error:
-                self.lost.append((session_id, call_id, str(error)))
-                return
-
-    def repeat(self, send):
+    def repeat(self, path, **words):
         """Send a request until it is answered, as a client does that repeats broken connections and 503."""
         deadline = time.monotonic() + PATIENCE
-        while True:
+        problem = ""
+        while time.monotonic() < deadline:
             try:
                 with connected(self.workers) as client:
-                    return send(client)
-            except (httpx2.TransportError, IndexError):
-                self.errors += 1
-                if time.monotonic() > deadline:
-                    raise AssertionError("no answer within the patience") from None
-                time.sleep(0.05)
+                    answered = client.post(path, **words)
+                text = answered.text
+            except httpx2.TransportError as error:
+                problem = repr(error)
+            else:
+                problem = f"{answered.status_code} {text}"
+                if answered.status_code not in {502, 503} and text and "event: error" not in text:
+                    assert answered.status_code == 200, f"{path} of {words}: {problem}"
+                    return text
+            self.errors += 1
+            time.sleep(0.05)
+        raise AssertionError(f"{path} of {words} had no answer within {PATIENCE:.0f} s, at last {problem}")
 
 
-def strike(workers, random):
-    """Do one fault."""
-    kind = random.choice(["kill", "kill", "front", "stop"])
-    with suppress(LookupError):
-        if kind == "front":
-            workers.kill("haproxy.cfg")
-        elif kind == "kill":
-            workers.kill(random.choice(HOSTS))
-        else:
-            pid = workers.pid_of(random.choice(HOSTS))
-            send_signal(pid, signal.SIGSTOP, lambda pid: True)
-            time.sleep(0.5)
-            send_signal(pid, signal.SIGCONT, lambda pid: True)
-    return kind
+def kill_host(workers, _players, chances):
+    workers.kill(chances.choice(HOSTS))
 
 
-async def read_record(path):
+def kill_front(workers, _players, _chances):
+    workers.kill("haproxy.cfg")
+
+
+def stop_host(workers, _players, chances):
+    pid = workers.pid_of(chances.choice(HOSTS))
+    send_signal(pid, signal.SIGSTOP, lambda pid: True)
+    time.sleep(0.5)
+    send_signal(pid, signal.SIGCONT, lambda pid: True)
+
+
+class SQLiteFile:
+    """A record on a small disk, which may be full for a while."""
+
+    def __init__(self, folder):
+        self.disk = SmallDisk(folder / "disk", 256)
+        self.where = str(self.disk.folder / "episodes.db")
+        self.fault = self.fill_disk
+
+    def fill_disk(self, _workers, players, chances):
+        self.disk.fill()
+        # SQLite's log has some room of its own at first.
+        repeats, deadline = count_repeats(players), time.monotonic() + PATIENCE
+        while count_repeats(players) == repeats:
+            assert time.monotonic() < deadline, "no call failed on a full disk"
+            time.sleep(0.05)
+        time.sleep(chances.uniform(0.5, 2.0))
+        self.disk.empty()
+
+    def close(self):
+        self.disk.unmount()
+
+
+class Database:
+    """A record in PostgreSQL, which may be restarted, in order or after its processes were killed."""
+
+    def __init__(self, _folder):
+        self._running = running_postgres()
+        self._server = self._running.__enter__()
+        self.where = self._server.create_database()
+        self.fault = self.restart_database
+
+    def restart_database(self, _workers, _players, chances):
+        end = chances.choice([self._server.stop, lambda: self._server.stop("immediate"), self._server.kill])
+        end()
+        self._server.start()
+
+    def close(self):
+        self._running.__exit__(None, None, None)
+
+
+def count_repeats(players):
+    return sum(player.errors for player in players)
+
+
+async def read_record(where):
     """Return the episodes on record with their steps, by session."""
-    reader = await open_reader(str(path))
+    reader = await open_reader(where)
     found: dict[str, list[Any]] = {}
     try:
         async for record, steps in reader.stream():
@@ -111,24 +159,37 @@ async def read_record(path):
     return found
 
 
-def test_faults_lose_no_acknowledged_call_and_count_none_twice(tmp_path, capsys):
+@pytest.fixture(params=[SQLiteFile, Database])
+def place(request, tmp_path):
+    made = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+def test_faults_lose_no_acknowledged_call_and_count_none_twice(tmp_path, place, capsys):
     chances = random.Random(20261128)  # noqa: S311  (a schedule, no secret)
-    with serving(tmp_path) as workers:
+    kinds = [kill_host, kill_host, kill_front, stop_host, place.fault]
+    with serving(tmp_path, "--store", place.where) as workers:
         players = [Player(workers, number) for number in range(PLAYERS)]
         for player in players:
             player.start()
         struck = []
-        for _ in range(FAULTS):
-            # More than `MAX_STARTS` ends of one process within a minute would end the server, as they should.
-            time.sleep(chances.uniform(8.0, 10.0))
-            struck.append(strike(workers, chances))
-        for player in players:
-            player.stopping.set()
-        for player in players:
-            player.join()
+        try:
+            for _ in range(FAULTS):
+                # More than `MAX_STARTS` ends of one process within a minute end the server, as they should.
+                time.sleep(chances.uniform(8.0, 10.0))
+                strike = chances.choice(kinds)
+                with suppress(LookupError):
+                    strike(workers, players, chances)
+                struck.append(strike.__name__)
+        finally:
+            for player in players:
+                player.stopping.set()
+            for player in players:
+                player.join()
         assert workers.stop() == 0
     acknowledged = {name: calls for player in players for name, calls in player.answers.items()}
-    record = anyio.run(read_record, tmp_path / "episodes.db")
+    record = anyio.run(read_record, place.where)
     for session_id, calls in acknowledged.items():
         [(summary, steps)] = record[session_id]
         ids = [step.call_id for step in steps]
@@ -142,8 +203,8 @@ def test_faults_lose_no_acknowledged_call_and_count_none_twice(tmp_path, capsys)
     total = sum(map(len, acknowledged.values()))
     lost = [item for player in players for item in player.lost]
     with capsys.disabled():
-        kinds = {kind: struck.count(kind) for kind in sorted(set(struck))}
-        repeats = sum(player.errors for player in players)
+        figures = {kind: struck.count(kind) for kind in sorted(set(struck))}
+        repeats = count_repeats(players)
         played = f"{total} calls of {len(acknowledged)} episodes"
-        sys.stdout.write(f"\n{kinds}: {played}, {repeats} repeats, {len(lost)} lost\n")
+        sys.stdout.write(f"\n{figures}: {played}, {repeats} repeats, {len(lost)} lost\n")
     assert not lost

@@ -163,7 +163,7 @@ class ControlApp:
         self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
-        batches = BatchHandlers(self.handlers, manager)
+        batches = BatchHandlers(self.handlers, manager, self.peers)
         self.table = make_table(self.handlers, episodes, self.jobs, batches, HostHandlers(hosts))
 
     def describe(self) -> Description:

@@ -4,15 +4,18 @@ Every host has the same keys, so a caller's credential is passed on, and each ho
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx2
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ors_server.client.bounded_http import AnswerBounds, BrokenAnswerError
 from ors_server.doors.control.models import Health, HostHealth, SessionPage
+from ors_server.doors.labels import LABELS_HEADER
 from ors_server.model.errors import MachineryError, StartingError
 from ors_server.model.host_slot import HostSlot, host_name
+from ors_server.model.wire import compact_json
 from ors_server.supervisor.host_clients import HostClients
 
 ALONE = "x-ors-host-only"
@@ -21,9 +24,10 @@ ANSWER_SECONDS = 5.0
 """Seconds in which another host must answer."""
 BOUNDS = AnswerBounds()
 """Bounds of another host's answer, whose longest is a page of sessions."""
+_BATCH = TypeAdapter(dict[str, list[Any]])
 _MAX_SHOWN = 200
 """Bytes of another host's refusal that an error repeats."""
-_PASSED_ON = ("authorization", "x-api-key", "host")
+_PASSED_ON = ("authorization", "x-api-key", "host", LABELS_HEADER)
 
 
 class Peers:
@@ -89,17 +93,52 @@ class Peers:
             for number, answer in zip(others, answers, strict=True)
         }
 
-    async def _ask(self, number: int, path: str, headers: Mapping[str, str]) -> bytes:
+    async def run_batch(
+        self, number: int, path: str, items: Sequence[object], headers: Mapping[str, str]
+    ) -> list[Any]:
+        """Have another host run items of a batch, however long they take; return its results in their order.
+
+        Args:
+            path: Of the operation.
+
+        Raises:
+            StartingError, MachineryError: If it does not answer. Its calls may have run: a repeat of a call
+                id runs nothing twice.
+        """
+        answer = await self._ask(number, path, headers, compact_json({"items": items}).encode())
+        try:
+            results = _BATCH.validate_json(answer)["items"]
+        except (ValidationError, KeyError):
+            results = []
+        if len(results) != len(items):
+            raise MachineryError(
+                f"host {host_name(number)} answered with something else than {len(items)} results"
+            )
+        return results
+
+    async def _ask(
+        self, number: int, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> bytes:
+        """Send a GET, or a POST with a body, whose answer may take any time."""
         name = host_name(number)
         address = self.slot.address_of(number)
         if address is None:
             raise StartingError(f"host {name} has not started yet; repeat the request")
         passed = {key: headers[key] for key in _PASSED_ON if key in headers}
+        if body is not None:
+            passed["content-type"] = "application/json"
+        seconds = ANSWER_SECONDS if body is None else None
         try:
             client = await self._clients.client_of(number, address)
             async with (
-                asyncio.timeout(ANSWER_SECONDS),
-                client.stream("GET", path, headers={**passed, ALONE: "1"}) as response,
+                asyncio.timeout(seconds),
+                client.stream(
+                    "GET" if body is None else "POST",
+                    path,
+                    content=body,
+                    headers={**passed, ALONE: "1"},
+                    timeout=httpx2.Timeout(ANSWER_SECONDS, read=seconds),
+                ) as response,
             ):
                 await BOUNDS.apply(response)
                 answer = await response.aread()

@@ -18,6 +18,7 @@ import asyncio
 import math
 import urllib.parse
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
 from time import perf_counter
@@ -111,6 +112,8 @@ class BoundedCycle(RequestResponseCycle):
     """Status of the answer, once it has begun."""
     started_at = 0.0
     """When it began, by `time.perf_counter`."""
+    on_unread: Callable[[], None] | None = None
+    """Called if the connection breaks after the answer was written and before another request arrives."""
 
     @override
     async def send(self, message: Any) -> None:
@@ -264,6 +267,10 @@ class BoundedProtocol(BaseProtocol):
             self.server_state.open.remove(self._address)
         else:
             self.server_state.open.remove_refused()
+        cycle = cast("BoundedCycle | None", self.cycle)
+        # A peer that ends before it has read everything resets the connection; otherwise it closes it.
+        if exc is not None and cycle is not None and cycle.response_complete and cycle.on_unread is not None:
+            cycle.on_unread()
 
     @property
     def _address(self) -> str | None:

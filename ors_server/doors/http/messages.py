@@ -57,6 +57,8 @@ class Exchange(Protocol):
     """Its status, once it has begun."""
     started_at: float
     """When it began, by `time.perf_counter`."""
+    on_unread: Callable[[], None] | None
+    """Called if the connection breaks after the answer was written and before another request arrives."""
 
 
 HEADERS = "ors_server.headers"
@@ -287,6 +289,7 @@ class WatchedAnswer:
         self.response_started = False
         self.status = 0
         self.started_at = 0.0
+        self.on_unread: Callable[[], None] | None = None  # such a server never says so
 
     async def send(self, message: Message) -> None:
         """Send a message of the answer."""

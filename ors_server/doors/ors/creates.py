@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -52,8 +53,9 @@ def read_secrets(header: str | None) -> dict[str, str]:
 class CreateRetries:
     """Creates sessions, each creation once.
 
-    A creation may be repeated, byte for byte, only if its client had disconnected before the answer could be
-    written; every other second creation of a live session is refused.
+    A creation may be repeated, byte for byte, only if its answer was probably not read: the client had
+    disconnected before it could be written, or the connection was reset after that, and no call was made in
+    the session. Every other second creation of a live session is refused.
     """
 
     def __init__(self, sessions: SessionManager) -> None:
@@ -74,8 +76,11 @@ class CreateRetries:
             with http.watching_for_disconnect(receive, exchange) as has_left:
                 if not self._was_lost(session_id, fingerprint):
                     await self._sessions.create(request)
+                remember = partial(self._remember, session_id, fingerprint)
                 if await has_left():
-                    self._remember(session_id, fingerprint)
+                    remember()
+                elif exchange is not None:
+                    exchange.on_unread = remember
 
     def _remember(self, session_id: str, fingerprint: bytes) -> None:
         self._lost[session_id] = fingerprint
@@ -86,10 +91,11 @@ class CreateRetries:
         if self._lost.pop(session_id, None) != fingerprint:
             return False
         try:
-            self._sessions.find(session_id)
+            session = self._sessions.find(session_id)
         except SessionNotFoundError:
             return False
-        return True
+        # A client that makes calls has the answer: then the repeat is another client's, which must not join.
+        return not session.running_calls and session.recorder.summary().steps == 0
 
 
 def fingerprint_of(*parts: str | bytes | None) -> bytes:

@@ -89,6 +89,21 @@ async def test_long_results_come_whole_and_as_the_single_operation_has_them(cont
     assert alone == called[1]["result"]
 
 
+async def test_short_results_come_in_their_order_and_as_the_single_operation_has_them(control):
+    sessions = [await control.create(secrets={"word": f"ä€😀{number}"}) for number in range(9)]
+    calls = [
+        {"session_id": session, "name": "tell", "call_id": f"c{number}"}
+        for number in range(4)
+        for session in sessions
+    ]
+    called = await post(control, "calls", calls)
+    assert [item["result"]["step"] for item in called] == [number for number in range(1, 5) for _ in sessions]
+    texts = [item["result"]["output"]["blocks"][0]["text"] for item in called]
+    assert texts == [f"word=ä€😀{number}" for number in range(9)] * 4
+    alone = await control.call(sessions[8], "tell", body={"call_id": "c3"})
+    assert alone == called[35]["result"]
+
+
 @pytest.mark.parametrize("items", [[], ["s"] * 257, [""], [7], "s"])
 async def test_a_batch_has_at_most_256_items_of_the_right_form(control, items):
     answer = await control.post("/batches/deletions", {"items": items})

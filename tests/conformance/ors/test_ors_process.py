@@ -4,13 +4,16 @@ requirements)."""
 import base64
 import json
 import os
+import socket
 import sys
 import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -18,7 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ors_server import ToolOutput, tool
 from ors_server.conformance.ors_subject import OrsSubject, find
-from ors_server.conformance.ors_wire import get, post
+from ors_server.conformance.ors_wire import WireRequest, get, post
 from ors_server.model.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from tests.fixtures.single_task import SingleTask
@@ -70,6 +73,54 @@ async def test_a_creation_whose_answer_was_lost_may_be_repeated(serve):
             going_on.set()
             again = await server.wire.send(creation)
             assert again.status == 200
+            assert (await server.wire.send(creation)).status == 400
+
+
+async def leave_unread(url: str, server: OrsSubject, creation: WireRequest) -> None:
+    """Send a creation, and close the connection once its answer has arrived, without reading it."""
+    address = ("127.0.0.1", urlsplit(url).port)
+    kept = {**creation.headers, "Connection": "keep-alive"}  # else the server closes the connection itself
+    with socket.create_connection(address) as connection:
+        connection.sendall(server.wire.encode(replace(creation, headers=kept)))
+        await anyio.wait_readable(connection)
+    for _ in range(3):  # each answer was read after the connection above was seen to be reset
+        await server.wire.send(get("/health"))
+
+
+@pytest.mark.requirement("E31")
+async def test_a_creation_whose_answer_was_written_and_not_read_may_be_repeated_once(serve):
+    async with serve() as url:
+        server = await find(url)
+        sid = str(uuid.uuid4())
+        creation = post("/create", server.task(), X_Session_ID=sid)
+        with anyio.fail_after(20):
+            await leave_unread(url, server, creation)
+            await leave_unread(url, server, creation)
+            assert (await server.wire.send(creation)).status == 200
+            assert (await server.wire.send(creation)).status == 400
+
+
+@pytest.mark.requirement("E31")
+async def test_another_creation_than_the_unread_one_is_refused(serve):
+    async with serve() as url:
+        server = await find(url)
+        sid = str(uuid.uuid4())
+        with anyio.fail_after(20):
+            await leave_unread(url, server, post("/create", server.task(), X_Session_ID=sid))
+            other = post("/create", server.task(), X_Session_ID=sid)
+            assert (await server.wire.send(other)).status == 400
+
+
+@pytest.mark.requirement("E31")
+async def test_a_creation_is_not_repeated_once_its_session_has_a_call(serve):
+    async with serve() as url:
+        server = await find(url)
+        sid = str(uuid.uuid4())
+        creation = post("/create", server.task(), X_Session_ID=sid)
+        with anyio.fail_after(20):
+            await leave_unread(url, server, creation)
+            call = {"name": "count", "input": {}}
+            assert (await server.wire.send(post("/call", call, X_Session_ID=sid))).status == 200
             assert (await server.wire.send(creation)).status == 400
 
 

@@ -8,7 +8,9 @@ from ors_server.harbor.ignore_rules import IgnoreRules
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.harbor.task_folder import TaskFolder, resolve_variables
 from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.sandboxes.base import Limits
 
+ALLOWED = "[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['pypi.org', '*.debian.org']\n"
 SCRIPT = "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"
 
 
@@ -30,6 +32,32 @@ def make(tmp_path):
         return folder
 
     return write
+
+
+@pytest.mark.parametrize(
+    ("config", "allowed"),
+    [
+        ("", ()),
+        ("[environment]\nnetwork_mode = 'no-network'\n", ()),
+        ("[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = []\n", ()),
+        (
+            ALLOWED,
+            ("pypi.org", "*.debian.org"),
+        ),
+        (
+            f"[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.1.0.0/16']\n{ALLOWED}",
+            ("10.1.0.0/16",),
+        ),
+        (
+            f"[agent]\nnetwork_mode = 'no-network'\n{ALLOWED}",
+            (),
+        ),
+    ],
+)
+def test_a_session_connects_to_the_hosts_that_the_agents_phase_may_reach(make, config, allowed):
+    environment = find_tasks(str(make({"task.toml": config})))
+    session = environment(environment.make_task("test", 0))
+    assert session.request_sandbox(Limits()).network.allowed == allowed
 
 
 @pytest.mark.parametrize(
@@ -61,8 +89,23 @@ def make(tmp_path):
             {"task.toml": "[environment]\nallow_internet = true\n"},
             "task.toml:2: environment.allow_internet: expected",
         ),
-        ({"task.toml": "[agent]\nnetwork_mode = 'allowlist'\n"}, "task.toml:2: agent.network_mode"),
+        ({"task.toml": "[agent]\nnetwork_mode = 'public'\n"}, "task.toml:2: agent.network_mode"),
         ({"task.toml": "[verifier]\nnetwork_mode = 'public'\n"}, "task.toml:2: verifier.network_mode"),
+        (
+            {"task.toml": "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['pypi.org']\n"},
+            "verifier.network_mode: expected network_mode = 'no-network': verifiers have no network",
+        ),
+        (
+            {"task.toml": "[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['127.0.0.1']\n"},
+            "task.toml:3: agent.allowed_hosts: '127.0.0.1' has loopback",
+        ),
+        (
+            {
+                "task.toml": "[[steps]]\nname = 'a'\n[steps.agent]\nnetwork_mode = 'allowlist'\n"
+                "allowed_hosts = ['pypi.org']\n"
+            },
+            "the network of a session stays the same in all steps: expected that of [agent]",
+        ),
         (
             {"task.toml": "[agent]\nuser = 'alice'\n"},
             "task.toml:2: agent.user: expected user 'root', got 'alice'",

@@ -2,10 +2,12 @@
 
 import gzip
 import os
+import resource
 import shutil
 import stat
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,7 @@ def test_layers_are_laid_over_each_other(cache, tmp_path):
     assert sorted(path.name for path in (root / "etc").iterdir()) == ["kept", "through"]
     assert (root / "etc" / "kept").read_text() == "changed"
     assert [path.name for path in (root / "opt" / "a").iterdir()] == ["new"]
+    assert cache.verify(image)
     assert (root / "usr" / "bin" / "more").read_text() == "m"
     assert (root / "bin").is_symlink()
     assert (root / "hard").stat().st_ino == (root / "usr" / "bin" / "tool").stat().st_ino
@@ -113,6 +116,48 @@ def test_verify_notices_every_kind_of_change(cache, tmp_path):
     assert cache.verify(image)
     (image.path / "added").mkdir()
     assert not cache.verify(image)
+
+
+def test_a_path_leads_where_it_does_after_a_link_on_it_was_replaced(cache, tmp_path):
+    upper = layer(
+        entry("abs/before", ""),
+        entry("bin/before", ""),
+        entry("abs", kind=DIR, mode=0o755),
+        entry("bin", kind=DIR, mode=0o755),
+        entry("abs/after", ""),
+        entry("bin/after", ""),
+    )
+    root = cache.add(write_oci(tmp_path / "oci", [BASE, upper])).path
+    assert sorted(path.name for path in (root / "etc").iterdir()) == ["before", "gone", "kept"]
+    assert sorted(path.name for path in (root / "usr" / "bin").iterdir()) == ["before", "tool"]
+    assert [path.name for name in ("abs", "bin") for path in (root / name).iterdir()] == ["after", "after"]
+
+
+def test_many_folders_are_unpacked_with_few_descriptors(cache, tmp_path):
+    entries = [entry(f"d{number}/{number}", str(number)) for number in range(300)]
+    entries += [entry(f"d{299 - number}/hard", kind=LNK, link=f"d{number}/{number}") for number in range(300)]
+    source = write_oci(tmp_path / "oci", [layer(*entries)])
+    descriptors = Path("/proc/self/fd")
+    before, limits = len([*descriptors.iterdir()]), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 100, limits[1]))
+    try:
+        image = cache.add(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert [(image.path / f"d{299 - n}" / "hard").read_text() for n in range(300)] == [*map(str, range(300))]
+    assert cache.verify(image)
+    assert len([*descriptors.iterdir()]) == before
+
+
+def test_modes_are_those_of_the_image_under_any_umask(cache, tmp_path):
+    modes = {"a": 0o777, "b": 0o640, "c": 0o000, "d": 0o4755}
+    source = write_oci(tmp_path / "oci", [layer(*(entry(name, name, mode=modes[name]) for name in modes))])
+    mask = os.umask(0o077)
+    try:
+        root = cache.add(source).path
+    finally:
+        os.umask(mask)
+    assert {name: stat.S_IMODE((root / name).stat().st_mode) for name in modes} == {**modes, "d": 0o755}
 
 
 def test_holes_of_a_sparse_file_stay_holes(cache, tmp_path):

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import anyio
 import pytest
 
+from ors_server.processes.host_processes import read_stat
 from ors_server.rewards.batch import batch_rows
 from ors_server.rewards.batch.batch_pool import LOOK_AHEAD
 from ors_server.rewards.batch.batch_rows import LineSource
@@ -167,7 +167,9 @@ def test_the_row_that_is_judged_is_blamed_and_not_one_before_it_whose_result_is_
 def test_a_row_is_not_blamed_before_it_was_begun(mine):
     with BatchScorer(mine("trouble"), jobs=1, time_limit=1.0) as scorer:
         first = list(scorer.score([{"kind": "stops later"}]))
-        time.sleep(0.5)  # until the worker stands still, waiting for rows
+        [worker] = scorer._pool._workers
+        while read_stat(str(worker.child.pid))[0] != b"T":  # until it is stopped while it waits for rows
+            threading.Event().wait(0.01)
         second = list(scorer.score([{"kind": "fine"}]))
     assert statuses(first + second) == ["graded", "graded"]
 
