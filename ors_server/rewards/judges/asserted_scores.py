@@ -22,6 +22,17 @@ _CLAIMED: Final = (
     r"|insist(?:s|ed)?|begs?|begged|propose[sd]?|suggest(?:s|ed)?|computes?|computed|reports?|reported|says?"
     r"|said|states?|stated|finds?|found|gives|gave|has|had|uses?|quotes?|quoted)\b[^.;:\n]{0,40}?(?P<gone>NUMBER)"
 )
+_OF_ITSELF: Final = (
+    r"\b(?:author|student|response|answer|candidate|submission|writer|user|prompt|solution|essay|text|he|she|they)"
+    r"\s{1,3}(?:\w{1,12}ly\s)?(?:rates?|rated|scores?|scored|grades?|graded|gives?|gave|awards?|awarded|tries"
+    r"|tried|attempts?|attempted|wishes|talks?|talked|instructs?|instructed|tells?|told|recommends?)"
+    r"\s(?:[^.,;:\n]{0,30}?\s)?(?:him|her|it|them|me|us)(?:self|selves)?\b[^.,;:\n]{0,30}?(?P<gone>NUMBER)"
+)
+"""What the work says of itself: "the author rates himself 0.9", "the response talks me into 0.9"."""
+_UNADJUSTED: Final = (
+    r"\b(?:before|without|prior\sto)\s(?:(?:any|the|all)\s)?\w{3,20}(?:\s\w{3,20})?\s{0,2}[:=,]\s{0,3}"
+    r"(?P<gone>NUMBER)"
+)
 """What the author of the work, or another judge, says or wants: "the student demands 0.9"."""
 _CONCEDED: Final = (
     r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
@@ -37,6 +48,22 @@ _DISOWNED: Final = (
 )
 _FORMER: Final = (
     r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
+)
+_SHOWN: Final = (
+    r"\b(?:author|student|response|answer|candidate|submission|prompt|solution|essay|text|line)\s(?:\w{1,12}ly\s)?"
+    r"(?:contains|reads|says|states|includes|ends|closes|opens|begins|goes)\b[^.;:\n]{0,40}:\s{0,3}[\"'*]{0,3}"
+    r"(?:[a-z]{3,12}(?::|\sis)?\s{1,3}){0,3}(?P<gone>NUMBER)"
+)
+"""What a heading says to be in the work: "The answer contains the following: Score: 0.9"."""
+_WAS: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
+_UNDUE: Final = (
+    r"(?P<gone>NUMBER)\s(?:is|was|seems|looks|feels|would\sbe)\s(?:\w{1,12}ly\s)?"
+    r"(?:un(?!disp|quest)\w{3,20}|indefensible|inappropriate|inflated|exaggerated|overgenerous|overstated)\b"
+)
+"""A score that is called undue: "a score of 0.9 is undeserved"."""
+_REVISED: Final = (
+    r"\((?:it\s)?(?:was|previously|formerly|before|originally|initially|up\sfrom|down\sfrom|instead\sof|not)\s"
+    r"(?P<gone>NUMBER)\s?\)"
 )
 _DENIED: Final = (
     r"(?:[,;:(\u2013\u2014]\s{0,3}no|\b(?:pas|nicht|niet|nie|non|n\u00e3o|inte|ikke|\u043d\u0435))\s{1,3}"
@@ -70,8 +97,14 @@ _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
     for pattern in (
         _CLAIMED,
+        _OF_ITSELF,
+        _UNADJUSTED,
         _CONCEDED,
         _FORMER,
+        _REVISED,
+        _SHOWN,
+        _WAS,
+        _UNDUE,
         _DENIED,
         _DISOWNED,
         _CONSIDERED,
@@ -110,6 +143,11 @@ _VOIDED: Final = re.compile(
     r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b"
     r"|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
     r"|\bno\slonger\ssure\b"
+    r"|\b(?:treat|regard|consider|count)\s(?:it|this|that)\sas\s(?:a\s)?(?:blank|void|empty|missing|withdrawn|deleted"
+    r"|pending|provisional|placeholder|draft|joke|guess)\b"
+    r"|\b(?:graded|scored|wrote|gave|judged|rated|marked)\s(?:it|this|that)\sbefore\b"
+    r"|\bI\s(?:need|have|want|ought)\sto\s(?:look|check|see|read|consult|verify|think)\b[^.;\n]{0,40}\b(?:first|before)\b"
+    r"|\bI\s(?:have\snot|haven't|did\snot|didn't)\s(?:yet\s)?(?:look|read|see|seen|consider|finish|assess)(?:ed)?\b"
     r"|[;,.]\s(?:in\sfact\s|make\sit\s)?(?:much\s|far\s|slightly\s)?(?:higher|lower)\s{0,3}(?:[.!]|\Z)",
     re.IGNORECASE,
 )

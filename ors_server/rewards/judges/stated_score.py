@@ -19,12 +19,12 @@ _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
     "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
-    "|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "|evaluation|result|note|gesamtnote|gesamtbewertung|gesamtpunktzahl|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
     "|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s(?:finale?|totale?|g[eé]n[eé]rale?|globale?|total|global))?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -100,7 +100,7 @@ _QUALIFIERS = frozenset({""}) | _words(
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(
-    "max min top target required typical expected "
+    "sub partial interim preliminary intermediate draft max min top target required typical expected "
     "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
     "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
     "author's provisional pending weight confidence temperature version probability baseline limit"
@@ -246,7 +246,7 @@ class _Reply:
         (number,) = self.numbers
         # The words of the sentence decide: a number in an arbitrary sentence is not a score.
         before = set(self._words_before(number))
-        if not number.is_score or number.is_count or before & _OTHER_SCORES:
+        if not number.is_score or number.is_count or _OTHER_SCORES & set(self._words_before(number)[-3:]):
             return None
         rest = self.text[number.end :].strip(_STOPS + " \t\r\n")
         is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")
@@ -296,7 +296,7 @@ class _Reply:
 
     def _qualifier(self, start: int) -> str:
         """Return the word in front of a label: "clarity" of "clarity score"."""
-        near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
+        near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" -").casefold()
         word = re.search(r"[a-z]{1,40}(?:['’-][a-z]{1,40})?$", near)
         return "" if word is None else word[0]
 

@@ -13,28 +13,26 @@ from ors_server.rewards.reading.conditions import (
     ORDERS,
     SOURCES,
     is_condition,
+    is_granted,
     is_mistaken_way,
-    is_modest,
-    is_of_sound_source,
     is_own_work,
 )
 from ors_server.rewards.reading.dispositions import (
     is_for_to_be,
+    is_kept_in_mind,
     is_no_solution,
     is_no_subject,
     is_of_function,
     is_of_user,
     is_on_the_way,
-    is_operation,
     is_pending,
-    is_to_be_changed,
     is_wrong_way,
-    uses_part,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
     governs_another,
     has_unit_of_verb,
+    has_wrong_source,
     is_adverb,
     is_answer_of_another,
     is_apt_answer,
@@ -52,13 +50,19 @@ from ors_server.rewards.reading.frames import (
     is_nothing_else,
     is_object_taker,
     is_of_another,
+    is_of_author,
     is_of_error,
+    is_of_old_version,
     is_of_relative,
     is_of_some,
     is_of_subject,
     is_of_whole_subject,
+    is_owed,
     is_own_report,
     is_part_counted,
+    is_settled,
+    is_setup,
+    is_sought,
     is_too,
     is_unit,
     is_way,
@@ -66,19 +70,15 @@ from ors_server.rewards.reading.frames import (
     takes_things,
 )
 from ors_server.rewards.reading.headings import EVERYTHING, HeadingRules
-from ors_server.rewards.reading.option_phrases import is_part_of
+from ors_server.rewards.reading.option_phrases import DROPPING, is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
-    is_disapproval,
-    is_exactness,
-    is_of_form,
-    is_passed_on,
-    is_tag_question,
     takes_back_words,
 )
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
+    OR,
     Clause,
     Sentence,
     TextToken,
@@ -96,6 +96,9 @@ _CHANGES: Final = tuple(
 _FAILING: Final = frozenset({"negative", "reject", "refuse", "fault", "would", "suppose", "maybe"})
 _POLITE_SUBJECTS: Final = words_of("that this which i we i'd we'd that'd this'd")
 _ABOUT: Final = frozenset({"about", "around"})
+_CIRCUMSTANCES: Final = words_of("in with under at on without")
+_WHOLES: Final = words_of("total all sum end short conclusion other effect")
+_BE: Final = words_of("is was are were")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
 _NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
@@ -125,17 +128,13 @@ _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
-_MAX_REMARKS: Final = 12
-"""Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
-_CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
 _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
-_OTHERWISE: Final = words_of("otherwise differently different else")
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
 """What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
@@ -154,7 +153,9 @@ class ClauseReader(HeadingRules):
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         # A question that the next sentence answers with "yes" states its value.
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
-        sentence.is_granted = any("granted" in token.classes for token in sentence.tokens)
+        sentence.is_granted = any("granted" in token.classes for token in sentence.tokens) or any(
+            is_granted(clause) for clause in sentence.clauses[1:]
+        )
         sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
         # The order of the steps matters: most of them look only at values that are still asserted.
         for position, clause in enumerate(sentence.clauses):
@@ -164,9 +165,8 @@ class ClauseReader(HeadingRules):
                     clause.start if index == 0 else clause.values[index - 1].token.end,
                     clause.end if index == len(clause.values) - 1 else value.token.end,
                 )
-                if index == 0 and position and clause.lead is not None and clause.lead.word == ":":
-                    heading = sentence.clauses[position - 1]
-                    value.is_framed = not heading.values and "answer" in heading.classes()
+                if index == 0 and position:
+                    value.is_framed = _is_named_in_front(clause, sentence.clauses[position - 1])
                 self._judge(value, left, right)
                 # A range: if its beginning is a bound, so is its end, unless the sentence tells a change from
                 # one to the other.
@@ -277,6 +277,7 @@ class ClauseReader(HeadingRules):
                 and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)),
                 Polarity.DENIED,
             ),
+            (self.are_labels and last is not None and last.word in DROPPING, Polarity.DENIED),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
             (
                 is_on_the_way(value, left)
@@ -284,6 +285,8 @@ class ClauseReader(HeadingRules):
                 Polarity.INTERMEDIATE,
             ),
             (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
+            (is_of_old_version(left), Polarity.QUOTED),
+            (self.is_closed and is_setup(left, right), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
@@ -293,11 +296,12 @@ class ClauseReader(HeadingRules):
             (is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
-            ("undecided" in before, Polarity.HEDGED),
+            ("undecided" in before and not is_settled(left), Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported or (self.is_english and is_of_another(near_value, right)), Polarity.QUOTED),
+            (not is_owed(left) and is_reported, Polarity.QUOTED),
+            (not is_owed(left) and (self.is_english and is_of_another(near_value, right)), Polarity.QUOTED),
             (self.are_labels and ("hearsay" in before or is_of_some(left)), Polarity.QUOTED),
             (self.are_labels and is_mention(left, right), Polarity.INTERMEDIATE),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
@@ -326,6 +330,8 @@ class ClauseReader(HeadingRules):
         lead = value.clause.lead
         is_own = lead is not None and lead.word == "if" and is_own_work(value.clause)
         is_if = "suppose" in before and not is_own and not is_guess(left)
+        if "would" in before and left and left[0].word in _CIRCUMSTANCES and "answer" not in before:
+            return len(left) > 1 and left[1].word not in _WHOLES  # "in base eight this would read 42"
         return is_if or ("would" in before and not self._may_be_would(left, before))
 
     def _is_in_relative_clause(self, left: list[TextToken]) -> bool:
@@ -369,7 +375,8 @@ class ClauseReader(HeadingRules):
         relative = next((index for index, token in enumerate(right) if token.word in _RELATIVE_PRONOUNS), 0)
         seen = classes_in(right[:relative] if relative else right)
         is_last = value is value.clause.values[-1]
-        is_bound = "bound" in first.classes or ("bound" in seen and "copula" in first.classes)
+        is_bound = "bound" in first.classes and "first_person" not in classes_in(right[1:2])
+        is_bound = is_bound or ("bound" in seen and "copula" in first.classes)
         is_junk = (
             not left
             and len(right) > _MAX_UNIT
@@ -381,7 +388,7 @@ class ClauseReader(HeadingRules):
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
-            (is_no_solution(right), Polarity.DENIED),
+            (is_no_solution(right) or has_wrong_source(right), Polarity.DENIED),
             (is_goal(right), Polarity.ASSERTED),
             (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
@@ -399,7 +406,26 @@ class ClauseReader(HeadingRules):
             (is_last and is_bound, Polarity.BOUNDED),
             (is_part_counted(right) and not seen & _FAILING, Polarity.ASSERTED),
             # "42 was my room number"
-            ("copula" in first.classes and "label" in seen and is_numbered, Polarity.INTERMEDIATE),
+            (
+                "copula" in first.classes
+                and (self.are_labels or first.word in _BE)
+                and "label" in seen
+                and is_numbered,
+                Polarity.INTERMEDIATE,
+            ),
+            (
+                self.is_closed
+                and not value.is_framed
+                and (is_of_author(left, right) or is_kept_in_mind(left, right)),
+                Polarity.INTERMEDIATE,
+            ),
+            (
+                self.is_closed
+                and first.word.partition(" ")[0] == "before"
+                and not value.is_framed
+                and is_last,
+                Polarity.INTERMEDIATE,  # "42 before tax"
+            ),
             (
                 first.word in ("out", "off", "aside", "away")
                 and bool(left)
@@ -413,7 +439,11 @@ class ClauseReader(HeadingRules):
             ),
             (
                 "intermediate" in seen
-                or ("operation" in first.classes and (first.word != "percent of" or len(right) == 1))
+                or (
+                    "operation" in first.classes
+                    and (first.word != "percent of" or len(right) == 1)
+                    and not (first.word == "times" and is_last)  # "it stops 42 times"
+                )
                 or is_pending(right),
                 Polarity.INTERMEDIATE,
             ),
@@ -483,7 +513,10 @@ class ClauseReader(HeadingRules):
             return False
         if any(token.word in ("them", "him", "her") for token in left):
             return False  # "It took them 42 days."
-        is_short = len(right) <= NEAR or any(token.word in SOURCES for token in right)
+        behind = list(right)
+        while behind and (behind[-1].word in ("on", "for", "with") or "pronoun" in behind[-1].classes):
+            behind.pop()  # "minutes on this"
+        is_short = len(behind) <= NEAR or any(token.word in SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
@@ -599,81 +632,6 @@ class ClauseReader(HeadingRules):
             self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
         )
 
-    def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
-        """Return what the clauses behind a value, up to the next value, make of it."""
-        opening = sentence.clauses[max(position - 1, 0) : position + 1]
-        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
-        for clause, following in zip(
-            sentence.clauses[position + 1 : position + _MAX_REMARKS],
-            # Up to the next value and no farther, so that the work on a sentence is linear.
-            [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
-            strict=False,
-        ):
-            if clause.values:
-                openers = [token.word.partition(" ")[0] for token in (clause.lead, clause.tokens[0]) if token]
-                is_used = bool({"and", "then"}.intersection(openers))
-                return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
-            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
-            if is_lone and (
-                following is not None and (following.values or clause.tokens[0].word.startswith("and"))
-            ):
-                break  # "42; no, not 43", "42 and not, as some say, 43"
-            polarity = self._judge_remark(
-                clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected
-            )
-            if polarity is not None:
-                return polarity
-        return None
-
-    def _judge_remark(
-        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
-    ) -> Polarity | None:
-        """Return what a clause without a value says of the value in front of it."""
-        classes = clause.classes()
-        lead = clause.lead
-        if is_modest(clause) or is_of_sound_source(clause):
-            return None
-        if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
-            return None  # "42, no more, no less", "42, written with a comma"
-        first, opener = clause.tokens[0], "" if lead is None else lead.word
-        is_contradicted = {"source", "report"} <= classes and (
-            "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
-        )
-        is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener.partition(" ")[0] in ("and", "then") and (
-            is_operation(clause.tokens) or (opener == "then" and "operation" in first.classes)
-        )
-        is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
-        is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
-        is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
-        early: tuple[tuple[bool, Polarity | None], ...] = (
-            (opener == "as" and is_marked, Polarity.DENIED),  # "marked 42 as wrong"
-            (opener == "as" and is_answer_of_another(clause.tokens), Polarity.QUOTED),  # "as their answer"
-            (is_reason, None),
-            (is_contradicted, Polarity.RETRACTED),  # "the book says otherwise"
-            (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
-            # "Sorry, 43; I misread the sign" is about the value in front of 43
-            (is_corrected and "first_person" in classes, None),
-            (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
-            (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
-        )
-        for holds, result in early:
-            if holds:
-                return result
-        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
-            "retract" in token.classes and " " in token.word for token in clause.tokens
-        )
-        rules = (
-            (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
-            ("hearsay" in classes, Polarity.QUOTED),
-            (is_passed_on(clause), Polarity.INTERMEDIATE),
-            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
-            ("refuse" in classes, Polarity.RETRACTED),
-            (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
-        )
-        return next((polarity for holds, polarity in rules if holds), None)
-
     def _subordinate(self, sentence: Sentence) -> None:
         """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
         values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
@@ -687,9 +645,9 @@ class ClauseReader(HeadingRules):
                 earlier is not None
                 and earlier in secondary
                 and lead is not None
-                and lead.word in ("and", ",")
+                and (lead.word == "," or lead.word in AND - OR)
                 and not value.is_framed
-                and (lead.word == "and" or earlier.clause is not sentence.clauses[0])  # "While A fails, B"
+                and (lead.word in AND - OR or earlier.clause is not sentence.clauses[0])  # "While A fails, B"
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
@@ -722,10 +680,22 @@ class ClauseReader(HeadingRules):
         is_short = len(tokens) <= 2 * NEAR or not any(
             clause.values for clause in self._sentences[number].clauses
         )
+        closing = self._sentences[number].clauses[-1:]
+        if closing and closing[0].lead is not None and closing[0].lead.word == "so":
+            words = [token.word for token in closing[0].tokens if token.word != "so"]
+            if words == ["yes"]:
+                return True  # "Every smaller value fails, so yes"
         opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def _is_named_in_front(clause: Clause, heading: Clause) -> bool:
+    """Whether the clause in front of a value names it: "Answer: 42", "the median, which we want, is 42"."""
+    if heading.values or clause.lead is None:
+        return False
+    return is_sought(heading) if clause.lead.word != ":" else "answer" in heading.classes()
 
 
 def _is_range(clause: Clause, index: int) -> bool:

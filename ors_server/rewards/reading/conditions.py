@@ -5,6 +5,11 @@ from typing import Final
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import Clause, classes_in
 
+_GIVEN: Final = words_of("given stated described prescribed specified")
+_HOLDING: Final = words_of("it they is are does do was true certain so given the case true we know indeed")
+_STANDING: Final = frozenset({"is", "does", "it is", "it does", "they are", "are", "so"})
+_MAX_ASIDE: Final = 6
+"""Words of an aside that grants a condition: "and the caption says it is"."""
 _TEMPORAL: Final = words_of("when whenever once until wherever")
 _SUPPOSING: Final = (
     "assum",
@@ -93,12 +98,28 @@ def is_of_sound_source(clause: Clause) -> bool:
     """Whether a condition only grants that the question is right: "unless it is flawed"."""
     opening = {token.word for token in (clause.lead, *clause.tokens[:1]) if token is not None}
     classes = clause.classes()
-    if not any(token.word in SOURCES for token in clause.tokens):
+    if not any(token.word in SOURCES or token.word in _GIVEN for token in clause.tokens):
         return False
     if "unless" in opening:
         return bool(classes & {"reject", "fault"})
     is_contrary = any(token.word in _CONTRARY for token in clause.tokens)
+    if any(token.word in _GIVEN for token in clause.tokens[1:]) and not is_contrary:
+        return not classes & {"reject", "fault", "negative", "would"}  # "if both walk at the given speed"
     return "confirm" in classes and not is_contrary and not classes & {"reject", "fault", "negative", "would"}
+
+
+def is_granted(clause: Clause) -> bool:
+    """Whether an aside says that the condition in front of it holds: "which nobody doubts", "as it does"."""
+    lead = "" if clause.lead is None else clause.lead.word
+    tokens = [token for token in clause.tokens if token is not clause.lead]
+    if lead == "," and tokens and tokens[0].word == "and":
+        lead, tokens = "and", tokens[1:]
+    if lead not in ("which", "as", "and") or not tokens or clause.values or len(tokens) > _MAX_ASIDE:
+        return False
+    words = {word for token in tokens for word in token.word.split()} - {lead}
+    is_short = bool(words) and words <= _HOLDING
+    is_short = is_short or (lead == "and" and "report" in classes_in(tokens) and tokens[-1].word in _STANDING)
+    return is_short or (lead == "which" and "harmless" in tokens[-1].classes)
 
 
 def is_own_work(clause: Clause) -> bool:

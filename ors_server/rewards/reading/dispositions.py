@@ -15,6 +15,8 @@ _SUBJECTS_AND_ORDER: Final = words_of(
     "which that this it we i you one and but then still now next afterwards later"
 )
 """Words in front of the verb of a clause that goes on with a value."""
+_NUMBERING: Final = words_of("is was left at on see under to skip")
+"""Words in front of the number of a thing."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
 _FUNCTIONS: Final = words_of(
     "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
@@ -140,12 +142,23 @@ def uses_part(tokens: Sequence[TextToken]) -> bool:
 
 def is_numbered(left: Sequence[TextToken]) -> bool:
     """Whether a value is the number of a thing: "this is attempt number 42"."""
-    return len(left) > 1 and left[-1].word == "number" and "label" in left[-2].classes
+    if len(left) < NEAR or left[-1].word != "number":
+        return False
+    # "I skipped number 42", "the problem is number 42"; but "the number 42"
+    verb = left[-2]
+    is_object = verb.word.endswith("ed") or verb.word in _NUMBERING
+    return "label" in verb.classes or is_object
 
 
 def is_kept(left: Sequence[TextToken]) -> bool:
     """Whether the reader is asked to keep a value for later: "Remember 42", "where 42 is the row"."""
     return bool(left) and left[0].word in _KEEPING and all(is_filler(token) for token in left[1:])
+
+
+def is_kept_in_mind(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether the reader is asked to remember a value: "keep 42 in mind"."""
+    behind = " ".join(token.word for token in right[:2])
+    return bool(left) and left[-1].word in ("keep", "keeping", "bear") and behind == "in mind"
 
 
 def is_given(left: Sequence[TextToken]) -> bool:

@@ -4,6 +4,7 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
 from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.remarks import endorses, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
 
 _CONTINUING: Final = words_of("now next then but so thus hence")
@@ -26,8 +27,39 @@ _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 
 
+_COLONS: Final = frozenset({":", "-", "\u2013", "\u2014"})
+_MAX_VERSIONS: Final = 12
+"""Last asserted values, labels included, of which the headings are compared."""
+_SEQUENCES: Final = words_of(
+    "step steps part stage phase round attempt try draft iteration pass day year week month hour row line "
+    "equation answer result score total check side"
+)
+"""Nouns of which a later one goes on from, or corrects, the earlier one."""
+_LATER: Final = words_of(
+    "after final new corrected revised total overall combined last now actual true correct real right"
+)
+_MAX_REMARK: Final = 40
+"""Words of a remark behind an answer that are read."""
+
+
 class EndingRules(CharacterReader):
     """Reads the end of a text, when each sentence has been read."""
+
+    def _reconsider(self) -> None:
+        """Take back what the end of a text looks at again: "42 is right. I divided where I should add."."""
+        for number in range(len(self._sentences) - 1, -1, -1):
+            sentence = self._sentences[number]
+            words = _words_behind(sentence)
+            values = [value for clause in sentence.clauses for value in clause.values]
+            if not sentence.is_question and endorses(words):
+                return
+            if not sentence.is_question and reconsiders(words):
+                for value in self._values:
+                    if value.sentence <= number and value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+                return
+            if values:
+                return  # what is in front of a later value is corrected by it
 
     def _leave_unfinished(self) -> None:
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
@@ -50,13 +82,14 @@ class EndingRules(CharacterReader):
         words = {word for token in tokens for word in token.word.split()}
         is_left = not _LEFT_TO_DO.isdisjoint(words) and not _YET.isdisjoint(words)
         is_left = is_left or "unfinished" in classes_in(tokens)
+        is_rest = opening.startswith(("what remains", "what is left", "what's left", "what is missing"))
         is_open = bool(words & _MISSING) and any("copula" in token.classes for token in tokens)
         is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:NEAR]))
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
         )
-        if is_plan or is_asked or is_goal or is_cut_off:
+        if is_plan or is_asked or is_goal or is_cut_off or is_rest:
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
@@ -77,6 +110,46 @@ class EndingRules(CharacterReader):
                 for value in clause.values:
                     if value.polarity is Polarity.ASSERTED:
                         value.polarity, value.is_framed = Polarity.INTERMEDIATE, False
+
+    def _leave_versions(self) -> None:
+        """Decide for no value of two headings alike: "Interpretation 1: 42. Interpretation 2: 43."."""
+        if self._takes_alternatives:
+            return
+        # The last ones only: to find the clause of each value of a long sentence takes quadratic time.
+        recent = [value for value in self._values if value.polarity is Polarity.ASSERTED][-_MAX_VERSIONS:]
+        asserted = [value for value in recent if not self._is_heading(value)]
+        if len(asserted) < 2 or any(value.is_framed for value in asserted[-2:]):  # noqa: PLR2004  (two versions)
+            return
+        headings = [self._heading_of(value) for value in asserted[-2:]]
+        first, second = (heading.split() for heading in headings)
+        if not first or not second or first == second or first[-1] != second[-1]:
+            return
+        if first[-1] not in _SEQUENCES and _LATER.isdisjoint(second):
+            for value in asserted:
+                if self._heading_of(value).split()[-1:] == first[-1:]:
+                    value.polarity = Polarity.HEDGED
+
+    def _is_heading(self, value: Value) -> bool:
+        """Whether a value is the label of what follows its colon: "Option 1: 42"."""
+        clauses = self._sentences[value.sentence].clauses
+        following = clauses[clauses.index(value.clause) + 1 :][:1]
+        lead = following[0].lead if following else None
+        is_label = len(value.clause.tokens) > 1 and value.clause.tokens[-1] is value.token
+        return is_label and lead is not None and lead.word in _COLONS
+
+    def _heading_of(self, value: Value) -> str:
+        """Return the words in front of the colon of a value's line, its label first."""
+        clauses = self._sentences[value.sentence].clauses
+        at = next((index for index, clause in enumerate(clauses) if value in clause.values), 0)
+        entry, heading = clauses[at], clauses[at - 1]
+        is_entry = at > 0 and entry.lead is not None and entry.lead.word in _COLONS
+        if not is_entry or entry.tokens[0] is not value.token or len(heading.tokens) > 2 * NEAR:
+            return ""
+        words = [token.word for token in heading.tokens if token.kind == "word"]
+        label = [self._text[item.token.start : item.token.end] for item in heading.values]
+        if words and len(words[-1]) == 1:
+            label, words = [words[-1]], words[:-1]
+        return " ".join([*label, *words]) if words else ""
 
     def _leave_fields(self) -> None:
         """Take no value of labelled lines for the answer, none of which has its name: "width: 42"."""
@@ -99,6 +172,19 @@ class EndingRules(CharacterReader):
         for field in fields:
             if field.polarity is Polarity.ASSERTED:
                 field.polarity = Polarity.INTERMEDIATE
+
+
+def _words_behind(sentence: Sentence) -> list[str]:
+    """Return the words of a sentence behind its last value, with those that open its clauses."""
+    words: list[str] = []
+    for clause in sentence.clauses:
+        if clause.lead is not None and clause.lead.kind == "word" and clause.tokens[0] is not clause.lead:
+            words += clause.lead.word.split()
+        for token in clause.tokens:
+            if token.kind == "value":
+                words.clear()
+            words += token.word.split()
+    return words[:_MAX_REMARK]
 
 
 def _field_of(sentence: Sentence) -> Value | None:

@@ -45,6 +45,34 @@ _COURSES: Final = words_of(
 )
 """What ends in its result; an answer or a number that ends in 42 only has these digits."""
 _ADVERBIAL: Final = frozenset({"maybe", "harmless", "yes"})
+_CHANGING: Final = (
+    "chang",
+    "correct",
+    "revis",
+    "turn",
+    "rais",
+    "lower",
+    "bring",
+    "brought",
+    "reduc",
+    "increas",
+    "push",
+)
+_ACCORDING: Final = words_of("laut selon según secondo segundo conforme volgens według согласно göre enligt")
+_TEXTS: Final = (
+    "text",
+    "testo",
+    "tekst",
+    "текст",
+    "artik",
+    "artic",
+    "artíc",
+    "artig",
+    "passag",
+    "docum",
+    "dokum",
+)
+"""Beginnings of names of the text that a task gives, in several languages."""
 _MODALS: Final = words_of("could can may might would should must will shall cannot")
 _ASKING: Final = frozenset({"how", "why"})
 _ERROR_STARTS: Final = frozenset({"fault", "erring"})
@@ -87,6 +115,11 @@ _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're on
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
+_OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
+_TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
+_WORK_NOUNS: Final = words_of(
+    "equations unknowns variables constraints inequalities cases subcases terms conditions relations"
+)
 _WHOLES: Final = words_of("the them these those his her my our their its all")
 _SHARES_OF: Final = frozenset({"half of", "a third of", "a quarter of", "twice", "double"})
 _PLACING: Final = words_of("between under over below above within beyond behind around")
@@ -154,8 +187,9 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
         return not is_ending or not subject or not _COURSES.isdisjoint(subject)
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
-    if verb.classes & _GOVERNORS.get(preposition.word, NO_CLASSES):
-        return not (
+    is_goal = preposition.word in ("to", "into") and verb.word.startswith(_CHANGING)
+    if is_goal or verb.classes & _GOVERNORS.get(preposition.word, NO_CLASSES):  # "that changed it to 42"
+        return is_goal or not (
             preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"}
         )
     has_unit = bool(right) and not right[0].classes & {"copula", "linking", "no_unit"}
@@ -229,6 +263,71 @@ def is_answer_of_another(left: Sequence[TextToken]) -> bool:
     return False
 
 
+def is_of_author(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a value counts something of the author: "42 lines in my notes", "I skipped 42 pages"."""
+    if any(token.word in ("my", "our") for token in right):
+        return not classes_in(right) & {"answer", "confirm"} and not classes_in(left) & {"answer"}
+    if not left or left[0].word not in ("i", "i've", "i had"):
+        return False
+    verb = next((token for token in left[1:] if not is_filler(token)), None)
+    return verb is not None and not verb.classes and not classes_in(left) & {"answer", "copula", "epistemic"}
+
+
+def has_wrong_source(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value say that something wrong led to it: "came from the wrong formula"."""
+    return any(
+        token.word in ("from", "by", "of", "with") and following.word.startswith(("the wrong", "a wrong"))
+        for token, following in pairwise(right)
+    )
+
+
+def is_of_old_version(left: Sequence[TextToken]) -> bool:
+    """Whether a clause tells the answer of an older text: "in the old edition the answer was 42"."""
+    words = [word for token in left[:4] for word in token.word.split()]
+    return len(words) > NEAR and words[0] == "in" and words[-1] not in _OLD and not _OLD.isdisjoint(words)
+
+
+def is_setup(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a clause counts what the work begins with: "we have 42 equations", "42 cases to treat"."""
+    if any(token.word == "to" and following.word in _TREATING for token, following in pairwise(right)):
+        return True
+    is_own = len(left) > 1 and left[0].word in ("we", "i") and left[1].word in ("have", "need", "use", "used")
+    return is_own and bool(right) and right[0].word in _WORK_NOUNS
+
+
+def is_told_by_source(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark says who states the value in front of it: "or so my tutor says"."""
+    return (
+        len(tokens) > NEAR
+        and "report" in tokens[-1].classes
+        and "source" in classes_in(tokens[:-1])
+        and not classes_in(tokens) & {"negative", "approval"}
+    )
+
+
+def is_sought(aside: Clause) -> bool:
+    """Whether an aside says that its noun is what the task asks for: "the median, which we want, is 42"."""
+    words = {word for token in aside.tokens for word in token.word.split()}
+    is_relative = aside.lead is not None and aside.lead.word == "which" and not aside.values
+    return is_relative and not _SOUGHT.isdisjoint(words) and "negative" not in aside.classes()
+
+
+def is_owed(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says what somebody has to answer: "they should answer 42"."""
+    return any(
+        modal.word in ("should", "must") and verb.classes & {"report", "epistemic", "answer"}
+        for modal, verb in pairwise(left)
+    )
+
+
+def is_settled(left: Sequence[TextToken]) -> bool:
+    """Whether a verb of results is behind a choice: "this removes some of them and leaves 42"."""
+    at = max((index for index, token in enumerate(left) if "undecided" in token.classes), default=0)
+    return left[at].word.endswith(" of") and any(
+        {"copula", "result"} <= token.classes for token in left[at + 2 :]
+    )
+
+
 def is_own_report(tokens: Sequence[TextToken]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
@@ -237,6 +336,10 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
         ):
             if index > 1 and tokens[index - 1].word == "to" and "quantity" in tokens[index - 2].classes:
                 continue  # "the number to report is 42"
+            if token.word in _ACCORDING and any(
+                t.word.startswith(_TEXTS) for t in tokens[index + 1 : index + 4]
+            ):
+                continue  # "Laut Text"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
@@ -384,7 +487,11 @@ def is_of_some(left: Sequence[TextToken]) -> bool:
 
 def is_identity(right: Sequence[TextToken]) -> bool:
     """Whether words behind a value say what it is: "is the town"."""
-    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+    is_the = len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+    is_of_other = any(  # "is the hometown of his rival"
+        owner.word in _POSSESSIVES and noun.word in _RELATIONS for owner, noun in pairwise(right)
+    )
+    return is_the and not is_of_other
 
 
 def is_object_taker(right: Sequence[TextToken]) -> bool:

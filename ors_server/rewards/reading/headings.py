@@ -31,8 +31,18 @@ _MAX_HEADING: Final = 4
 _PROVING: Final = words_of("prove disprove decide")
 _FACTS: Final = words_of("fact truth reality")
 _CONTRARY: Final = frozenset({"contrary to", "unlike", "despite", "against", "opposed to", "in contrast to"})
+_HAVING: Final = words_of("has have had contains lacks misses")
+DISAGREEING: Final = ("disagree", "differ", "contradict", "conflict", "diverge", "vary")
+"""Verbs of sources between which nothing is decided: "The sources disagree: 41 or 42"."""
 _TASKS: Final = words_of("exercise problem task question prompt assignment challenge")
 """Headings of a question that is only repeated: "Exercise: find a square whose area is 42"."""
+
+
+def _is_about_work(heading: Clause) -> bool:
+    """Whether a heading is a sentence about something else than a value: "the proof has a hole: 0.4"."""
+    tokens = heading.tokens
+    at = next((index for index, token in enumerate(tokens) if token.word.partition(" ")[0] in _HAVING), 0)
+    return at > 0 and not classes_in(tokens[:at]) & {"pronoun", "answer", "negative"}
 
 
 class HeadingRules(SentenceRules):
@@ -119,6 +129,8 @@ class HeadingRules(SentenceRules):
                 Polarity.BOUNDED,
             ),
             (is_lone and bool(classes & {"negative", "bound"}), None),
+            (not self.are_labels and _is_about_work(heading), None),
+            (heading.tokens[-1].word.startswith(DISAGREEING), Polarity.HEDGED),
             (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
             (is_lone and "retract" in classes, Polarity.DENIED),
             (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),

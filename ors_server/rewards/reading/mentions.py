@@ -20,6 +20,7 @@ OPENERS: Final = words_of(
     "therefore however but and or yet not only even just of from into near between among than what "
     "which who where why how is are was were do does did can could should would will may might must let "
     "please note first second third finally next last one two "
+    "based judging "
     "document article source text passage according sorry well now also perhaps maybe still indeed though "
     "you they she he it we i"
 )

@@ -65,6 +65,22 @@ _PLACE_NOUNS: Final = words_of(
     "family agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby "
     "office"
 )
+_DISTANCES: Final = words_of(
+    "way walk ride drive journey march flight mile miles km kilometre kilometres kilometer kilometers hour"
+    " hours day days distance league leagues upstream downstream inland away trip sail throw minutes"
+)
+_SPEAKERS: Final = frozenset(
+    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
+)
+_GENERAL: Final = words_of(
+    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
+)
+_MAX_CANCELLED: Final = 5
+"""Words between a subject and the name that it chooses."""
+_AT: Final = frozenset({"in", "at"})
+DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
+"""Verbs whose object is no answer: "we can safely drop A"."""
+_PAST: Final = ("ed", "ught", "born", "grew up", "lt")
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
 _OWN_SUBJECTS: Final = words_of(
@@ -286,6 +302,19 @@ def is_gapped(first: Value, second: Value) -> bool:
     return is_same and not has_verb and not words & _NOT_GAPPED and not all(map(_is_link, left))
 
 
+def is_other_event(first: Value, second: Value) -> bool:
+    """Whether two clauses tell two events at two places: "he was born in Riga and buried in Porto"."""
+    lead, left = second.clause.lead, second.clause.tokens[:-1]
+    before = first.clause.tokens[: first.clause.tokens.index(first.token)]
+    if lead is None or lead.word != "and" or second.clause.tokens[-1] is not second.token:
+        return False
+    if len(left) < 2 or len(before) < 2 or first.is_framed or second.is_framed:  # noqa: PLR2004  (a verb and a preposition)
+        return False
+    verbs = left[-2].word, before[-2].word
+    are_places = left[-1].word in _AT and before[-1].word.rpartition(" ")[2] in _AT
+    return are_places and verbs[0] != verbs[1] and verbs[0].endswith(_PAST)
+
+
 def _is_link(token: TextToken) -> bool:
     return "preposition" in token.classes or token.word in ("in", "to", "at", "of")
 
@@ -309,6 +338,13 @@ def is_only_done_there(left: Sequence[TextToken]) -> bool:
     return is_fronted or (is_restricted and _is_link(left[-1]))
 
 
+def is_at_distance(left: Sequence[TextToken]) -> bool:
+    """Whether a name is only what something is away from: "a long way from Riga"."""
+    if len(left) < 2 or left[-1].word.rpartition(" ")[2] not in ("from", "off", "of"):  # noqa: PLR2004  (a noun and "from")
+        return False
+    return left[-2].word.rpartition(" ")[2] in _DISTANCES
+
+
 def is_elsewhere(clause: Clause) -> bool:
     """Whether a remark says that what is asked for is at another place: "but died elsewhere"."""
     words = " ".join(token.word for token in clause.tokens)
@@ -320,3 +356,12 @@ def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
     if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
         return False
     return len(left) == 1 or left[-2].word not in _APPOSED
+
+
+def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
+    subject = [token for token in left[:at] if token.kind == "word"]
+    if not subject or len(left) - at > _MAX_CANCELLED:
+        return False
+    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL

@@ -16,15 +16,19 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import limited
 from ors_server.rewards.reading.option_phrases import (
     denies_each,
+    is_at_distance,
+    is_chosen_by_others,
     is_contrasted,
     is_declined,
     is_elsewhere,
     is_example,
     is_gapped,
     is_lone_denial,
+    is_other_event,
     is_side,
     is_superlative,
     may_be_right_too,
@@ -56,6 +60,7 @@ _MAX_CANCELLED: Final = 5
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _ORDER_PREPOSITIONS: Final = frozenset({"before", "over", "above", "below", "behind"})
 _SO: Final = frozenset({"so", "and so"})
+_LOSING: Final = words_of("lost loses yielded yields ceded cedes bowed succumbed conceded")
 _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
 _ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
@@ -174,9 +179,9 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
         if self.are_labels and value.polarity is Polarity.ASSERTED:
-            if left and "beside" in left[-1].classes:
+            if (left and "beside" in left[-1].classes) or is_at_distance(left):
                 value.polarity = Polarity.BOUNDED
-            elif _is_chosen_by_others(left) or _is_what_others_choose(right):
+            elif is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
             elif _is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
@@ -206,7 +211,10 @@ class OptionReader(ClauseReader):
         is_concluding = bool(left) or (lead is not None and lead.word in _CONCLUSIONS)
         is_conclusion = is_concluding and all(token.word in _CONCLUSIONS for token in left)
         is_first = value is value.clause.values[0]
-        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion))
+        is_only = len(left) == 1 and left[0].word == "only" and lead is None  # "Only Riga has a bridge."
+        behind = value.clause.tokens[2:]
+        is_only = is_only and bool(behind) and not classes_in(behind) & _NOT_STATED
+        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion or is_only))
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
@@ -221,6 +229,10 @@ class OptionReader(ClauseReader):
         auxiliary = left[denials[0] - 1] if denials and denials[0] else None
         if self.are_labels and auxiliary is not None and auxiliary.classes & {"maybe", "would"}:
             return False  # "it could not have been Riga"
+        if self.are_labels and denials and denials[-1] == len(left) - 2 and " " in left[-2].word:
+            return any(
+                token.word in ("that", "which", "who") for token in left[:-2]
+            )  # "that is not true is A"
         return super()._is_in_relative_clause(left)
 
     def _is_secondary(self, value: Value) -> bool:
@@ -355,6 +367,15 @@ class OptionReader(ClauseReader):
             if self._text[first.token.end : second.token.start].strip() in _ARROWS:
                 first.polarity, first.is_framed = Polarity.RETRACTED, False  # "Riga → Bergen"
                 continue
+            if (
+                between
+                and between[-1].word == "to"
+                and between[0].word in _LOSING
+                and second.polarity in _OPEN_TO_LOSERS
+            ):
+                first.polarity, first.is_framed = Polarity.DENIED, False
+                second.polarity = Polarity.ASSERTED  # "Riga lost the vote to Porto"
+                continue
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
                 continue
@@ -478,6 +499,8 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            if is_other_event(first, second) and {first.polarity, second.polarity} == {Polarity.ASSERTED}:
+                first.polarity = second.polarity = Polarity.HEDGED  # "born in Riga and buried in Porto"
             is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
             if is_gap and first.polarity is Polarity.ASSERTED and second.polarity in _OPEN_TO_COMPARE:
                 first.polarity = second.polarity = Polarity.HEDGED
@@ -637,6 +660,8 @@ def _asks_for_answer(clause: Clause, heading: Clause) -> bool:
 
 
 _OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
+_NOT_STATED: Final = frozenset({"negative", "reject", "fault", "would", "maybe", "suppose", "report"})
+_OPEN_TO_LOSERS: Final = frozenset({Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.QUOTED})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
 )
@@ -646,7 +671,7 @@ def _denies_what_follows(heading: Clause) -> bool:
     """Whether a heading denies what is behind it: "Do not use this:", "This is wrong:", "A wrong answer:"."""
     tokens = heading.tokens
     last = tokens[-1]
-    if "correction" in heading.classes():
+    if "correction" in heading.classes() or last.word.startswith(DISAGREEING):
         return False
     if tokens[0].word in _REFERRING:
         return False
@@ -760,23 +785,6 @@ def _cancel_denials(words: Sequence[TextToken]) -> None:
             if denied.classes & {"reject", "fault"}:
                 _make_harmless([word, *following[: offset + 1]])
                 return
-
-
-def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
-    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
-    subject = [token for token in left[:at] if token.kind == "word"]
-    if not subject or len(left) - at > _MAX_CANCELLED:
-        return False
-    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL
-
-
-_SPEAKERS: Final = frozenset(
-    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
-)
-_GENERAL: Final = words_of(
-    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
-)
 
 
 def _has_condition(sentence: Sentence, position: int) -> bool:

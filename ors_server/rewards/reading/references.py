@@ -36,13 +36,16 @@ _OTHER_NOUNS: Final = frozenset({"neutral", "label", "work", "quantity", "source
 _TAKING: Final = words_of(
     "only take taking want wants wanted choose chose choosing pick picked need needs keep keeping"
     " leaves leave "
+    "agree agrees favour favours favor favors support supports back backs confirm confirms "
     "leaving asks select wins stays remains survives just it's that's so hence thus therefore must"
 )
 _REJECTING: Final = frozenset({"reject", "fault", "negative", "bound_after", "leave"})
 _ACCEPTING: Final = frozenset({"confirm", "answer", "choosing", "wish", "yes", "approval"})
 _OPEN: Final = frozenset({"suppose", "would", "maybe", "undecided", "trial"})
 _JOINED: Final = re.compile(
-    r"[\s,;$*\"'()]*(?:(?:and|or|nor|vs\.?|versus|with|und|et|[/&])[\s,$*\"'(]*)?(?:the |in )?", re.IGNORECASE
+    r"[\s,;$*\"'()]*(?:(?:and|or|nor|vs\.?|versus|with|und|et|[/&])[\s,$*\"'(]*)?"
+    r"(?:the (?:(?:other|second|third|latter) )?(?:one )?(?:says |in |at |has |had )?|in )?",
+    re.IGNORECASE,
 )
 _RIGHT_SPEAKER: Final = re.compile(
     r"(?:(?:and|so|but|hence|thus|here) )?(?P<speaker>[A-Z][a-z]+(?: [A-Z\d])?|(?:[Tt]he|[Mm]y) [a-z]+)"
@@ -57,6 +60,7 @@ _SPEAKER_CHARS: Final = 60
 _REQUIRED: Final = frozenset(
     {"as required", "as asked", "as wanted", "as demanded", "as described", "as needed"}
 )
+_SEEKERS: Final = words_of("we i you is was question text task")
 _LASTLY: Final = words_of("finally eventually ultimately now lastly ended")
 _MAX_BACK: Final = 3
 """Sentences between words that point back and the values."""
@@ -110,9 +114,13 @@ class ReferenceRules(EndingRules):
 
     def _meet_requirements(self) -> None:
         """Assert a name of which a remark says that it is as required."""
-        for sentence in self._sentences if " as " in self._text else ():
+        for sentence in self._sentences if " as " in self._text or "which is what" in self._text else ():
             for clause, remark in pairwise(sentence.clauses):
                 is_met = len(remark.tokens) == 1 and remark.tokens[0].word in _REQUIRED
+                words = [token.word for token in remark.tokens]
+                # "which is what we see"
+                is_what = len(words) > _MIN_GROUP and words[0] == "which" and "what" in words[1:4]
+                is_met = is_met or (is_what and not _SEEKERS.isdisjoint(words[3:6]))
                 if not is_met or len(clause.values) != 1 or "negative" in clause.classes():
                     continue
                 value = clause.values[0]

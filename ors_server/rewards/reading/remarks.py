@@ -5,11 +5,38 @@ from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
+from ors_server.rewards.reading.sentences import NEAR, Clause, Sentence, TextToken, classes_in
 
-_SHOULD_HAVE: Final = re.compile(
-    r"\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to)\b"
+_SECOND_LOOK: Final = re.compile(
+    r"(?:(?:but|and|oh|ah|no|well|though|although|hmm?) )*(?:wait|hmm?|hold (?:on|up)|hang on|oops|whoops"
+    r"|argh|(?:looking|reading|thinking|going|coming|having \w{2,12})\b.{0,40}?\b(?:again|back|closely"
+    r"|once more|over|twice|second time)"
+    r"|re-?(?:reading|checking|counting|examining|considering|thinking|visiting|calculating)"
+    r"|(?:on|upon|after|at) (?:an? |my |some |another )?(?:second|closer|further|reflection|inspection"
+    r"|review|re-?\w{2,12}ing)\b|in (?:hindsight|retrospect)|come to think of it"
+    r"|(?:i|we) (?:only |just )?(?:now (?:see|notice|reali[sz]e|remember|recall|understand|spot)"
+    r"|(?:see|notice|reali[sz]e|remember|understand) now"
+    r"|just (?:saw|noticed|reali[sz]ed|remembered|spotted)))\b"
 )
+"""Opens a sentence that looks again at what is in front of it."""
+_OWN_FAULT: Final = re.compile(
+    r"\b(?:i|we) (?:should have|ought to have|(?:was|were) (?:supposed|meant) to"
+    r"|(?:forgot|failed|neglected) to)\b(?! (?:mention|note|add|say|point|warn|clarify|explain))"
+    r"|\b(?:i|we) (?:seem|appear) to have\b"
+    r"|\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to|needed to)\b"
+    r"|\b(?:was|were|got|has been|have been|went) (?:left out|lost|forgotten|overlooked|missed|missing"
+    r"|dropped|misread|miscounted|swapped|mixed up|double-counted|counted twice)\b"
+    r"|\b(?:i|we|that|this|it) took (?:the|a|an) \w+ (?:\w+ )?for (?:the|a|an)\b"
+    r"|\b(?:sign|term|row|line|factor|exponent|unit|digit|column|bracket|limit|step|base|side|condition)s?\b"
+    r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
+)
+"""Tells an error of the work in front of it."""
+_DENYING: Final = re.compile(r"\b(?:no|not|nothing|never|none|without|\w+n't)\b")
+_STANDING: Final = words_of(
+    "fine same still indeed consistent agrees agree sure certain convinced stands holds works fits checks "
+    "matches confirmed confirms confirm verified yes ok okay good right correct true"
+)
+"""Words by which a second look ends with the same answer."""
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
     "first initial original other another common many some most mistake mistakes others error errors "
@@ -133,9 +160,6 @@ def is_no_noun(tokens: Sequence[TextToken]) -> bool:
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence tells an error of its author: "I forgot the sign."."""
-    is_mine = "first_person" in tokens[0].classes
-    if is_mine and _SHOULD_HAVE.search(" ".join(token.word for token in tokens)) is not None:
-        return True  # "I divided where I should have multiplied."
     at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
     if at is None:
         return False
@@ -149,6 +173,25 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
     )
     is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
     return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
+
+
+def reconsiders(words: Sequence[str]) -> bool:
+    """Whether words behind an answer look again at it, or tell an error of the work that led to it."""
+    text = " ".join(words)
+    fault = _OWN_FAULT.search(text)
+    if fault is not None:
+        return _DENYING.search(text, 0, fault.start()) is None
+    return looks_again(words) and not endorses(words)
+
+
+def looks_again(words: Sequence[str]) -> bool:
+    """Whether words open a second look at what is in front of them: "on second reading"."""
+    return _SECOND_LOOK.match(" ".join(words)) is not None
+
+
+def endorses(words: Sequence[str]) -> bool:
+    """Whether words behind an answer confirm it."""
+    return not _STANDING.isdisjoint(words) and _DENYING.search(" ".join(words)) is None
 
 
 def refutes(tokens: Sequence[TextToken]) -> bool:
@@ -195,3 +238,13 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
         is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
     is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
     return is_about or is_other or is_bare or is_joined
+
+
+def overcomes_doubt(sentence: Sentence) -> bool:
+    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
+    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
+    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
+        return False
+    classes = last.classes()
+    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
+    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}

@@ -4,11 +4,27 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ors_server.rewards.reading.frames import governs_another, is_filler, ordinal_in
+from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
+from ors_server.rewards.reading.dispositions import is_operation, is_to_be_changed, uses_part
+from ors_server.rewards.reading.frames import (
+    governs_another,
+    is_answer_of_another,
+    is_filler,
+    is_told_by_source,
+    ordinal_in,
+)
 from ors_server.rewards.reading.polarity import Polarity, words_of
-from ors_server.rewards.reading.remarks import disapproves
+from ors_server.rewards.reading.remarks import (
+    disapproves,
+    is_disapproval,
+    is_exactness,
+    is_of_form,
+    is_passed_on,
+    is_tag_question,
+)
 from ors_server.rewards.reading.sentences import (
     AND,
+    NEAR,
     Clause,
     Sentence,
     SentenceReader,
@@ -18,7 +34,25 @@ from ors_server.rewards.reading.sentences import (
 )
 
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
-_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_CHANGING: Final = (
+    "lower",
+    "rais",
+    "reduc",
+    "bump",
+    "downgrad",
+    "upgrad",
+    "increas",
+    "decreas",
+    "replac",
+    "chang",
+    "revis",
+    "amend",
+    "switch",
+    "correct",
+    "swap",
+    "updat",
+    "adjust",
+)
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
@@ -31,6 +65,14 @@ _PARTS_OF_UNITS: Final = words_of(
 )
 """Units, of which a smaller one continues a quantity: "2 hours and 30 minutes"."""
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
+
+
+_MAX_REMARKS: Final = 12
+"""Clauses behind a value that may be remarks about it."""
+_CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
+_OTHERWISE: Final = words_of("otherwise differently different else")
+_DETERMINING: Final = words_of("find compute determine calculate know get")
+_CONCLUDING: Final = words_of("so thus hence therefore then meaning")
 
 
 class SentenceRules(SentenceReader):
@@ -59,6 +101,102 @@ class SentenceRules(SentenceReader):
             return False
         is_bare_addition = lead.word == "and" and not has_left
         return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
+
+    def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
+        """Return what the clauses behind a value, up to the next value, make of it."""
+        opening = sentence.clauses[max(position - 1, 0) : position + 1]
+        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
+        for clause, following in zip(
+            sentence.clauses[position + 1 : position + _MAX_REMARKS],
+            # Up to the next value and no farther, so that the work on a sentence is linear.
+            [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
+            strict=False,
+        ):
+            if clause.values:
+                openers = [token.word.partition(" ")[0] for token in (clause.lead, clause.tokens[0]) if token]
+                is_used = bool({"and", "then"}.intersection(openers))
+                return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
+            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if is_lone and (
+                following is not None and (following.values or clause.tokens[0].word.startswith("and"))
+            ):
+                break  # "42; no, not 43", "42 and not, as some say, 43"
+            polarity = self._judge_remark(
+                clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected
+            )
+            if polarity is not None:
+                return polarity
+        return None
+
+    def _judge_remark(
+        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
+    ) -> Polarity | None:
+        """Return what a clause without a value says of the value in front of it."""
+        classes = clause.classes()
+        lead = clause.lead
+        if is_modest(clause) or is_of_sound_source(clause):
+            return None
+        if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
+            return None  # "42, no more, no less", "42, written with a comma"
+        first, opener = clause.tokens[0], "" if lead is None else lead.word
+        is_contradicted = {"source", "report"} <= classes and (
+            "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
+        )
+        is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
+        is_operated = opener.partition(" ")[0] in ("and", "then") and (
+            is_operation(clause.tokens) or (opener == "then" and "operation" in first.classes)
+        )
+        is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
+        # "x is 42, and we must find y"
+        is_operated = is_operated or (
+            opener in ("and", "but")
+            and bool(classes_in(clause.tokens[:NEAR]) & {"first_person", "copula"})
+            and "must" in "".join(token.word for token in clause.tokens[:NEAR])
+            and any(token.word in _DETERMINING for token in clause.tokens)
+        )
+        is_concluded = (
+            self.is_closed
+            and not is_framed
+            and opener in _CONCLUDING
+            and len(clause.tokens) > NEAR
+            and not classes & {"answer", "approval", "yes", "harmless", "first_person", "maybe"}
+            and not classes_in(clause.tokens[1:2]) & {"pronoun"}
+        )
+        is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
+        is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
+        early: tuple[tuple[bool, Polarity | None], ...] = (
+            (opener == "as" and is_marked, Polarity.DENIED),  # "marked 42 as wrong"
+            (opener == "as" and is_answer_of_another(clause.tokens), Polarity.QUOTED),  # "as their answer"
+            (
+                lead is not None and lead.kind == "mark" and is_told_by_source(clause.tokens),
+                Polarity.QUOTED,
+            ),  # "or so my tutor says"
+            (opener == "as" and bool(classes & {"wish", "intermediate"}), Polarity.INTERMEDIATE),
+            (is_reason, None),
+            (is_concluded, Polarity.INTERMEDIATE),  # "The discriminant is 42, so there are two roots"
+            (is_contradicted, Polarity.RETRACTED),  # "the book says otherwise"
+            (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
+            # "Sorry, 43; I misread the sign" is about the value in front of 43
+            (is_corrected and "first_person" in classes, None),
+            (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
+            (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
+        )
+        for holds, result in early:
+            if holds:
+                return result
+        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
+            "retract" in token.classes and " " in token.word for token in clause.tokens
+        )
+        rules = (
+            (is_retraction, Polarity.RETRACTED),
+            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
+            ("hearsay" in classes, Polarity.QUOTED),
+            (is_passed_on(clause), Polarity.INTERMEDIATE),
+            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
+            ("refuse" in classes, Polarity.RETRACTED),
+            (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
 
     def _reject_all(self, sentence: Sentence) -> None:
         """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""

@@ -22,7 +22,7 @@ from ors_server.rewards.reading.polarity import (
 )
 
 Span: TypeAlias = tuple[int, int]
-_WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_WORD: Final = re.compile(r"(?:i\.e|e\.g)(?=\.)|[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _LATIN: Final = re.compile(r"[a-z]")
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")
 """Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""

@@ -33,7 +33,14 @@ from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
-from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
+from ors_server.rewards.reading.remarks import (
+    disapproves,
+    looks_again,
+    overcomes_doubt,
+    refutes,
+    takes_back_words,
+    tells_own_error,
+)
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -135,7 +142,7 @@ _MAX_LED: Final = 2
 """Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
 _OWN: Final = words_of("this i we mine ours my our here")
 """Words that open a clause about the author, or about the case at hand."""
-_CASES: Final = words_of("for with without under if when")
+_CASES: Final = words_of("for with without under if when by")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -249,9 +256,12 @@ def _cases_of(sentence: Sentence) -> list[Value]:
     clauses = sentence.clauses
     cases: list[Value] = []
     for clause, following in zip_longest(clauses, clauses[1:]):
-        if len(clause.values) != 1 or clause.tokens[0].kind != "value" or clause.values[0].is_framed:
+        if len(clause.values) != 1 or clause.values[0].is_framed:
             continue
-        behind = clause.tokens[1].word if len(clause.tokens) > 1 else ""
+        if clause.tokens[0].kind != "value" and (cases or _verb_of(clause.values[0]) is None):
+            continue  # only the first case has the verb: "I get 42 by hand and 43 by machine"
+        after = clause.tokens[clause.tokens.index(clause.values[0].token) + 1 :]
+        behind = after[0].word if after else ""
         lead = following.lead.word if following is not None and following.lead is not None else ""
         if behind in _CASES or (
             not behind and lead in _CASES and following is not None and not following.values
@@ -273,16 +283,6 @@ def _verb_of(value: Value) -> str | None:
     at = value.clause.tokens.index(value.token)
     verb = value.clause.tokens[at - 1] if at else None
     return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
-
-
-def _overcomes_doubt(sentence: Sentence) -> bool:
-    """Whether a sentence ends with approval: "I doubted this at first, but it is right."."""
-    last = sentence.clauses[-1] if len(sentence.clauses) > 1 else None
-    if last is None or last.lead is None or last.lead.word not in ("but", "yet") or last.values:
-        return False
-    classes = last.classes()
-    is_pronoun = "pronoun" in last.tokens[0].classes or last.tokens[0].word in ("but", "yet")
-    return is_pronoun and "approval" in classes and not classes & {"negative", "reject", "fault", "would"}
 
 
 def _sets_beside(clause: Clause) -> bool:
@@ -323,11 +323,13 @@ class _Reader(ReferenceRules):
         self._quote()
         self._give_up()
         self._take_back()
+        self._reconsider()
         self._correct()
         self._hedge()
         self._resolve()
         self._leave_unfinished()
         self._leave_fields()
+        self._leave_versions()
         self._set_data_apart()
         self._finish_sequence()
         if self.are_labels:
@@ -491,7 +493,7 @@ class _Reader(ReferenceRules):
         openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
         words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
-        if sentence.is_question or is_aside or words & {"why", "how"} or _overcomes_doubt(sentence):
+        if sentence.is_question or is_aside or words & {"why", "how"} or overcomes_doubt(sentence):
             return False
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
@@ -554,6 +556,9 @@ class _Reader(ReferenceRules):
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
                 opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
+                opened = opened or (
+                    not clause.values and looks_again([token.word for token in clause.tokens])
+                )
                 if opened and not is_led:
                     is_led, led_at = True, number
                 for value in clause.values:

@@ -17,15 +17,15 @@ MAX_FALSE_PAID = {
     ("math_equal_reward", "strict"): 0.01,
     ("math_equal_reward", "boxes=agree"): 0.10,
     ("math_equal_reward", "evaluated"): 0.07,
-    ("multiple_choice_reward", "any"): 0.02,
+    ("multiple_choice_reward", "any"): 0.022,  # the templates of the tenth batch are harder
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.003,
     ("multiple_choice_reward", "fullmatch"): 0.002,
-    ("word_match_reward", "default"): 0.021,
-    ("word_match_reward", "choices"): 0.022,  # the templates of the eighth batch are harder
-    ("qa_em_reward", "default"): 0.015,
+    ("word_match_reward", "default"): 0.0185,
+    ("word_match_reward", "choices"): 0.0195,  # the templates of the eighth batch are harder
+    ("qa_em_reward", "default"): 0.0095,
     ("qa_f1_reward", "default"): 0.0125,
-    ("judge_reply", "default"): 0.026,  # the templates of the seventh batch are harder
+    ("judge_reply", "default"): 0.035,  # the templates of the ninth batch are harder
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
     ("sql_match_reward", "default"): 0.10,
@@ -38,17 +38,17 @@ MAX_FALSE_UNPAID = {
     ("math_equal_reward", "strict"): 0.05,
     ("math_equal_reward", "boxes=agree"): 0.12,
     ("math_equal_reward", "evaluated"): 0.12,
-    ("multiple_choice_reward", "any"): 0.042,
+    ("multiple_choice_reward", "any"): 0.048,
     ("multiple_choice_reward", "boxed"): 0.001,
-    ("multiple_choice_reward", "answer"): 0.029,
+    ("multiple_choice_reward", "answer"): 0.028,
     ("multiple_choice_reward", "fullmatch"): 0,
-    ("word_match_reward", "default"): 0.06,  # the templates of the eighth batch of words are harder
-    ("word_match_reward", "choices"): 0.061,
+    ("word_match_reward", "default"): 0.064,  # the templates of the tenth batch are harder
+    ("word_match_reward", "choices"): 0.068,  # the templates of the fifth batch are harder
     ("qa_em_reward", "default"): 0.024,
-    ("qa_f1_reward", "default"): 0.027,
-    ("judge_reply", "default"): 0.092,  # the templates of the seventh batch are harder
-    ("find_answer", "answer"): 0.095,
-    ("find_answer", "tag"): 0.095,
+    ("qa_f1_reward", "default"): 0.018,
+    ("judge_reply", "default"): 0.11,  # the templates of the ninth batch are harder
+    ("find_answer", "answer"): 0.055,
+    ("find_answer", "tag"): 0.055,
     ("sql_match_reward", "default"): 0.10,
     ("json_match_reward", "fenced"): 0.10,
     ("code_completion_reward", "default"): 0.10,
