@@ -6,7 +6,7 @@ leaves when the session continues.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 from ors_server.model.clock import Clock
 from ors_server.model.episode import TRANSITIONS, EpisodeState, Metric, Phase, StopReason
@@ -94,7 +94,7 @@ def over_state(record: EpisodeRecord, steps: Sequence[Step], clock: Clock) -> Ep
         last_reward=summary.last_reward,
         best_reward=summary.best_reward,
         metrics=_metrics(steps),
-        **cast("dict[str, Any]", {name: getattr(summary, name) for name in STEP_COUNTS}),
+        **{name: getattr(summary, name) for name in STEP_COUNTS},
         started_at=times.moment(summary.started_at),
         last_call_at=times.moment(summary.last_call_at),
         finished_at=times.moment(summary.finished_at),
