@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from ors_server.model.clock import from_microseconds
-from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult
+from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult, StepStatus
 from ors_server.store.aggregates import (
     KEPT_MINUTES,
     KINDS,
@@ -235,25 +235,38 @@ def count_by_minute(connection: Connection, first: int) -> list[CallsOfMinute]:
 
 
 def wrong_minutes(connection: Connection) -> list[str]:
-    """Return every minute that counts fewer calls than are on record, in words; pruned ones count, too."""
+    """Return every minute that counts fewer calls of a kind than are on record, in words.
+
+    More are no fault: calls of pruned episodes count, too.
+    """
     newest = connection.execute(select(func.max(call_minutes.c.minute))).scalar()
     first = 0 if newest is None else newest - KEPT_MINUTES
-    kept = {minute.start: minute.calls for minute in count_by_minute(connection, first)}
+    kept = {minute.start: minute for minute in count_by_minute(connection, first)}
     begun = (steps.c.started_at // MINUTE).label("minute")
     counted = connection.execute(
-        select(begun, func.count())
+        select(
+            begun,
+            func.count(),
+            *(
+                func.sum(case((steps.c.status == status, 1), else_=0))
+                for status in (StepStatus.REFUSED, StepStatus.FAILED)
+            ),
+        )
         .where(steps.c.started_at >= first * MINUTE)
         .group_by(begun)
         .order_by(begun)
     )
     complaints: list[str] = []
-    for minute, calls in counted:
+    for minute, *counts in counted:
         start = from_microseconds(minute * MINUTE)
-        if kept.get(start, 0) < calls:
-            complaints.append(
-                f"{kept.get(start, 0)} calls are kept for the minute {start:%Y-%m-%d %H:%M} UTC, and "
-                f"{calls} that began in it are on record"
-            )
+        stated = kept.get(start, CallsOfMinute(start, 0, 0, 0))
+        kinds = (("", stated.calls), ("refused ", stated.refused), ("failed ", stated.failed))
+        complaints += (
+            f"{claimed} {kind}calls are kept for the minute {start:%Y-%m-%d %H:%M} UTC, and {on_record} "
+            "that began in it are on record"
+            for (kind, claimed), on_record in zip(kinds, map(int, counts), strict=True)
+            if claimed < on_record
+        )
     return complaints
 
 

@@ -30,6 +30,11 @@ from tests.fixtures.single_task import SingleTask
 
 SHORT_LIMIT = 1024
 UNKNOWABLE = {
+    "call_minutes.writer": "which process wrote the calls; nothing repeats it",
+    **{
+        f"call_minutes.{name}": "greater by the calls of pruned episodes; fewer than on record are found"
+        for name in ("calls", "refused", "failed")
+    },
     "standings.touched_at": "a time that only retention reads, and that nothing repeats",
     "incidents row": "nothing counts the incidents of an episode; one that is missing before others is found",
     "shared_values row": "made again when it is missing, with a new secret: tokens of agents end",

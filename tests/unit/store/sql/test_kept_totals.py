@@ -170,6 +170,20 @@ async def test_a_total_that_was_edited_is_found(records):
     }
 
 
+@pytest.mark.parametrize("kind", ["refused", "failed"])
+async def test_a_minute_that_lost_calls_of_a_kind_is_found(records, kind):
+    store = await records.open()
+    await play(store, 1, ("maze", "train"), {}, 2, 1.0, {"stop_reason": "completed"}, "close")
+    await store.aclose()
+    with sqlite3.connect(records.path) as connection:
+        connection.execute(f"UPDATE steps SET status = '{kind}' WHERE number = 1")  # noqa: S608  (a word of ours)
+    connection.close()
+    minute = f"for the minute {MORNING:%Y-%m-%d %H:%M} UTC, and 1 that began in it are on record"
+    assert f"0 {kind} calls are kept {minute}" in {
+        finding.text for finding in kept_findings(str(records.path))
+    }
+
+
 async def test_steps_have_columns_for_their_tool_status_blame_and_time(records):
     store, origin = await records.open(), make_origin(1)
     await store.open(origin)
