@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,8 @@ from ors_server.store.store_options import Durability
 
 READERS = 8
 """Most reading connections."""
+_MODE_PAUSE = 0.01
+"""Seconds between two attempts to set the journal's mode."""
 PRIVATE = 0o600
 """File mode: only the owner may read the file, which holds tasks with their answers."""
 
@@ -165,7 +168,20 @@ class SqliteDatabase:
 
 
 def _use_wal(connection: Any, _record: object) -> None:
-    _set(connection, "journal_mode = WAL", "journal_size_limit = 67108864")
+    # SQLite does not wait for its busy timeout here if another connection has begun to write to a file that
+    # is in no WAL mode yet, as when servers start at once on a new file.
+    (wait_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    until = time.monotonic() + wait_ms / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                connection.close()
+                raise
+        time.sleep(_MODE_PAUSE)
+    _set(connection, "journal_size_limit = 67108864")
 
 
 def _set(connection: sqlite3.Connection, *pragmas: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import anyio
 import psycopg
@@ -317,6 +317,19 @@ def test_servers_that_start_at_once_migrate_a_file_one_after_another(tmp_path, t
     make_old(tmp_path / "old.db")
     open_all_at_once(str(tmp_path / "old.db"))
     open_all_at_once(str(tmp_path / "fresh.db"))
+
+
+def test_a_new_file_is_opened_once_another_server_has_written_to_it(tmp_path):
+    path = tmp_path / "fresh.db"
+    with sqlite3.connect(path, isolation_level=None) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("CREATE TABLE strange (x)")
+        other.execute("BEGIN IMMEDIATE")
+        opening = pool.submit(prepare, parse_location(str(path)))
+        wait([opening], timeout=0.2)
+        assert not opening.done()
+        other.execute("COMMIT")
+        assert opening.exception(timeout=60) is None
+    other.close()
 
 
 def test_servers_that_start_at_once_migrate_a_database_one_after_another(postgres):
