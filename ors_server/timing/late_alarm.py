@@ -18,6 +18,8 @@ REPEAT = 0.05
 TOLERANCE = 0.02
 """Seconds that a thread may be late on an idle machine; only more counts."""
 _NANOSECONDS = 1_000_000_000
+_Times = ctypes.c_long * 4
+"""`struct itimerspec`; made for each use, it would be a new class."""
 
 
 class LateAlarm(Protocol):
@@ -106,7 +108,7 @@ class TimerAlarm:
 
     def _set(self, nanoseconds: int) -> None:
         repeat = int(REPEAT * _NANOSECONDS)
-        times = (ctypes.c_long * 4)(0, repeat, *divmod(nanoseconds, _NANOSECONDS))  # struct itimerspec
+        times = _Times(0, repeat, *divmod(nanoseconds, _NANOSECONDS))
         self._library.timerfd_settime(self._timer, 0, times, None)
 
 

@@ -1,10 +1,12 @@
 """What counts as a request: spellings that stock clients use, and near misses with two readings."""
 
+import gc
 import json
 import random
 
 import pytest
 
+from ors_server.doors.http.bounded_protocol import BoundedCycle
 from tests.conformance.http.conftest import INITIALIZE, request
 
 MCP = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
@@ -48,6 +50,21 @@ def test_a_chunked_body_survives_the_wish_for_an_upgrade(ask):
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (SPLIT[:5], SPLIT[5:]))
     sent = request("POST /refenv/num_tasks", *UPGRADE, "Transfer-Encoding: chunked") + chunks + b"0\r\n\r\n"
     assert ask(sent).status == 200
+
+
+def test_an_answered_request_is_freed_without_the_garbage_collector(dial, port):
+    wire = dial(port)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(item, BoundedCycle) for item in gc.get_objects())
+        for _ in range(20):
+            wire.write(request("POST /refenv/num_tasks", body=SPLIT))
+            assert wire.read().status == 200
+        kept = sum(isinstance(item, BoundedCycle) for item in gc.get_objects()) - before
+    finally:
+        gc.enable()
+    assert kept <= 2  # the last one, which its connection knows
 
 
 def test_white_space_around_a_value_is_not_the_value(ask):
