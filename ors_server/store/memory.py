@@ -89,7 +89,8 @@ class MemoryStore:
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
         self._closed: dict[str, None] = {}
-        self._minutes: dict[int, CallsOfMinute] = {}
+        self._minutes: dict[int, list[int]] = {}
+        """All, refused and failed calls by minute since 1970: lists, because each step adds to one."""
 
     def backlog(self) -> Backlog:
         """See `EpisodeStore.backlog`: what is accepted is stored."""
@@ -119,16 +120,14 @@ class MemoryStore:
 
     def _count_call(self, step: Step) -> None:
         number = to_microseconds(step.started_at) // MINUTE
-        counted = self._minutes.get(number) or CallsOfMinute(from_microseconds(number * MINUTE))
-        if number not in self._minutes:  # seldom, so the oldest ones are looked for only now
+        counts = self._minutes.get(number)
+        if counts is None:  # seldom, so the oldest ones are looked for only now
             oldest = max([number, *self._minutes]) - KEPT_MINUTES
             self._minutes = {key: value for key, value in self._minutes.items() if key >= oldest}
-        self._minutes[number] = replace(
-            counted,
-            calls=counted.calls + 1,
-            refused=counted.refused + (step.status is StepStatus.REFUSED),
-            failed=counted.failed + (step.status is StepStatus.FAILED),
-        )
+            counts = self._minutes[number] = [0, 0, 0]
+        counts[0] += 1
+        counts[1] += step.status is StepStatus.REFUSED
+        counts[2] += step.status is StepStatus.FAILED
 
     def record_transition(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
         """See `EpisodeStore.record_transition`; an unknown episode is ignored."""
@@ -259,7 +258,11 @@ class MemoryStore:
     async def calls_by_minute(self, since: datetime) -> Sequence[CallsOfMinute]:
         """See `RecordReader.calls_by_minute`."""
         first = to_microseconds(since) // MINUTE
-        return [minute for number, minute in sorted(self._minutes.items()) if number >= first]
+        return [
+            CallsOfMinute(from_microseconds(number * MINUTE), *counts)
+            for number, counts in sorted(self._minutes.items())
+            if number >= first
+        ]
 
     async def aclose(self) -> None:
         """Do nothing: no write is pending."""
