@@ -31,7 +31,7 @@ PROTOCOL = {
 """Attributes of uvicorn's protocol that `BoundedProtocol` uses."""
 CYCLE = {
     "body", "disconnected", "message_event", "more_body", "response_complete", "response_started",
-    "run_asgi",
+    "run_asgi", "scope",
 }  # fmt: skip
 OWN_CYCLE = {
     "chunked_encoding", "default_headers", "disconnected", "expected_content_length", "flow", "keep_alive",
