@@ -37,7 +37,7 @@ async def ping(server: OrsSubject, sid: str) -> int:
 
 
 async def let_see_the_close(server: OrsSubject) -> None:
-    """Give the server three more requests: it has read each after it saw that an earlier connection closed."""
+    """Give the server three more requests; it reads each after it saw that an earlier connection closed."""
     for _ in range(3):
         await server.wire.send(get("/health"))
 
