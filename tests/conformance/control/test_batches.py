@@ -133,7 +133,8 @@ async def test_items_of_a_host_that_does_not_answer_fail_alone(open_control, tmp
     ids = [f"id-{number}" for number in range(8)]
     own = [table.has(session_id) for session_id in ids]
     assert {True, False} == set(own)
-    created = await post(host, "sessions", [{"task_spec": {}, "session_id": session_id} for session_id in ids])
+    orders = [{"task_spec": {}, "session_id": session_id} for session_id in ids]
+    created = await post(host, "sessions", orders)
     assert [item["ok"] for item in created] == own
     (refused,) = {(item["status"], item["problem"]["detail"]) for item in created if not item["ok"]}
     assert refused == (503, "host h1 has not started yet; repeat the request")
