@@ -135,7 +135,10 @@ async def _verify(
         if run.exit_code != 0:
             why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
             return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
-    tests = [] if step.has_bundled_tests else _list_tests(folder, step)
+    trees = () if step.has_bundled_tests else step.tests
+    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
+    script = f"/tests/{step.script}"
+    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
     if step.verifier_plan is not None:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
         artifacts = await _read_whole(sandbox, folder, step)
@@ -158,12 +161,6 @@ async def _verify(
         record["restored"] = restored[:MAX_LISTED]
     record["artifacts"] = await keep_artifacts(sandbox, folder, step)
     return verdict
-
-
-def _list_tests(folder: TaskFolder, step: TaskStep) -> list[RootFile]:
-    script = f"/tests/{step.script}"
-    files = [file for tree in step.tests for file in list_root_files(tree, folder.path, "/tests")]
-    return [replace(file, mode=0o755) if file.target == script else file for file in files]
 
 
 def _verifier_folders(step: TaskStep) -> list[RootFile]:
