@@ -250,7 +250,7 @@ class TaskFolder:
             for name in ("healthcheck", "skills_dir"):
                 if getattr(own, name) is not None:
                     raise self._error(
-                        "a verifier's environment has none on this server: remove it",
+                        "a verifier's environment cannot have it on this server: remove it",
                         *key,
                         "environment",
                         name,

@@ -105,7 +105,7 @@ def test_a_session_connects_to_the_hosts_that_the_agents_phase_may_reach(make, c
         ),
         (
             {"task.toml": "[verifier.environment.healthcheck]\ncommand = 'true'\n"},
-            "verifier.environment.healthcheck: a verifier's environment has none on this server",
+            "verifier.environment.healthcheck: a verifier's environment cannot have it on this server",
         ),
         (
             {"task.toml": "[[verifier.collect]]\ncommand = 'x'\nuser = 'ada'\n"},
