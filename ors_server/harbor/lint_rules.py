@@ -172,7 +172,7 @@ def set_ups_without_network(folder: TaskFolder) -> Iterator[str]:
     for file, line, command in _commands(folder, [TEST_SCRIPT]):
         is_install = any(tuple(command[: len(words)]) == words for words in _INSTALLERS)
         if (is_install and not _OFFLINE & set(command)) or _reaches_out(command):
-            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network, and the verifier is not given one"
+            yield f"{file}:{line}: {shlex.join(command)[:80]} needs a network that the verifier lacks"
 
 
 def unsaid_networks(folder: TaskFolder) -> Iterator[str]:

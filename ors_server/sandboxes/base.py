@@ -431,7 +431,7 @@ class Sandbox(ABC):
             environment: Variables that are added to the clean ones, or replace them.
             writable: Whether it may change the work dir, or the whole root. Only some backends can do that.
             user: Who runs it: a name or number of the image's, if the server has root; empty for root.
-            network: What it can connect to; the session's own network does not matter. An allow-list has its own
+            network: What it can connect to; the session's network does not matter. An allow-list has its own
                 proxy, which is there before the program begins.
 
         Raises:
