@@ -192,7 +192,7 @@ class EpisodePages:
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         sent: object = None
         last_sent = self._clock.monotonic()
-        cards: Mapping[str, views.RunningCallView] | None = None
+        cards: Mapping[str, views.CallView] | None = None
         doubtful: set[str] = set()
         updates = follow(self._store, episode_id, start=start, clock=self._clock, live=self._live)
         async with aclosing(updates):
@@ -212,7 +212,7 @@ class EpisodePages:
                 playing = self._running_calls(update.record)
                 # A call that has just ended stays until its step is there, which this poll may have missed.
                 written = doubtful | {step.call_id for step in update.steps}
-                earlier: Mapping[str, views.RunningCallView] = cards or {}
+                earlier: Mapping[str, views.CallView] = cards or {}
                 gone = earlier.keys() - playing.keys() - written
                 doubtful = gone
                 latest = {name: earlier[name] for name in earlier if name in gone} | dict(playing)
@@ -252,17 +252,14 @@ class EpisodePages:
         }
         return event("step", compact_json(data))
 
-    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.RunningCallView]:
+    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.CallView]:
         """Return the calls of an episode that run on this host, by id; the latest of many."""
         origin = record.origin
         session = None if record.is_closed else self._manager.peek(origin.session_id)
         if session is None or session.recorder.origin.episode_id != origin.episode_id:
             return {}
         calls = session.playing_calls()[-MAX_RUNNING:]
-        return {
-            call.id: views.view_running_call(call.id, call.tool, call.arguments, seconds)
-            for call, seconds in calls
-        }
+        return {call.id: views.view_call(call.tool, call.arguments, seconds) for call, seconds in calls}
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()

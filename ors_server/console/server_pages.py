@@ -9,8 +9,7 @@ from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.page_types import Answer, Page, PageRequest, note_action
 from ors_server.console.views import formats
 from ors_server.console.views import overview as views
-from ors_server.console.views.episode import policy_differences
-from ors_server.console.views.episode_list import view_row
+from ors_server.console.views.episode import policy_differences, view_row
 from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import ControlHandlers

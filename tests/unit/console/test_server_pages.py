@@ -228,7 +228,7 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     best = view.chosen[0]
     own = [record.summary.episode_return for record in chosen[high].records]
     assert best.mean.value == pytest.approx(sum(own) / 48)
-    assert best.solved == best.mean.value
+    assert best.figures.success == best.mean.value
     assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1
     difference = view.differences[0]
     assert difference.mean.value == pytest.approx(best.mean.value - view.chosen[1].mean.value)
