@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,11 +24,14 @@ from ors_server.console.page_types import (
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
+from ors_server.doors.control.batches import BatchHandlers, DeletionBatch, FailedItem
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
+from ors_server.model.episode import Phase
 from ors_server.model.errors import (
     CapacityError,
+    MachineryError,
     OrsServerError,
     SessionNotFoundError,
     ShuttingDownError,
@@ -61,8 +64,8 @@ class EpisodePages:
     _manager: SessionManager
     _clock: Clock
     _ping_seconds: float
-    templates: Environment | None = None
-    """Set by the application that serves the pages."""
+    _batches: BatchHandlers
+    _templates: Environment
     _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
         default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
     )
@@ -155,14 +158,16 @@ class EpisodePages:
         return record, steps[0]
 
     async def end(self, request: PageRequest) -> Answer:
-        """End the session of a live episode."""
+        """End the session of a live episode, whichever host has it."""
         record = await find_episode(self._store, request.path["episode"])
         session_id = record.origin.session_id
-        if not await self._manager.delete(session_id):
-            raise SessionNotFoundError(
-                "this host has no such live session: it has ended, or another host has it; then "
-                f"DELETE /_ors/sessions/{session_id} ends it"
-            )
+        body = DeletionBatch(items=[session_id])
+        control = replace(request.control, raw_body=body.model_dump_json().encode())
+        (item,) = (await self._batches.delete_sessions(control, body)).items
+        if isinstance(item, FailedItem):
+            raise MachineryError(item.problem.detail)
+        if record.is_closed or item.session.episode.phase is not Phase.DELETED:
+            raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
 
@@ -273,9 +278,7 @@ class EpisodePages:
         return event("summary", compact_json(data))
 
     def _parts(self) -> Any:
-        if self.templates is None:
-            raise ShuttingDownError("the console does not run")
-        return self.templates.get_template("episode_parts.html.j2").module
+        return self._templates.get_template("episode_parts.html.j2").module
 
 
 def position_in(text: str) -> int:

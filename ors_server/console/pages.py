@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment
-
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
@@ -45,7 +43,9 @@ class Pages:
             Route("GET", "", server.overview),
             Route("GET", "environments", server.list_environments),
             Route("GET", "environments/{name}", server.show_environment),
+            Route("POST", "environments/{name}/prompt", server.preview_prompt),
             Route("GET", "settings", server.settings),
+            Route("POST", "settings/secret", server.renew_token_secret),
             Route("POST", "settings/shutdown", server.shut_down),
             Route("POST", "play", play.start),
             Route("GET", "play/{episode}", play.show),
@@ -68,14 +68,6 @@ class Pages:
             Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
             Route("GET", "episodes/{episode}/steps/{number}/call", episodes.call_file),
         )
-
-    def take_templates(self, templates: Environment) -> None:
-        """Take the templates of the parts of pages that are written one by one."""
-        self.episodes.templates = templates
-
-    def stop(self) -> None:
-        """End every live stream soon, because a server that stops waits for them."""
-        self.episodes.stop()
 
     async def list_episodes(self, request: PageRequest) -> Answer:
         """List episodes, newest first; a condition that was typed becomes a part of the address."""

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jinja2 import Environment
-
 from ors_server.console.episode_pages import answer_with_block, position_in
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PLAYER, HandPlay, read_task
@@ -55,12 +53,6 @@ class PublicPages(HandPlay):
             Route("GET", "play/{token}/prompt/{index}", self.prompt_block),
             Route("GET", "play/{token}/steps/{number}/blocks/{index}", self.block),
         )
-
-    def take_templates(self, templates: Environment) -> None:
-        """Take the templates of the pages, none of which is written by itself here."""
-
-    def stop(self) -> None:
-        """End every live stream; there are none."""
 
     async def lead_to_play(self, request: PageRequest) -> Answer:
         """Lead to the only page that begins something."""
