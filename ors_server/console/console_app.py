@@ -188,7 +188,7 @@ class ConsoleApp:
             rest = {name: value for name, value in GUARDS.items() if name != "x-frame-options"}
             self._guards = {**rest, "content-security-policy": policy}
         self._public_url = settings.public_url
-        self._root: str = templates.globals["root"]
+        self._root = str(templates.globals["root"])
         self._sessions = BrowserSessions(keyring, clock)
         self._static = load_static_files()
         self._templates = templates

@@ -151,11 +151,7 @@ class EpisodePages:
 
     async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
         record = await find_episode(self._store, request.path["episode"])
-        position = position_in(request.path["number"])
-        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
-        if not steps:
-            raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
-        return record, steps[0]
+        return record, await find_step(self._store, record, request)
 
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode, whichever host has it."""
@@ -279,6 +275,15 @@ class EpisodePages:
 
     def _parts(self) -> Any:
         return self._templates.get_template("episode_parts.html.j2").module
+
+
+async def find_step(store: RecordReader, record: EpisodeRecord, request: PageRequest) -> Step:
+    """Return the step whose number a path has."""
+    position = position_in(request.path["number"])
+    steps = await store.steps(record.origin.episode_id, position, position + 1)
+    if not steps:
+        raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
+    return steps[0]
 
 
 def position_in(text: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ors_server.console.episode_pages import answer_with_block, position_in
+from ors_server.console.episode_pages import answer_with_block, find_step
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PLAYER, HandPlay, read_task
 from ors_server.console.views import episode as views
@@ -119,11 +119,8 @@ class PublicPages(HandPlay):
     async def block(self, request: PageRequest) -> Answer:
         """Return one block of a step, as `prompt_block` does."""
         record = await self._record(await self._player(request))
-        position = position_in(request.path["number"])
-        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
-        if not steps:
-            raise UnknownPathError("there is no such step")
-        (step,) = as_read_by_agents(steps, shows_rewards=False)
+        step = await find_step(self._store, record, request)
+        (step,) = as_read_by_agents([step], shows_rewards=False)
         return answer_with_block(step.blocks, request, f"step{step.number}")
 
     async def _player(self, request: PageRequest) -> Caller:
