@@ -162,7 +162,7 @@ class EpisodePages:
         (item,) = (await self._batches.delete_sessions(control, body)).items
         if isinstance(item, FailedItem):
             raise MachineryError(item.problem.detail)
-        if record.is_closed or item.session.episode.phase is not Phase.DELETED:
+        if record.is_closed or item.session.episode.phase != Phase.DELETED:
             raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")

@@ -6,6 +6,7 @@ environment's code, and rewards only where the session's visibility shows them t
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,16 +24,6 @@ from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.model.visibility import Visibility
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.lookup import find_episode
-
-
-@dataclass(frozen=True, slots=True)
-class PublicEnvironment:
-    """An environment that a visitor may choose."""
-
-    name: str
-    description: str
-    splits: tuple[tuple[str, int | None], ...]
-    """Name and number of tasks; `None` where counting failed."""
 
 
 @dataclass(eq=False)
@@ -60,17 +51,17 @@ class PublicPages(HandPlay):
 
     async def choose(self, request: PageRequest) -> Answer:
         """Show the environments, with a form to start a task of each."""
-        environments: list[PublicEnvironment] = []
-        for definition in self._manager.environments.values():
-            splits: list[tuple[str, int | None]] = []
+        environments = [*self._manager.environments.values()]
+        counts: dict[tuple[str, str], int] = {}
+        for definition in environments:
             for split in definition.splits:
-                try:
-                    splits.append((split.name, await definition.tasks.num_tasks(split.name)))
-                except AuthorError:
-                    splits.append((split.name, None))
-            environments.append(PublicEnvironment(definition.name, definition.description, tuple(splits)))
+                with suppress(AuthorError):  # its splits are shown without a number
+                    counts[definition.name, split.name] = await definition.tasks.num_tasks(split.name)
         agent_address = f"{request.base_url}/mcp"
-        return Page("public_choice", lambda: {"environments": environments, "agent_address": agent_address})
+        return Page(
+            "public_choice",
+            lambda: {"environments": environments, "counts": counts, "agent_address": agent_address},
+        )
 
     async def start(self, request: PageRequest) -> Answer:
         """Start an episode of the task that was chosen, within the limits of the visitor's address."""
