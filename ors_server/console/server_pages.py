@@ -101,7 +101,7 @@ class ServerPages:
 
     async def preview_prompt(self, request: PageRequest) -> Answer:
         """Show the prompt of a task too: the one on record, else that of a session, which ends at once."""
-        name = request.path["name"]
+        name = (await self._control.get_environment(request.path["name"])).name
         split, index = read_task(request.form)
         task = (await self._control.get_task(name, split, index)).task_spec
         selected = EpisodeFilter(environment=name, task_hash=task_digest(task))
