@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,12 @@ from ors_server.console.page_types import (
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
-from ors_server.doors.control.batches import BatchHandlers, DeletionBatch, FailedItem
+from ors_server.doors.control.batches import BatchHandlers
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
-from ors_server.model.episode import Phase
 from ors_server.model.errors import (
     CapacityError,
-    MachineryError,
     OrsServerError,
     SessionNotFoundError,
     ShuttingDownError,
@@ -157,12 +155,7 @@ class EpisodePages:
         """End the session of a live episode, whichever host has it."""
         record = await find_episode(self._store, request.path["episode"])
         session_id = record.origin.session_id
-        body = DeletionBatch(items=[session_id])
-        control = replace(request.control, raw_body=body.model_dump_json().encode())
-        (item,) = (await self._batches.delete_sessions(control, body)).items
-        if isinstance(item, FailedItem):
-            raise MachineryError(item.problem.detail)
-        if record.is_closed or item.session.episode.phase != Phase.DELETED:
+        if record.is_closed or not await self._batches.end_session(request.control, session_id):
             raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
