@@ -41,7 +41,7 @@ def read_task(form: Mapping[str, str]) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
-class PlayedEpisode:
+class HandPlayedEpisode:
     """An episode that somebody plays by hand."""
 
     record: EpisodeRecord
@@ -59,7 +59,7 @@ class HandPlay:
     _manager: SessionManager
     _control: ControlHandlers
 
-    async def _read(self, session_id: str, episode_id: str) -> PlayedEpisode:
+    async def _read(self, session_id: str, episode_id: str) -> HandPlayedEpisode:
         is_live = self._manager.episode_of(session_id) is not None
         tools = (await self._control.get_tools(session_id)).tools if is_live else []
         if is_live:
@@ -67,7 +67,7 @@ class HandPlay:
         record = await find_episode(self._store, episode_id)
         count = record.summary.steps
         steps = await self._store.steps(record.origin.episode_id, max(0, count - views.STEPS_PER_PAGE), count)
-        return PlayedEpisode(record, steps, tools, is_live and record.summary.stop_reason is None)
+        return HandPlayedEpisode(record, steps, tools, is_live and record.summary.stop_reason is None)
 
     async def _read_call(
         self, session_id: str, form: Mapping[str, str]
