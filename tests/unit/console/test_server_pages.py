@@ -182,6 +182,7 @@ async def test_an_admin_renews_the_secret_of_agents_tokens():
         assert (await client.get(path, headers={"x-api-key": old})).status_code == 401
         new = client.app.agent_token(session)
         assert (await client.get(path, headers={"x-api-key": new})).status_code == 200
+        client.cookies.clear()
         await sign_in(client, TRAINER)
         page = await client.get("/console/environments/lamp")
         answer = await client.post("/console/settings/secret", data={"csrf": csrf_of(page)}, headers=ORIGIN)
