@@ -307,6 +307,12 @@ class SettingsView(ResponseModel):
     """Where each value comes from: `default`, `command line`, a variable's name, `file`, or `program`."""
 
 
+class RenewedSecret(ResponseModel):
+    """Every agent token that was made before is refused."""
+
+    status: Literal["renewed"] = "renewed"
+
+
 class Stopping(ResponseModel):
     """The server is about to stop."""
 
