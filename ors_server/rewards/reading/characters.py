@@ -19,6 +19,11 @@ _CJK_JOINING: Final = re.compile(r"[\s和或与與及、،,跟도やかとも와
 _CJK_SAYING: Final = re.compile(
     r"(?<![我们們以该該])(?:说|說|认为|認為|觉得|覺得|猜|主张|主張|回答)(?:是|道|了)?\s?\Z"
 )
+_TURNED: Final = re.compile(
+    r"\A[^，,]{0,12}[，,]\s?(?:但是?|可是?|然而|不过|不過|其实|其實|可惜|事实上|實際上|实际上)[^，,。]{0,6}"
+    r"(?:不是|并非|並非|不对|不對|不成立|不符合|行不通|不行|没有)(?:如此|这样|這樣|这么回事|的)?\Z"
+)
+"""A denial of the value in front of it, behind "but", that names no other one."""
 WINDOW: Final = 60
 """Characters at each side of a value that count in a script without spaces."""
 _MAX_TAIL: Final = 600
@@ -43,8 +48,13 @@ class CharacterReader(OptionReader):
             if (
                 value.polarity is Polarity.ASSERTED
                 and (following is None or following.sentence != value.sentence)
-                and any(word in rest for word in lists["denied_later"])
-                and not any(word in rest for word in lists["of_others"])
+                and (
+                    _TURNED.match(rest.rstrip("。.!！ ")) is not None
+                    or (
+                        any(word in rest for word in lists["denied_later"])
+                        and not any(word in rest for word in lists["of_others"])
+                    )
+                )
             ):
                 value.polarity = Polarity.DENIED
         self._hedge_characters(lists)

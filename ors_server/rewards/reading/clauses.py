@@ -132,7 +132,14 @@ _ORDERED: Final = words_of("think say guess write answer report declare vote sta
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _INHERITED: Final = frozenset(
-    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
+    {
+        Polarity.DENIED,
+        Polarity.BOUNDED,
+        Polarity.QUOTED,
+        Polarity.HEDGED,
+        Polarity.SUPPOSED,
+        Polarity.ASKED,
+    }
 )
 """What a list passes on: "not 41 or 42"."""
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
@@ -194,6 +201,7 @@ class ClauseReader(HeadingRules):
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         # Then the rules over all values of the sentence, which need the polarity of each.
+        self._leave_asked(sentence)
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -358,6 +366,8 @@ class ClauseReader(HeadingRules):
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
             return False  # "I would have said 42"
+        if any(token.word == "have to" for token in left[1:3]):
+            return True  # "he'd have to drive 42 km"
         if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
             return True  # "it would take 42 workers"
         return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
@@ -392,6 +402,12 @@ class ClauseReader(HeadingRules):
             (is_goal(right), Polarity.ASSERTED),
             (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
+            (
+                "former" in seen
+                and "copula" in first.classes
+                and "i'd have" in " ".join(t.word for t in right),
+                Polarity.RETRACTED,
+            ),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
                 (bool(seen & {"negative", "reject", "refuse", "fault"}) and not is_count_of(right))

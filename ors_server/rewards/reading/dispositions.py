@@ -45,6 +45,14 @@ _TELLING: Final = words_of("gives states mentions says provides contains asks te
 _SHARES: Final = words_of("half third quarter fifth tenth some most")
 _HAVING: Final = words_of("has have had contains needs takes requires")
 _EMBEDDED: Final = words_of("what how whether")
+_PARTWAY: Final = words_of("after by within during nach après después dopo depois na po")
+_OF: Final = words_of("of von de di van из z")
+_COUNTS: Final = words_of(
+    "one two three four five six seven eight nine ten first second third fourth fifth sixth seventh "
+    "eighth ninth zwei drei vier fünf sechs sieben acht neun zehn deux trois quatre cinq sept huit neuf "
+    "dix dos tres cuatro cinco seis siete ocho diez due tre quattro cinque sei sette otto dieci dois três "
+    "quatro sete oito"
+)
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -112,8 +120,21 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
         or is_kept(left)
         or is_given(left)
         or is_property(value, left)
+        or is_partway(left)
         or (len(left) == 1 and left[0].word == "including")
     )
+
+
+def is_partway(left: Sequence[TextToken]) -> bool:
+    """Whether a clause tells how things stand before the end: "after two of five rounds the score is 42"."""
+    if not left or left[0].word not in _PARTWAY:
+        return False
+    for first, link, second in zip(left[1:4], left[2:5], left[3:6], strict=False):
+        is_count = first.kind == "value" or first.word.rpartition(" ")[2] in _COUNTS
+        is_whole = second.kind == "value" or (second.word in _COUNTS and second.word != first.word)
+        if is_count and is_whole and link.word in _OF:
+            return True
+    return False
 
 
 def is_operation(tokens: Sequence[TextToken]) -> bool:

@@ -38,6 +38,9 @@ _SEQUENCES: Final = words_of(
 _LATER: Final = words_of(
     "after final new corrected revised total overall combined last now actual true correct real right"
 )
+_COURTESIES: Final = words_of("hope helps help regards questions feel thanks glad happy luck")
+_MAX_COURTESY: Final = 4
+"""Last sentences of a text that may take leave of the reader."""
 _MAX_REMARK: Final = 40
 """Words of a remark behind an answer that are read."""
 
@@ -63,10 +66,10 @@ class EndingRules(CharacterReader):
 
     def _leave_unfinished(self) -> None:
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
-        last = self._sentences[-1]
-        tokens = last.tokens
-        if not tokens:
+        ending = [sentence for sentence in self._sentences[-_MAX_COURTESY:] if not _is_courtesy(sentence)]
+        if not ending:
             return
+        last, tokens = ending[-1], ending[-1].tokens
         opening = " ".join(token.word for token in tokens[:2])
         values = [value for clause in last.clauses for value in clause.values]
         is_cut_off = (
@@ -172,6 +175,13 @@ class EndingRules(CharacterReader):
         for field in fields:
             if field.polarity is Polarity.ASSERTED:
                 field.polarity = Polarity.INTERMEDIATE
+
+
+def _is_courtesy(sentence: Sentence) -> bool:
+    """Whether a sentence only takes leave: "I hope this helps!", "Let me know if you have questions."."""
+    words = {word for token in sentence.tokens for word in token.word.split()}
+    has_value = any(clause.values for clause in sentence.clauses)
+    return not words or (not has_value and not words.isdisjoint(_COURTESIES))
 
 
 def _words_behind(sentence: Sentence) -> list[str]:

@@ -133,6 +133,10 @@ _RELATIONS: Final = words_of(
     "teacher neighbour neighbor grandfather grandmother successor predecessor brothers sisters"
 )
 _MENTIONING: Final = words_of("mention mentions mentioned discusses returns")
+_RESTATING: Final = words_of("restate repeat rephrase recap reread recall summarise summarize paraphrase")
+_TASKS: Final = words_of("problem question task exercise statement prompt puzzle setup")
+_ASKS: Final = words_of("asks asked ask wants want asking wanted")
+_PARTICLES: Final = words_of("it them us me him her back up down out away off")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
@@ -234,9 +238,11 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
     sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
         return _is_name(left) and not right
+    behind = left[sources[0] + 1 :]
+    if "approval" in classes_in(behind[:1]):
+        return False  # "The book agrees with my result of 42"
     if is_relative or classes & {"answer", "belief"}:
         return True
-    behind = left[sources[0] + 1 :]
     is_pronoun = left[sources[-1]].word in ("he", "she", "they", "who", "many", "most", "few", "another")
     verbs = [token for token in behind if "epistemic" in token.classes]
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
@@ -310,6 +316,21 @@ def is_sought(aside: Clause) -> bool:
     words = {word for token in aside.tokens for word in token.word.split()}
     is_relative = aside.lead is not None and aside.lead.word == "which" and not aside.values
     return is_relative and not _SOUGHT.isdisjoint(words) and "negative" not in aside.classes()
+
+
+def is_restated(tokens: Sequence[TextToken]) -> bool:
+    """Whether words announce the question once more: "Let me restate the problem"."""
+    words = {word for token in tokens for word in token.word.split()}
+    return not words.isdisjoint(_RESTATING) and not words.isdisjoint(_TASKS)
+
+
+def asks(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence begins by telling what the task asks: "The question asks for", "You asked for"."""
+    words = [word for token in tokens[:4] for word in token.word.split()]
+    if len(words) <= NEAR:
+        return False
+    is_task = words[0] in ("the", "this", "our") and words[1] in _TASKS and words[2] in _ASKS
+    return is_task or (words[0] == "you" and words[1] in _ASKS)
 
 
 def is_owed(left: Sequence[TextToken]) -> bool:
@@ -621,6 +642,9 @@ def is_way(left: Sequence[TextToken]) -> bool:
 
 def has_unit_of_verb(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether an unknown verb takes a value with its unit: "the farmer ploughs 42 acres"."""
+    words = list(words)
+    while words and words[-1].word in _PARTICLES:
+        words.pop()  # "the trip sets them back 42 dollars"
     return (
         len(words) >= _MIN_NOUN
         and _is_third_person(words[-1])

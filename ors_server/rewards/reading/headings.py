@@ -12,6 +12,7 @@ from ors_server.rewards.reading.frames import (
     governs_another,
     is_answer_of_another,
     is_own_report,
+    is_restated,
     is_saying,
 )
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -90,6 +91,7 @@ class HeadingRules(SentenceRules):
         ):
             return Polarity.QUOTED
         is_task = bool(left) and len(heading.tokens) == 1 and heading.tokens[0].word in _TASKS
+        is_task = is_task or is_restated(heading.tokens)
         colon_rules = (
             (is_task, Polarity.ASKED),
             ("wish" in classes or heading.tokens[0].word in _PROVING, Polarity.SUPPOSED),

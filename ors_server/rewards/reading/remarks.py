@@ -31,6 +31,7 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_TURNS: Final = words_of("actually hmm hm wait oh ah")
 _DENYING: Final = re.compile(r"\b(?:no|not|nothing|never|none|without|\w+n't)\b")
 _STANDING: Final = words_of(
     "fine same still indeed consistent agrees agree sure certain convinced stands holds works fits checks "
@@ -184,6 +185,14 @@ def reconsiders(words: Sequence[str]) -> bool:
     return looks_again(words) and not endorses(words)
 
 
+def names_another(sentence: Sentence) -> bool:
+    """Whether a second look tells what a value is instead: "Actually, that's the days, not the weeks"."""
+    tokens = sentence.tokens
+    is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
+    is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
+    return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
+
+
 def looks_again(words: Sequence[str]) -> bool:
     """Whether words open a second look at what is in front of them: "on second reading"."""
     return _SECOND_LOOK.match(" ".join(words)) is not None
@@ -236,7 +245,9 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
     if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
         is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
-    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
+    is_joined = lead in _JOINING and bool(
+        clause.classes() & {"reject", "fault"} or "negative" in clause.tokens[-1].classes  # "но на деле нет"
+    )
     return is_about or is_other or is_bare or is_joined
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
 from ors_server.rewards.reading.dispositions import is_operation, is_to_be_changed, uses_part
 from ors_server.rewards.reading.frames import (
+    asks,
     governs_another,
     is_answer_of_another,
     is_filler,
@@ -70,6 +71,9 @@ _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
+_ORDERED: Final = words_of("write note mark remember state quote report put jot say")
+_ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
+"""What may be in front of the answer behind a question that is told."""
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _DETERMINING: Final = words_of("find compute determine calculate know get")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
@@ -91,7 +95,7 @@ class SentenceRules(SentenceReader):
         ):
             return False
         lead = following.lead
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
+        if lead is None or lead.word in "()[]" or "reason" in lead.classes or is_exactness(following.tokens):
             return False
         has_left = value.clause.tokens[0] is not value.token
         if lead.word == "," and (has_left or position):
@@ -192,11 +196,25 @@ class SentenceRules(SentenceReader):
             ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
             ("hearsay" in classes, Polarity.QUOTED),
             (is_passed_on(clause), Polarity.INTERMEDIATE),
-            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
+            (
+                "report" in first.classes and "first_person" not in classes and not _is_order(clause),
+                Polarity.QUOTED,
+            ),
             ("refuse" in classes, Polarity.RETRACTED),
             (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
         )
         return next((polarity for holds, polarity in rules if holds), None)
+
+    def _leave_asked(self, sentence: Sentence) -> None:
+        """Take no value of what a task asks for the answer: "It asks how many cuts make 42 parts"."""
+        if not asks(sentence.tokens):
+            return
+        for clause in sentence.clauses:
+            if clause.lead is not None and clause.lead.word in _ANSWERING:
+                break
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.ASKED
 
     def _reject_all(self, sentence: Sentence) -> None:
         """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
@@ -283,8 +301,11 @@ class SentenceRules(SentenceReader):
                 is_changed = (
                     _changes(clause.tokens[:start])
                     and between != []
-                    and all(token.word in _INTO for token in between)
+                    and between[-1].word in _INTO
+                    and not classes_in(between) & {"copula", "negative"}
                 )
+                if _is_read_for(clause.tokens[:start], between):
+                    first.polarity, second.polarity = Polarity.ASSERTED, Polarity.RETRACTED
                 if (
                     ("becoming" in classes or is_changed)
                     and "negative" not in classes
@@ -293,6 +314,8 @@ class SentenceRules(SentenceReader):
                     first.polarity = Polarity.RETRACTED
                     if second.polarity in (
                         Polarity.INTERMEDIATE,
+                        Polarity.RETRACTED,
+                        Polarity.QUOTED,
                         Polarity.SUPPOSED,
                         Polarity.DENIED,
                         Polarity.BOUNDED,
@@ -439,6 +462,18 @@ def _is_breakdown(clauses: Sequence[Clause]) -> bool:
         part.lead is not None and part.lead.word in (":", ",", *AND) and part.tokens[0].kind == "value"
         for part in clauses
     )
+
+
+def _is_read_for(left: Sequence[TextToken], between: Sequence[TextToken]) -> bool:
+    """Whether the reader is asked to read the first of two values for the second: "Please read 42 for 41"."""
+    words = [token.word for token in left if token.word not in ("please", "kindly", "so")]
+    return words == ["read"] and [token.word for token in between] in (["for"], ["instead of"])
+
+
+def _is_order(clause: Clause) -> bool:
+    """Whether a remark asks the reader to keep the value in front of it: "42, write it down"."""
+    words = [token.word for token in clause.tokens[:2]]
+    return words[0] in _ORDERED and (len(words) == 1 or words[1] in ("it", "that", "this", "down"))
 
 
 def _are_open(*values: Value) -> bool:

@@ -36,6 +36,7 @@ from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
     looks_again,
+    names_another,
     overcomes_doubt,
     refutes,
     takes_back_words,
@@ -126,6 +127,7 @@ _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
+_ERRATA: Final = words_of("correction erratum errata corrigendum")
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
@@ -495,6 +497,8 @@ class _Reader(ReferenceRules):
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"} or overcomes_doubt(sentence):
             return False
+        if not has_value and not self.are_labels and names_another(sentence):
+            return True
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
@@ -569,7 +573,14 @@ class _Reader(ReferenceRules):
                         is_led = False
                     earlier.append(value)
         last = self._sentences[-1]
-        is_open = is_led and led_at == len(self._sentences) - 1 and "unfinished" in classes_in(last.tokens)
+        is_open = (
+            is_led
+            and led_at == len(self._sentences) - 1
+            and (
+                "unfinished" in classes_in(last.tokens)
+                or any(token.word in _ERRATA for token in last.tokens[:1])
+            )
+        )
         if is_open and not any(clause.values for clause in last.clauses):
             for value in earlier:
                 if value.polarity is Polarity.ASSERTED:
