@@ -142,8 +142,10 @@ _LABEL: Final = re.compile(
     r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|"
     r"but\b)[a-z]))"
 )
+_ZERO: Final = re.compile(r"(?:\b(?:is|are|was|equals|be|it's|that's)|[:=]|\A)\s{1,2}(zero)\b", re.IGNORECASE)
 _STATING: Final = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|it's|that's|there's|exists?|but|thus|hence|therefore|becomes)\s+"
+    r"\b(?:(?:falls?|fell|is|was) on|is|are|was|were|be|has|have|had|it's|that's|there's|exists?|but|thus|"
+    r"hence|therefore|becomes)\s+"
     r"(?:(?:an?|the|thus|therefore|hence|always|indeed|then|simply)\s+){0,2}[\"'*]{0,3}\Z",
     re.IGNORECASE,
 )
@@ -553,6 +555,8 @@ def _with_gold(text: str, spans: list[Span], gold: str) -> list[Span]:
     # A single capital letter may be a choice, whose label is a value.
     if len(bare) == 1 and "A" <= bare <= "J":
         return disjoint(sorted([*spans, *(match.span() for match in _LABEL.finditer(text))]))
+    if bare == "0":
+        return disjoint(sorted([*spans, *(match.span(1) for match in _ZERO.finditer(text))]))
     if not bare or len(bare) > ANSWER_CHARS or not bare[0].isalpha() or any(char.isdigit() for char in bare):
         return spans
     lowered, sought = text.casefold(), bare.casefold()

@@ -106,9 +106,14 @@ def without_struck(text: str) -> str:
     return _STRUCK_NOTE.sub("", text) if "out)" in text or "out]" in text or "through" in text else text
 
 
+_ANSWER_TAG: Final = re.compile(r"\[answer\](?=.{1,400}\[/answer\])|\[(/)answer\]", re.IGNORECASE | re.DOTALL)
+
+
 def undress(text: str) -> str:
     """Remove markdown, HTML, marks, and environments of equations around answers."""
     text = without_struck(text)
+    if "[/" in text:
+        text = _ANSWER_TAG.sub(lambda tag: "</answer>" if tag[1] else "<answer>", text)
     if "$" in text:
         text = _EMPTY.sub(" ", text)
     if "nswer" in text or "&nbsp" in text:

@@ -36,6 +36,7 @@ from ors_server.rewards.reading.frames import (
     is_adverb,
     is_answer_of_another,
     is_apt_answer,
+    is_bounded,
     is_by_error,
     is_count_of,
     is_counted,
@@ -202,6 +203,7 @@ class ClauseReader(HeadingRules):
                     value.polarity = Polarity.ASKED
         # Then the rules over all values of the sentence, which need the polarity of each.
         self._leave_asked(sentence)
+        self._leave_first_steps(sentence)
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -257,7 +259,6 @@ class ClauseReader(HeadingRules):
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
-        near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
         has_label = has_label and "=" not in self._text[value.token.start : value.token.end]
@@ -303,7 +304,7 @@ class ClauseReader(HeadingRules):
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
-            ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
+            (is_bounded(near_value[-1 - NEAR :]) and not is_of_whole_subject(left), Polarity.BOUNDED),
             ("undecided" in before and not is_settled(left), Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
@@ -400,6 +401,11 @@ class ClauseReader(HeadingRules):
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right) or has_wrong_source(right), Polarity.DENIED),
             (is_goal(right), Polarity.ASSERTED),
+            # "42 forgets the empty set"
+            (
+                not left and "erring" in first.classes and first.word.endswith("s") and len(right) > 1,
+                Polarity.DENIED,
+            ),
             (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (

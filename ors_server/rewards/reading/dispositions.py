@@ -9,7 +9,7 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value,
 
 OPERATIONS: Final = words_of(
     "subtract add multiply divide double halve square round triple deduct increase decrease adjust factor "
-    "factorise factorize expand rewrite convert"
+    "factorise factorize expand rewrite convert substitute plug continue proceed repeat"
 )
 _SUBJECTS_AND_ORDER: Final = words_of(
     "which that this it we i you one and but then still now next afterwards later"
@@ -53,6 +53,7 @@ _COUNTS: Final = words_of(
     "dix dos tres cuatro cinco seis siete ocho diez due tre quattro cinque sei sette otto dieci dois três "
     "quatro sete oito"
 )
+_LEFT: Final = words_of("left remain remaining go missing")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -150,6 +151,17 @@ def is_of_function(left: Sequence[TextToken]) -> bool:
     words = [word for token in left[-6:-1] for word in token.word.split()]
     is_function = words[-1] in _FUNCTIONS or words[-2:] in _FUNCTION_PHRASES
     return is_function and any("copula" in token.classes for token in left[:-2])
+
+
+def goes_on(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark computes with the value in front of it: "the area is the square of that"."""
+    words = [word for token in tokens for word in token.word.split()]
+    is_function = (
+        len(words) > NEAR and words[-1] in ("that", "it", "this", "these") and words[-2] in ("of", "twice")
+    )
+    is_function = is_function and (words[-2] == "twice" or words[-3] in _FUNCTIONS)
+    is_left = words[-1] in _LEFT and not _COUNTS.isdisjoint(words)
+    return is_function or is_left or words[0] == "next"
 
 
 def uses_part(tokens: Sequence[TextToken]) -> bool:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
+from ors_server.rewards.reading.dispositions import is_operation
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import endorses, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
@@ -38,6 +39,11 @@ _SEQUENCES: Final = words_of(
 _LATER: Final = words_of(
     "after final new corrected revised total overall combined last now actual true correct real right"
 )
+_NEEDING: Final = frozenset({"need", "want", "need to", "seek", "must"})
+_LIKEWISE: Final = words_of(
+    "similarly likewise analogously analogous continue remaining rest follows next harder trickier similar"
+)
+_CONFIRMING: Final = words_of("done finished")
 _COURTESIES: Final = words_of("hope helps help regards questions feel thanks glad happy luck")
 _MAX_COURTESY: Final = 4
 """Last sentences of a text that may take leave of the reader."""
@@ -88,6 +94,24 @@ class EndingRules(CharacterReader):
         is_rest = opening.startswith(("what remains", "what is left", "what's left", "what is missing"))
         is_open = bool(words & _MISSING) and any("copula" in token.classes for token in tokens)
         is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:NEAR]))
+        # "We need that of the small one.", "The yearly one follows by multiplying by twelve."
+        openers = [token.word for token in tokens[:3]]
+        is_wanted = len(openers) > NEAR and openers[0] in ("we", "i") and openers[1] in _NEEDING
+        is_wanted = is_wanted and openers[2].partition(" ")[0] in (
+            "the",
+            "that",
+            "those",
+            "all",
+            "both",
+            "its",
+        )
+        is_share = openers[0].partition(" ")[0] in ("half", "twice", "double")
+        is_like = bool(words & _LIKEWISE) and not classes_in(tokens) & {"reject", "negative", "approval"}
+        # "For the denominator, we use the same identity."
+        is_other_part = openers[:2] == ["for", "the"] and "first_person" in classes_in(tokens)
+        is_like = is_like or is_operation(tokens) or (is_other_part and not words & _CONFIRMING)
+        is_left = is_left or is_share or is_like or (is_wanted and not words & _CONFIRMING)
+        is_plan = is_plan or is_share or is_like or is_wanted
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)

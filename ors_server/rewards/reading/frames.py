@@ -329,8 +329,22 @@ def asks(tokens: Sequence[TextToken]) -> bool:
     words = [word for token in tokens[:4] for word in token.word.split()]
     if len(words) <= NEAR:
         return False
-    is_task = words[0] in ("the", "this", "our") and words[1] in _TASKS and words[2] in _ASKS
+    is_task = words[0] in ("the", "this", "our", "okay") and words[1] in _TASKS and words[2] in _ASKS
     return is_task or (words[0] == "you" and words[1] in _ASKS)
+
+
+def is_bounded(near: Sequence[TextToken]) -> bool:
+    """Whether a bound is in front of a value: "I'd say under 42", but not "no less a number than 42"."""
+    at = max((index for index, token in enumerate(near) if "bound" in token.classes), default=None)
+    if at is None:
+        return False
+    # "the computation above is 42"
+    is_adverb_of_place = near[at].word in ("above", "below") and "copula" in classes_in(near[at + 1 : at + 2])
+    return (
+        not is_adverb_of_place
+        and "harmless" not in classes_in(near[at + 1 :])
+        and not ("harmless" in classes_in(near[:at]) and near[at].word in ("than", "of", "from"))
+    )
 
 
 def is_owed(left: Sequence[TextToken]) -> bool:

@@ -31,6 +31,14 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
+_ACCOUNTING: Final = words_of(
+    "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
+    "integer"
+)
+_MISCOUNTING: Final = words_of(
+    "twice ignores neglects overcounts undercounts forgets overlooks assumes omits"
+)
 _TURNS: Final = words_of("actually hmm hm wait oh ah")
 _DENYING: Final = re.compile(r"\b(?:no|not|nothing|never|none|without|\w+n't)\b")
 _STANDING: Final = words_of(
@@ -185,10 +193,22 @@ def reconsiders(words: Sequence[str]) -> bool:
     return looks_again(words) and not endorses(words)
 
 
+def _is_objection(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence objects to the value in front of it: "However, this doesn't include them"."""
+    if len(tokens) <= NEAR + 1 or tokens[0].word not in _OBJECTING or "pronoun" not in tokens[1].classes:
+        return False
+    words = {word for token in tokens for word in token.word.split()}
+    is_denied = any("negative" in token.classes for token in tokens[2:4]) and words & _ACCOUNTING
+    return bool(is_denied or words & _MISCOUNTING) and "harmless" not in classes_in(tokens)
+
+
 def names_another(sentence: Sentence) -> bool:
     """Whether a second look tells what a value is instead: "Actually, that's the days, not the weeks"."""
     tokens = sentence.tokens
     is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
+    lead = sentence.clauses[0].lead if sentence.clauses else None
+    if _is_objection(tokens if lead is None or tokens[:1] == [lead] else [lead, *tokens]):
+        return True
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
 
@@ -226,6 +246,8 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
     if is_act and tokens[at].classes & {"reject", "retract"}:
         return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    if any(token.word in ("only", "the only") for token in behind[:2]):
+        return False  # "This is not the only way to see it."
     is_property = bool(behind) and behind[0].word in ("a", "an")
     endorsed = any(
         (token.classes & {"confirm", "approval"} and not is_property) or token.word in _ENDORSING | _SOLUTIONS

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
-from ors_server.rewards.reading.dispositions import is_operation, is_to_be_changed, uses_part
+from ors_server.rewards.reading.dispositions import goes_on, is_operation, is_to_be_changed, uses_part
 from ors_server.rewards.reading.frames import (
     asks,
     governs_another,
@@ -72,6 +72,9 @@ _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
 _ORDERED: Final = words_of("write note mark remember state quote report put jot say")
+_SEARCHING: Final = words_of("look looking seek search want wonder")
+_FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to start", "to begin with"})
+_SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
 _ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
 """What may be in front of the answer behind a question that is told."""
 _OTHERWISE: Final = words_of("otherwise differently different else")
@@ -153,10 +156,15 @@ class SentenceRules(SentenceReader):
         is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
         # "x is 42, and we must find y"
         is_operated = is_operated or (
-            opener in ("and", "but")
+            (opener in ("and", "but") or first.word == "and")
             and bool(classes_in(clause.tokens[:NEAR]) & {"first_person", "copula"})
-            and "must" in "".join(token.word for token in clause.tokens[:NEAR])
-            and any(token.word in _DETERMINING for token in clause.tokens)
+            and (
+                (
+                    "must" in "".join(token.word for token in clause.tokens[:NEAR])
+                    and any(token.word in _DETERMINING for token in clause.tokens)
+                )
+                or any(token.word.partition(" ")[0] in _SEARCHING for token in clause.tokens[:4])
+            )
         )
         is_concluded = (
             self.is_closed
@@ -182,6 +190,7 @@ class SentenceRules(SentenceReader):
             (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
             # "Sorry, 43; I misread the sign" is about the value in front of 43
             (is_corrected and "first_person" in classes, None),
+            (self.is_closed and not is_framed and goes_on(clause.tokens), Polarity.INTERMEDIATE),
             (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
             (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
         )
@@ -207,7 +216,9 @@ class SentenceRules(SentenceReader):
 
     def _leave_asked(self, sentence: Sentence) -> None:
         """Take no value of what a task asks for the answer: "It asks how many cuts make 42 parts"."""
-        if not asks(sentence.tokens):
+        last = sentence.clauses[-1]
+        is_order = last.tokens[0].word in _SEEKING and not last.values and len(sentence.clauses) > 1
+        if not is_order and not asks(sentence.tokens):
             return
         for clause in sentence.clauses:
             if clause.lead is not None and clause.lead.word in _ANSWERING:
@@ -215,6 +226,19 @@ class SentenceRules(SentenceReader):
             for value in clause.values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.ASKED
+
+    def _leave_first_steps(self, sentence: Sentence) -> None:
+        """Take no value of a first step for the answer: "First, note that the train is 42 metres long"."""
+        if not self.is_closed or sentence.tokens[0].word not in _FIRST:
+            return
+        for clause in sentence.clauses:
+            lead = clause.lead
+            opening = clause.tokens[0].word if clause is not sentence.clauses[0] else ""
+            if {"then", "finally", "so", "thus", "hence"} & {opening, "" if lead is None else lead.word}:
+                break
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
 
     def _reject_all(self, sentence: Sentence) -> None:
         """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
