@@ -33,6 +33,8 @@ _EMPHASIS: Final = re.compile(
     r"(?<![\w*\\])(\*{1,3}|_{1,3}|={2,3})(?=[^\s*_=])([^*_=\n]{1,200}?|[^*\n]{1,200}?)(?<=[^\s*_])\1(?![\w*])"
 )
 _HEADING: Final = re.compile(r"(?m)^[ \t]{0,4}(?:#{1,3}(?!#)[ \t]{1,4}|>[ \t]{1,4}(?=\D))")
+_QUOTE_MARK: Final = re.compile(r"(?<=\n)[ \t]{0,4}>[ \t]{1,4}(?=\S)")
+"""The mark of a quoted line behind another one; alone it may be a relation."""
 _ARROW: Final = re.compile(
     r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ "
     r"\t$]{0,4}(?=\S)"
@@ -127,7 +129,7 @@ def undress(text: str) -> str:
     if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
     if "#" in text or ">" in text:
-        text = _HEADING.sub("", text)
+        text = _QUOTE_MARK.sub("", _HEADING.sub("", text))
     if "*" in text or "_" in text or "==" in text:
         text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     if not text.isascii() or ">" in text or "\\" in text:

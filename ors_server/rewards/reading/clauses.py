@@ -249,6 +249,17 @@ class ClauseReader(HeadingRules):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
+        if (
+            bool(left)
+            and left[-1].word in ("only", "just")
+            and bool(right)
+            and right[0].word in ("is", "works", "fits", "does", "satisfies", "remains")
+            and not (before | after) & {"negative", "reject", "fault", "suppose", "would", "report"}
+            and not is_mere(right)
+        ):
+            value.is_framed = True  # "of these, only 42 is divisible by six"
+            value.polarity = Polarity.ASSERTED
+            return
         value.polarity = self._from_left(value, left, right, before) or self._from_right(
             value, left, right, before
         )

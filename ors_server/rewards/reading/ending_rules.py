@@ -1,9 +1,11 @@
 """Rules on how a text ends: cut off, with a plan, or with labelled values without a total. Pure."""
 
+from collections.abc import Collection
 from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
 from ors_server.rewards.reading.dispositions import is_operation
+from ors_server.rewards.reading.frames import asks
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import endorses, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
@@ -43,6 +45,7 @@ _NEEDING: Final = frozenset({"need", "want", "need to", "seek", "must"})
 _LIKEWISE: Final = words_of(
     "similarly likewise analogously analogous continue remaining rest follows next harder trickier similar"
 )
+_DETERMINERS: Final = words_of("the that of a an its their all both only for to and or in this is by one")
 _CONFIRMING: Final = words_of("done finished")
 _COURTESIES: Final = words_of("hope helps help regards questions feel thanks glad happy luck")
 _MAX_COURTESY: Final = 4
@@ -112,6 +115,8 @@ class EndingRules(CharacterReader):
         is_like = is_like or is_operation(tokens) or (is_other_part and not words & _CONFIRMING)
         is_left = is_left or is_share or is_like or (is_wanted and not words & _CONFIRMING)
         is_plan = is_plan or is_share or is_like or is_wanted
+        if is_wanted or asks(tokens):
+            self._take_wanted({token.word for token in tokens[2:]} - _DETERMINERS)
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
@@ -120,6 +125,23 @@ class EndingRules(CharacterReader):
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
+
+    def _take_wanted(self, nouns: Collection[str]) -> None:
+        """Assert the value that a wanted noun names: "The mean is 41, the median 42. We want the median."."""
+        asserted = [value for value in self._values if value.polarity in (Polarity.ASSERTED, Polarity.HEDGED)]
+        named = [
+            value
+            for value in asserted
+            if any(
+                token.word in nouns and token.start < value.token.start
+                for token in value.clause.tokens
+                if token.kind == "word"
+            )
+        ]
+        if len({self._written(value) for value in named}) == 1:
+            for value in asserted:
+                value.polarity = Polarity.ASSERTED if value in named else Polarity.INTERMEDIATE
+                value.is_framed = value in named
 
     def _set_data_apart(self) -> None:
         """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
@@ -205,7 +227,7 @@ def _is_courtesy(sentence: Sentence) -> bool:
     """Whether a sentence only takes leave: "I hope this helps!", "Let me know if you have questions."."""
     words = {word for token in sentence.tokens for word in token.word.split()}
     has_value = any(clause.values for clause in sentence.clauses)
-    return not words or (not has_value and not words.isdisjoint(_COURTESIES))
+    return not has_value and (not words or not words.isdisjoint(_COURTESIES))
 
 
 def _words_behind(sentence: Sentence) -> list[str]:

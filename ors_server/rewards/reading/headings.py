@@ -58,6 +58,10 @@ class HeadingRules(SentenceRules):
             return Polarity.DENIED  # "42 and not, as some say, 43"
         if before is not None and lead.word == ")" and before.values:
             return None  # "41 (crossed out) 42"
+        opening = [token.word for token in (heading.lead, *heading.tokens[:1]) if token is not None]
+        is_apposed = lead.word == "," and not left and 1 < len(heading.tokens) <= _MAX_HEADING
+        if is_apposed and opening[0] in ("(", ",") and opening[-1] in ("not", "and not"):
+            return Polarity.DENIED  # "42 (and not the mean, 41)"
         return self._judge_by_introduction(heading, lead, left)
 
     def _judge_by_introduction(

@@ -147,6 +147,8 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     if is_no_noun(tokens):
         return False  # "42 dollars and no cents"
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
+    if any(token.word in ("only", "the only") for token in rest[:2]):
+        return False  # "It is not the only way."
     is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
     is_property = bool(rest) and rest[0].word in ("a", "an")  # "It isn't a prime number."
     approving = {"answer"} if is_property else {"confirm", "answer"}
@@ -193,22 +195,20 @@ def reconsiders(words: Sequence[str]) -> bool:
     return looks_again(words) and not endorses(words)
 
 
-def _is_objection(tokens: Sequence[TextToken]) -> bool:
-    """Whether a sentence objects to the value in front of it: "However, this doesn't include them"."""
-    if len(tokens) <= NEAR + 1 or tokens[0].word not in _OBJECTING or "pronoun" not in tokens[1].classes:
+def objects(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence behind "but" objects to a value: "However, this doesn't include them"."""
+    tokens = tokens[1:] if tokens[:1] and tokens[0].word in _OBJECTING else tokens
+    if len(tokens) <= NEAR or "pronoun" not in tokens[0].classes:
         return False
     words = {word for token in tokens for word in token.word.split()}
-    is_denied = any("negative" in token.classes for token in tokens[2:4]) and words & _ACCOUNTING
-    return bool(is_denied or words & _MISCOUNTING) and "harmless" not in classes_in(tokens)
+    is_denied = any("negative" in token.classes for token in tokens[1:3]) and bool(words & _ACCOUNTING)
+    return (is_denied or bool(words & _MISCOUNTING)) and "harmless" not in classes_in(tokens)
 
 
 def names_another(sentence: Sentence) -> bool:
     """Whether a second look tells what a value is instead: "Actually, that's the days, not the weeks"."""
     tokens = sentence.tokens
     is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
-    lead = sentence.clauses[0].lead if sentence.clauses else None
-    if _is_objection(tokens if lead is None or tokens[:1] == [lead] else [lead, *tokens]):
-        return True
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
 

@@ -104,6 +104,8 @@ class SentenceRules(SentenceReader):
         if lead.word == "," and (has_left or position):
             return False
         words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
+        if following.tokens[0].word in ("see", "cf"):
+            return False
         if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
             return False
         is_bare_addition = lead.word == "and" and not has_left
@@ -124,6 +126,12 @@ class SentenceRules(SentenceReader):
                 is_used = bool({"and", "then"}.intersection(openers))
                 return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if (
+                clause.tokens[0].word in ("not", "and not")
+                and following is not None
+                and following.tokens[0].kind == "value"
+            ):
+                break  # "42 (and not the mean, 41)"
             if is_lone and (
                 following is not None and (following.values or clause.tokens[0].word.startswith("and"))
             ):
@@ -143,6 +151,8 @@ class SentenceRules(SentenceReader):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
+        if clause.tokens[0].word in ("see", "cf"):
+            return None  # "42; see the derivation above"
         if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
             return None  # "42, no more, no less", "42, written with a comma"
         first, opener = clause.tokens[0], "" if lead is None else lead.word

@@ -343,6 +343,8 @@ class SentenceReader:
             # A point inside of a number, an address or a name ends nothing.
             return False
         if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            if len(tokens) > 1 and tokens[-2].word == ":":
+                return True  # "41: no. 42: yes."
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 

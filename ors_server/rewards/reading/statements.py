@@ -37,6 +37,7 @@ from ors_server.rewards.reading.remarks import (
     disapproves,
     looks_again,
     names_another,
+    objects,
     overcomes_doubt,
     refutes,
     takes_back_words,
@@ -127,6 +128,7 @@ _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
+_TURNING: Final = re.compile(r"(?i)\b(?:but|however|yet|unfortunately|sadly|alas|though|still)\b")
 _ERRATA: Final = words_of("correction erratum errata corrigendum")
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
@@ -497,8 +499,11 @@ class _Reader(ReferenceRules):
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"} or overcomes_doubt(sentence):
             return False
-        if not has_value and not self.are_labels and names_another(sentence):
-            return True
+        if not has_value and not self.are_labels and sentence.tokens:
+            start = sentence.tokens[0].start
+            is_turned = _TURNING.search(self._text[max(0, start - _MAX_MARK) : start + _MAX_MARK]) is not None
+            if names_another(sentence) or (is_turned and objects(sentence.tokens)):
+                return True
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
@@ -677,6 +682,10 @@ class _Reader(ReferenceRules):
                     if token is not None
                 ):
                     continue
+                if any(token.word.endswith("'d") for token in earlier.clause.tokens) and not any(
+                    token.word.endswith("'d") for token in value.clause.tokens
+                ):
+                    continue  # "Without the ends we'd get 41, but with them we get 42"
                 is_own = value.clause.tokens[0].word in _OWN and earlier.clause.tokens[0].word not in _OWN
                 # Of no solver in particular: "a naive solver gets 42".
                 is_indefinite = earlier.clause.tokens[0].word in (
