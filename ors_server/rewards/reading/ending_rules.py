@@ -1,6 +1,5 @@
 """Rules on how a text ends: cut off, with a plan, or with labelled values without a total. Pure."""
 
-from collections.abc import Collection
 from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
@@ -116,7 +115,7 @@ class EndingRules(CharacterReader):
         is_left = is_left or is_share or is_like or (is_wanted and not words & _CONFIRMING)
         is_plan = is_plan or is_share or is_like or is_wanted
         if is_wanted or asks(tokens):
-            self._take_wanted({token.word for token in tokens[2:]} - _DETERMINERS)
+            self._take_wanted(frozenset(token.word for token in tokens[2:]) - _DETERMINERS)
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
@@ -126,16 +125,15 @@ class EndingRules(CharacterReader):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
 
-    def _take_wanted(self, nouns: Collection[str]) -> None:
+    def _take_wanted(self, nouns: frozenset[str]) -> None:
         """Assert the value that a wanted noun names: "The mean is 41, the median 42. We want the median."."""
         asserted = [value for value in self._values if value.polarity in (Polarity.ASSERTED, Polarity.HEDGED)]
         named = [
             value
             for value in asserted
             if any(
-                token.word in nouns and token.start < value.token.start
+                token.start < value.token.start and not nouns.isdisjoint(token.word.split())
                 for token in value.clause.tokens
-                if token.kind == "word"
             )
         ]
         if len({self._written(value) for value in named}) == 1:

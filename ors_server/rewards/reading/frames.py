@@ -137,6 +137,8 @@ _RESTATING: Final = words_of("restate repeat rephrase recap reread recall summar
 _TASKS: Final = words_of("problem question task exercise statement prompt puzzle setup")
 _ASKS: Final = words_of("asks asked ask wants want asking wanted")
 _PARTICLES: Final = words_of("it them us me him her back up down out away off")
+_STATING_BASE: Final = words_of("say claim state report think believe guess")
+_STILL: Final = words_of("now then instead still and so")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
@@ -375,6 +377,12 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
                 t.word.startswith(_TEXTS) for t in tokens[index + 1 : index + 4]
             ):
                 continue  # "Laut Text"
+            if (
+                index
+                and token.word in _STATING_BASE
+                and all(t.word in _STILL or is_filler(t) for t in tokens[:index])
+            ):
+                continue  # "I take back 41 and now say 42"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])

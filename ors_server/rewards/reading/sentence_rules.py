@@ -98,14 +98,13 @@ class SentenceRules(SentenceReader):
         ):
             return False
         lead = following.lead
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes or is_exactness(following.tokens):
+        is_aside = is_exactness(following.tokens) or following.tokens[0].word in ("see", "cf")
+        if lead is None or lead.word in "()[]" or "reason" in lead.classes or is_aside:
             return False
         has_left = value.clause.tokens[0] is not value.token
         if lead.word == "," and (has_left or position):
             return False
         words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
-        if following.tokens[0].word in ("see", "cf"):
-            return False
         if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
             return False
         is_bare_addition = lead.word == "and" and not has_left
