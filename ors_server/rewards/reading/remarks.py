@@ -39,6 +39,8 @@ _ACCOUNTING: Final = words_of(
 _MISCOUNTING: Final = words_of(
     "twice ignores neglects overcounts undercounts forgets overlooks assumes omits"
 )
+_TURNING: Final = re.compile(r"(?i)\b(?:but|however|yet|unfortunately|sadly|alas|though|still)\b")
+_TURN_CHARS: Final = 12
 _TURNS: Final = words_of("actually hmm hm wait oh ah")
 _DENYING: Final = re.compile(r"\b(?:no|not|nothing|never|none|without|\w+n't)\b")
 _STANDING: Final = words_of(
@@ -195,7 +197,7 @@ def reconsiders(words: Sequence[str]) -> bool:
     return looks_again(words) and not endorses(words)
 
 
-def objects(tokens: Sequence[TextToken]) -> bool:
+def _objects(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence behind "but" objects to a value: "However, this doesn't include them"."""
     tokens = tokens[1:] if tokens[:1] and tokens[0].word in _OBJECTING else tokens
     if len(tokens) <= NEAR or "pronoun" not in tokens[0].classes:
@@ -205,9 +207,14 @@ def objects(tokens: Sequence[TextToken]) -> bool:
     return (is_denied or bool(words & _MISCOUNTING)) and "harmless" not in classes_in(tokens)
 
 
-def names_another(sentence: Sentence) -> bool:
-    """Whether a second look tells what a value is instead: "Actually, that's the days, not the weeks"."""
+def turns_against(sentence: Sentence, text: str) -> bool:
+    """Whether a second look objects to a value: "Actually, that's the number of days, not of weeks"."""
     tokens = sentence.tokens
+    if not tokens:
+        return False
+    around = text[max(0, tokens[0].start - _TURN_CHARS) : tokens[0].start + _TURN_CHARS]
+    if _TURNING.search(around) is not None and _objects(tokens):
+        return True
     is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}

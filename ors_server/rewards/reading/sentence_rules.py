@@ -1,7 +1,7 @@
 """Rules over the values of one sentence: lists, verdicts, replacements and checks. Pure."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
@@ -77,6 +77,7 @@ _FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to s
 _SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
 _ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
 """What may be in front of the answer behind a question that is told."""
+CASES: Final = words_of("for with without under if when by")
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _DETERMINING: Final = words_of("find compute determine calculate know get")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
@@ -486,6 +487,32 @@ class SentenceRules(SentenceReader):
                     ):
                         value.polarity = following.polarity
                 following = value
+
+
+def cases_of(sentence: Sentence) -> list[Value]:
+    """Return the values of cases side by side: "42 with order, 43 without order"."""
+    clauses = sentence.clauses
+    cases: list[Value] = []
+    for clause, following in zip_longest(clauses, clauses[1:]):
+        if len(clause.values) != 1 or clause.values[0].is_framed:
+            continue
+        if clause.tokens[0].kind != "value" and (cases or verb_of(clause.values[0]) is None):
+            continue  # only the first case has the verb: "I get 42 by hand and 43 by machine"
+        after = clause.tokens[clause.tokens.index(clause.values[0].token) + 1 :]
+        behind = after[0].word if after else ""
+        lead = following.lead.word if following is not None and following.lead is not None else ""
+        if behind in CASES or (
+            not behind and lead in CASES and following is not None and not following.values
+        ):
+            cases.append(clause.values[0])
+    return cases if len(cases) > 1 else []
+
+
+def verb_of(value: Value) -> str | None:
+    """Return the verb in front of a value in its clause."""
+    at = value.clause.tokens.index(value.token)
+    verb = value.clause.tokens[at - 1] if at else None
+    return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
 
 
 def _is_breakdown(clauses: Sequence[Clause]) -> bool:
