@@ -250,7 +250,8 @@ class ClauseReader(HeadingRules):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
         if (
-            bool(left)
+            not self.are_labels
+            and bool(left)
             and left[-1].word in ("only", "just")
             and bool(right)
             and right[0].word in ("is", "works", "fits", "does", "satisfies", "remains")

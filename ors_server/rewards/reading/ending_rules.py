@@ -107,14 +107,16 @@ class EndingRules(CharacterReader):
             "both",
             "its",
         )
-        is_share = openers[0].partition(" ")[0] in ("half", "twice", "double")
-        is_like = bool(words & _LIKEWISE) and not classes_in(tokens) & {"reject", "negative", "approval"}
+        is_share = openers[0] in ("half of it", "half of that", "half of them", "half of") or (
+            openers[0] in ("half", "twice") and openers[1:2] in (["of"], ["that"], ["it"], ["this"])
+        )
+        is_like = tokens[-1].word in _LIKEWISE and not classes_in(tokens) & {"reject", "negative", "approval"}
         # "For the denominator, we use the same identity."
         is_other_part = openers[:2] == ["for", "the"] and "first_person" in classes_in(tokens)
         is_like = is_like or is_operation(tokens) or (is_other_part and not words & _CONFIRMING)
-        is_left = is_left or is_share or is_like or (is_wanted and not words & _CONFIRMING)
-        is_plan = is_plan or is_share or is_like or is_wanted
-        if is_wanted or asks(tokens):
+        if not self.are_labels and not words & _CONFIRMING:
+            is_plan = is_plan or is_share or is_like or is_wanted
+        if (is_wanted or asks(tokens)) and not self.are_labels:
             self._take_wanted(frozenset(token.word for token in tokens[2:]) - _DETERMINERS)
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (

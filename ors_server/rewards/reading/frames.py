@@ -340,13 +340,11 @@ def is_bounded(near: Sequence[TextToken]) -> bool:
     at = max((index for index, token in enumerate(near) if "bound" in token.classes), default=None)
     if at is None:
         return False
-    # "the computation above is 42"
-    is_adverb_of_place = near[at].word in ("above", "below") and "copula" in classes_in(near[at + 1 : at + 2])
-    return (
-        not is_adverb_of_place
-        and "harmless" not in classes_in(near[at + 1 :])
-        and not ("harmless" in classes_in(near[:at]) and near[at].word in ("than", "of", "from"))
-    )
+    word = near[at].word
+    if word in ("above", "below") and "copula" in classes_in(near[at + 1 : at + 2]):
+        return False  # "the computation above is 42"
+    is_strict = word in ("under", "over", "above", "below") or word.endswith(" than")
+    return "harmless" not in classes_in(near[at + 1 :] if is_strict else near)
 
 
 def is_owed(left: Sequence[TextToken]) -> bool:

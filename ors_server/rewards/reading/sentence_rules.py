@@ -74,6 +74,7 @@ _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "
 _ORDERED: Final = words_of("write note mark remember state quote report put jot say")
 _SEARCHING: Final = words_of("look looking seek search want wonder")
 _FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to start", "to begin with"})
+_NOTING: Final = words_of("note observe notice recall compute find calculate")
 _SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
 _ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
 """What may be in front of the answer behind a question that is told."""
@@ -226,6 +227,8 @@ class SentenceRules(SentenceReader):
 
     def _leave_asked(self, sentence: Sentence) -> None:
         """Take no value of what a task asks for the answer: "It asks how many cuts make 42 parts"."""
+        if self.are_labels:
+            return
         last = sentence.clauses[-1]
         is_order = last.tokens[0].word in _SEEKING and not last.values and len(sentence.clauses) > 1
         if not is_order and not asks(sentence.tokens):
@@ -241,6 +244,9 @@ class SentenceRules(SentenceReader):
         """Take no value of a first step for the answer: "First, note that the train is 42 metres long"."""
         if not self.is_closed or sentence.tokens[0].word not in _FIRST:
             return
+        opening = sentence.clauses[0].tokens
+        if len(opening) > 1 and "first_person" not in opening[1].classes and opening[1].word not in _NOTING:
+            return  # "First prize is 42 dollars."
         for clause in sentence.clauses:
             lead = clause.lead
             opening = clause.tokens[0].word if clause is not sentence.clauses[0] else ""
