@@ -11,7 +11,7 @@ from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
 
 _DIGITS: Final = (
-    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
+    r"(?<![^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])(?<!\.)[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
     r"(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
 )
 _NUMBER: Final = re.compile(_DIGITS)
@@ -72,7 +72,8 @@ _DENIED: Final = (
 """A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
 _CONSIDERED: Final = (
     r"\b(?:I|we)\s(?:had\s|first\s|also\s|briefly\s)?(?:considered|contemplated|weighed|hesitated\sat|toyed\swith"
-    r"|(?:thought|(?:was|were)\sthinking)\s(?:of|about)|leaned\stowards?|(?:was|were)\stempted\s(?:by|to\s\w{2,12}))"
+    r"|(?:thought|(?:was|were)\sthinking)\s(?:of|about)|leaned\stowards?|(?:was|were)\stempted\s(?:by|to\s\w{2,12}"
+    r"(?:\s(?:it|this|that|the\sscore))?(?:\s(?:up|down))?(?:\sto)?))"
     r"\s{1,3}(?:an?\s|giving\s(?:it\s|this\s)?)?(?P<gone>NUMBER)"
 )
 _IDEAL: Final = (
@@ -92,6 +93,25 @@ _DEDUCTED: Final = (
     r"|los(?:es|t|ing)|minus|dock(?:s|ed|ing)?|knock(?:s|ed|ing)?\soff)\s{1,3}(?:it\s)?(?P<gone>NUMBER)"
 )
 """What a score begins with, and what is taken from it: "I deduct 0.3 for the missing proof"."""
+_PARTIAL: Final = (
+    r"(?:\bfor\s(?:(?:its|the)\s)?[a-z]{3,20}\s(?:alone|only)\b[^.;:\n]{0,40}?"
+    r"|\b(?:half|part|section|paragraph|third|sentence)\s(?:\w{1,12}ly\s)?(?:deserves?|gets?|earns?|merits?|receives?|scores?"
+    r"|is\sworth)\s{1,3}(?:an?\s)?"
+    r"|\b(?:usually|typically|normally|generally|often|commonly)\s(?:gets?|receives?|scores?|earns?|deserves?|merits?"
+    r"|(?:is|are)\s(?:given|awarded|worth))\s{1,3}(?:an?\s)?)(?P<gone>NUMBER)"
+)
+"""What a part of the work gets, or what work of its kind usually does."""
+_UNREACHED: Final = (
+    r"(?:\b(?:would|will|can|could|do|shall)\snot|n['\u2019]t|\bcannot|\bwon['\u2019]t|\bnever)\s(?:quite\s)?"
+    r"(?:go|stretch|rise|climb)\s(?:\w{1,12}\s){0,3}(?P<gone>NUMBER)"
+)
+_PROVISIONAL: Final = (
+    r"(?P<gone>NUMBER)\s?[(\[](?:placeholder|dummy|example|sample|draft|tbd|tbc|to\sbe\s(?:\w{1,12}))[)\]]"
+)
+_EXEMPLARY: Final = (
+    r"(?:\A|\n|[.!]\s)[*#\s]{0,4}(?:example|sample|template|format|expected\sformat)(?:\s\w{1,12}){0,2}\s?:[^.\n]{0,30}?"
+    r"(?P<gone>NUMBER)"
+)
 _CONDITIONAL: Final = r"(?P<gone>NUMBER)\s(?:if|provided|assuming)\s(?:you|one|we)\b(?!\sask)"
 _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
@@ -113,6 +133,10 @@ _NOT_SCORES: Final = tuple(
         _REACHABLE,
         _DEDUCTED,
         _CONDITIONAL,
+        _PARTIAL,
+        _UNREACHED,
+        _PROVISIONAL,
+        _EXEMPLARY,
     )
 )
 _SCORE_NOUN: Final = r"(?:score|rating|grade|mark|verdict|number|figure)"
@@ -152,6 +176,14 @@ _VOIDED: Final = re.compile(
     re.IGNORECASE,
 )
 """Says that the score in front of it does not hold, without another one."""
+_REPLACED_BY: Final = re.compile(rf"(?P<gone>{_DIGITS})\s{{0,3}}(?:->|=>|\u2192|\u21d2)\s{{0,3}}(?=[-+.]?\d)")
+"""A score that an arrow replaces: "Score: 0.4 \u2192 0.7"."""
+_SET_ASIDE: Final = re.compile(
+    r"\b(?:ignor|disregard|dismiss|reject|resist|overlook)(?:e|es|ed|s|ing)?\s"
+    r"(?:it|that|this|them|(?:the|this|that|its|such)\s[a-z ]{1,40}?)(?=\sand\s)",
+    re.IGNORECASE,
+)
+"""What a judge does with a request in the work, before it scores: "I ignore that and give 0.7"."""
 _TOO_MUCH: Final = re.compile(_EXCESSIVE.replace("NUMBER", _DIGITS), re.IGNORECASE)
 _WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
 _REFUSAL: Final = re.compile(
@@ -208,6 +240,7 @@ def asserted_reply(text: str) -> str:
     text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
     read = _INCOMPLETE.sub("incomplete  ", text)  # of the same length
+    read = _SET_ASIDE.sub(lambda aside: " " * len(aside[0]), read)
     statements = read_statements(read, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
@@ -223,7 +256,9 @@ def asserted_reply(text: str) -> str:
     voided = max((match.start() for match in _VOIDED.finditer(text)), default=0)
     retracted += [(start, end) for start, end in spans if start < voided]
     blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), NO_SCORE)
-    denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
+    denied += [
+        match.span("gone") for pattern in (_TOO_MUCH, _REPLACED_BY) for match in pattern.finditer(text)
+    ]
     return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 
 

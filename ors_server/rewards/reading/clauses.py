@@ -125,7 +125,11 @@ _NOUNS: Final = words_of("votes states reports notes figures estimates offers gu
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
 _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
-_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_LISTING: Final = words_of("and or nor even y e et und en i и ve och og") | {
+    "as well as",
+    "and also",
+    "or even",
+}
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
@@ -384,7 +388,9 @@ class ClauseReader(HeadingRules):
         )
         end = right[-1]
         is_exceeded = "bound_after" in end.classes and end.word.startswith(("and ", "or "))  # "and then some"
+        is_backed = "confirm" in seen and any(token.word == "by" for token in right)  # "supported by line 3"
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
+        is_numbered = is_numbered and not (self.are_labels and is_backed)
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),

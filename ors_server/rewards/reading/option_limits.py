@@ -13,7 +13,7 @@ from ors_server.rewards.reading.option_phrases import (
     is_too_much,
 )
 from ors_server.rewards.reading.polarity import Polarity, words_of
-from ors_server.rewards.reading.sentences import TextToken, Value, classes_in
+from ors_server.rewards.reading.sentences import Clause, TextToken, Value, classes_in
 
 _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
 _DISTANCES: Final = words_of(
@@ -31,6 +31,23 @@ _VERBAL: Final = frozenset({"copula", "answer", "first_person", "confirm", "resu
 _ONLY: Final = words_of("just only merely simply even")
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _PLACING: Final = frozenset({"in", "at"})
+_GOVERNORS: Final = words_of(
+    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
+    "natural happy ready prefer chose choose is was supposed enough led leads forced likely sure glad me "
+    "us you up instructed told made answer free compelled obliged bound able here now had "
+    "about inclined"
+)
+"""Words in front of "to choose" whose choice is made."""
+_RELOCATING: Final = ("mov", "relocat", "transfer", "shift", "switch", "chang")
+"""Verbs of which the place behind "to" holds in the end, and the one behind "from" no more."""
+_ASKING: Final = words_of("asks asked want wants wanted need needs needed is after")
+_ASKED: Final = words_of("question task prompt puzzle riddle")
+_OPPOSED: Final = words_of("but yet however though although whereas")
+_TRACES: Final = words_of("record records mention trace sign evidence entry hint")
+_THERE: Final = words_of("there its it")
+_REASONS: Final = frozenset({"because", "since", "as", "for"})
+_PEOPLE: Final = words_of("she he they")
+_TIMES: Final = words_of("week day year month time summer winter spring autumn then night evening morning")
 
 
 def limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> Polarity | None:
@@ -93,3 +110,62 @@ def _is_noun_phrase(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
 
 def _opening(word: TextToken) -> str:
     return word.word.partition(" ")[0]
+
+
+def is_only_considered(left: Sequence[TextToken]) -> bool:
+    """Whether a choice is only considered or avoided: "I was tempted to choose", "it is easy to pick"."""
+    at = next(
+        (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
+    )
+    if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
+        return False
+    governor = left[at - 2]
+    return governor.word not in _GOVERNORS and not governor.classes & {"confirm", "harmless", "answer"}
+
+
+def moves(first: Value, second: Value) -> bool:
+    """Whether a clause tells a move between two places: "the office was moved from Riga to Porto"."""
+    tokens = second.clause.tokens
+    if second.clause is not first.clause:
+        return False
+    start, end = tokens.index(first.token), tokens.index(second.token)
+    is_route = start > 0 and tokens[start - 1].word == "from" and tokens[end - 1].word == "to"
+    left = tokens[: start - 1] if is_route else []
+    return end - start == 2 and any(token.word.startswith(_RELOCATING) for token in left)  # noqa: PLR2004  (only "to")
+
+
+def is_narrowed(first: Value, second: Value) -> bool:
+    """Whether a clause only narrows the choice to names: "I have narrowed it down to Riga and Porto"."""
+    lead = second.clause.lead
+    is_listed = lead is not None and lead.word in ("and", "or", ",") and second.clause.tokens[0].word != "of"
+    is_listed = is_listed and second.clause.tokens[-1] is second.token and len(second.clause.tokens) <= 2  # noqa: PLR2004  (perhaps "and")
+    return is_listed and any(token.word.startswith("narrow") for token in first.clause.tokens)
+
+
+def asks_for_other(clause: Clause) -> bool:
+    """Whether a remark says that something else is asked for: "but the question asks where she died"."""
+    lead, words = clause.lead, [word for token in clause.tokens for word in token.word.split()]
+    if lead is None or lead.word not in _OPPOSED or clause.values:
+        return False
+    words = [word for word in words if word not in _OPPOSED]
+    is_task = bool(_ASKED.intersection(words[:3])) and bool(_ASKING.intersection(words[:4]))
+    is_own = words[:1] in (["we"], ["i"]) and bool(_ASKING.intersection(words[1:4])) and "the" in words[2:]
+    return is_task or is_own
+
+
+def has_no_trace(clause: Clause) -> bool:
+    """Whether a remark says that nothing was found at a place: "and the archive has no record of it"."""
+    words = {word for token in clause.tokens for word in token.word.split()}
+    is_denied = "negative" in clause.classes() or "no" in words
+    return is_denied and bool(words & _TRACES) and bool(words & _THERE) and not clause.values
+
+
+def is_elsewhere_then(first: Value, second: Value) -> bool:
+    """Whether a reason tells where somebody was instead: "not Riga, since she was in Porto that week"."""
+    tokens, lead = second.clause.tokens, second.clause.lead
+    at = tokens.index(second.token)
+    words = [token.word for token in tokens[:at] if lead is None or token.word != lead.word]
+    is_place = lead is not None and lead.word in _REASONS and len(words) > 1 and words[0] in _PEOPLE
+    is_place = is_place and words[-1] in _PLACING
+    is_time = any(word in _TIMES for token in tokens[at + 1 :] for word in token.word.split())
+    return is_place and is_time and first.polarity is not Polarity.ASSERTED and not second.is_framed

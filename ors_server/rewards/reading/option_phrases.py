@@ -78,6 +78,10 @@ _GENERAL: Final = words_of(
 _MAX_CANCELLED: Final = 5
 """Words between a subject and the name that it chooses."""
 _AT: Final = frozenset({"in", "at"})
+_TEXTS: Final = words_of(
+    "passage text author article paragraph evidence data narrator clue clues speaker context question "
+    "definition wording facts everything"
+)
 DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
 """Verbs whose object is no answer: "we can safely drop A"."""
 _PAST: Final = ("ed", "ught", "born", "grew up", "lt")
@@ -163,7 +167,9 @@ def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     is_verb = len(words) > 1 and not left[1].classes and words[1].endswith("s")
     is_relation = words[0] in _PRONOUNS and is_verb and words[-1] not in ("in", "at")
     is_fragment = len(words) == 1 and words[0] in _LONE_LINKS and not right
-    is_second = words[-1] in _SECOND or (words[-1] == "the" and bool(right) and right[0].word == "of")
+    is_second = (words[-1] in _SECOND and words[-2:-1] != ["\u00e9"]) or (
+        words[-1] == "the" and bool(right) and right[0].word == "of"
+    )
     return is_relation or is_fragment or is_second
 
 
@@ -364,4 +370,6 @@ def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
     subject = [token for token in left[:at] if token.kind == "word"]
     if not subject or len(left) - at > _MAX_CANCELLED:
         return False
+    if left[at].word.startswith("favo") and any(token.word in _TEXTS for token in subject):
+        return False  # "the passage favours A"
     return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL

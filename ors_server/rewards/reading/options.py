@@ -17,7 +17,15 @@ from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
 from ors_server.rewards.reading.headings import DISAGREEING
-from ors_server.rewards.reading.option_limits import limited
+from ors_server.rewards.reading.option_limits import (
+    asks_for_other,
+    has_no_trace,
+    is_elsewhere_then,
+    is_narrowed,
+    is_only_considered,
+    limited,
+    moves,
+)
 from ors_server.rewards.reading.option_phrases import (
     denies_each,
     is_at_distance,
@@ -72,13 +80,6 @@ _FRONTED: Final = frozenset(
 )
 _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
-_GOVERNORS: Final = words_of(
-    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
-    "natural happy ready prefer chose choose is was supposed enough led leads forced likely sure glad me "
-    "us you up instructed told made answer free compelled obliged bound able here now had "
-    "about inclined"
-)
-"""Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
 _PLACING: Final = frozenset({"in", "at"})
 _VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
@@ -183,7 +184,7 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.BOUNDED
             elif is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
-            elif _is_only_considered(left):
+            elif is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
 
     def _is_inside_noun_phrase(
@@ -241,8 +242,9 @@ class OptionReader(ClauseReader):
         lead = value.clause.lead
         is_apposed = at == 1 and lead is not None and lead.word == ","  # "Riga, in Latvia"
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
-        if self.are_labels and is_place and not is_opened:
-            return False  # "the battle took place at Riga"
+        is_confirmed = not is_opened and "confirm" in classes_in(value.clause.tokens[at + 1 : at + 2])
+        if self.are_labels and (is_confirmed or (is_place and not is_opened)):
+            return False  # "the battle took place at Riga", "of those Riga fits"
         is_participle = lead is not None and lead.word == "," and value.clause.tokens[0].word.endswith("ed")
         is_participle = (
             is_participle and not value.clause.tokens[0].classes
@@ -312,7 +314,9 @@ class OptionReader(ClauseReader):
             return None  # "A, unlike what the forum says"
         if self.are_labels and (is_example(clause) or is_elsewhere(clause)):
             return Polarity.INTERMEDIATE
-        if self.are_labels and is_declined(clause):
+        # "It was built in Riga, but the question asks who lived there"
+        is_other = not is_framed and (asks_for_other(clause) or has_no_trace(clause))
+        if self.are_labels and (is_other or is_declined(clause)):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004  ("wrong", "a mistake")
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
@@ -442,8 +446,9 @@ class OptionReader(ClauseReader):
             if clause.values or not earlier.values or clause.lead is None:
                 continue
             value = earlier.values[-1]
+            words = [token for token in clause.tokens if token.word not in ("and", "but")]
             is_predicate = clause.lead.word in ("and", "but", ",") and bool(
-                clause.tokens[0].classes & {"copula", "confirm"}
+                classes_in(words[:1]) & {"copula", "confirm"}
             )
             classes = clause.classes()
             is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
@@ -464,7 +469,7 @@ class OptionReader(ClauseReader):
                 continue
             behind = _until_value(tokens[at + 1 :])
             is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
-            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or (
+            is_possible = any(token.word in _POSSIBLE | _EQUALLY for token in tokens[:at]) or (
                 any(token.word in _EQUALLY for token in behind) or may_be_right_too(behind)
             )
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
@@ -499,6 +504,12 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            if moves(first, second) and second.polarity in _OPEN_TO_LOSERS:
+                first.polarity, second.polarity = Polarity.RETRACTED, Polarity.ASSERTED
+            if is_narrowed(first, second):
+                first.polarity = second.polarity = Polarity.HEDGED
+            if is_elsewhere_then(first, second):
+                second.polarity = Polarity.INTERMEDIATE  # "not Riga, since she was in Porto that week"
             if is_other_event(first, second) and {first.polarity, second.polarity} == {Polarity.ASSERTED}:
                 first.polarity = second.polarity = Polarity.HEDGED  # "born in Riga and buried in Porto"
             is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
@@ -711,17 +722,6 @@ def _spare_others(left: Sequence[TextToken]) -> None:
         following = left[index + 1 : index + 4]
         if word.classes & {"reject", "leave"} and any(_opening(token) in _REST for token in following):
             _make_harmless([word])
-
-
-def _is_only_considered(left: Sequence[TextToken]) -> bool:
-    """Whether a choice is only considered or avoided: "I was tempted to choose", "it is easy to pick"."""
-    at = next(
-        (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
-    )
-    if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
-        return False
-    governor = left[at - 2]
-    return governor.word not in _GOVERNORS and not governor.classes & {"confirm", "harmless", "answer"}
 
 
 def _opening(word: TextToken) -> str:

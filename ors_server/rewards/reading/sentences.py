@@ -524,6 +524,7 @@ class SentenceReader:
                     and clauses[-1].values
                     and "bound_after" not in token.classes
                 )
+                or (token.word == "and" and _opens_verdict(clauses[-1], tokens, index))
                 or (clauses[-1].values and _opens_contrast(tokens, index))
                 or (clauses[-1].values and _opens_sentence(tokens, index))
                 or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
@@ -622,6 +623,12 @@ def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
 def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
     return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
+
+
+def _opens_verdict(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether "and" sets the answer against what its clause rejects: "the key is wrong and it's 42"."""
+    is_stated = index + 1 < len(tokens) and tokens[index + 1].word in ("it's", "it is", "that's")
+    return is_stated and _is_value(tokens, index + 2) and "reject" in clause.classes()
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
