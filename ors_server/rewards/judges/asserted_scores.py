@@ -46,6 +46,9 @@ _DISOWNED: Final = (
     r"(?P<gone>NUMBER)[.;,\s]{1,4}(?:but\s)?(?:that|this|it)(?:\s(?:is|was)\snot|\s(?:is|was)n't)\s(?:my|the)"
     r"\s(?:final\s|real\s|actual\s)?(?:score|rating|grade|mark)\b"
 )
+_LAST_TIME: Final = (
+    r"\b(?:last|previous)\s(?:time|year|week|month|term|round)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
+)
 _FORMER: Final = (
     r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
 )
@@ -76,6 +79,15 @@ _CONSIDERED: Final = (
     r"(?:\s(?:it|this|that|the\sscore))?(?:\s(?:up|down))?(?:\sto)?))"
     r"\s{1,3}(?:an?\s|giving\s(?:it\s|this\s)?)?(?P<gone>NUMBER)"
 )
+_CONSIDERED_NEXT: Final = (
+    r"\b(?:thought|thinking|considered|weighed)\b[^.;\n]{0,40}?[,\s]\s?(?:and\s)?then\s"
+    r"(?:(?:of|about)\s)?(?P<gone>NUMBER)"
+)
+_CRITERIA: Final = (
+    r"(?P<gone>NUMBER)\sfor\s(?:(?:its|the)\s)?(?:style|content|accuracy|clarity|form|format|formatting|effort|grammar"
+    r"|spelling|structure|tone|creativity|completeness|correctness|relevance|logic|length|wording|layout|originality)\b"
+)
+"""What one criterion gets: "0.4 for style"."""
 _IDEAL: Final = (
     r"\b(?:an?|the)\s(?:ideal|perfect|model|complete|better|full|flawless|excellent|typical|weaker|stronger|longer"
     r"|shorter)\s(?:\w{1,20}\s){1,4}?(?P<gone>NUMBER)"
@@ -134,6 +146,9 @@ _NOT_SCORES: Final = tuple(
         _DEDUCTED,
         _CONDITIONAL,
         _PARTIAL,
+        _CRITERIA,
+        _CONSIDERED_NEXT,
+        _LAST_TIME,
         _UNREACHED,
         _PROVISIONAL,
         _EXEMPLARY,
@@ -165,6 +180,7 @@ _VOIDED: Final = re.compile(
     r"|should\sbe\s(?:much\s|a\sbit\s|a\slittle\s)?(?:lower|higher))\b"
     r"|\bspoke\stoo\ssoon\b|\bdon\Wt\scount\s(?:it|this|that)\b|\bnot\smy\sfinal\s(?:word|score|verdict|answer)\b"
     r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b"
+    r"|\bI\s(?:leave|left)\s(?:the|this|that|it)\b[^.;\n]{0,30}\b(?:to|for)\b"
     r"|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
     r"|\bno\slonger\ssure\b"
     r"|\b(?:treat|regard|consider|count)\s(?:it|this|that)\sas\s(?:a\s)?(?:blank|void|empty|missing|withdrawn|deleted"
@@ -176,11 +192,15 @@ _VOIDED: Final = re.compile(
     re.IGNORECASE,
 )
 """Says that the score in front of it does not hold, without another one."""
-_REPLACED_BY: Final = re.compile(rf"(?P<gone>{_DIGITS})\s{{0,3}}(?:->|=>|\u2192|\u21d2)\s{{0,3}}(?=[-+.]?\d)")
+_REPLACED_BY: Final = re.compile(
+    rf"\b(?:score|rating|grade|mark|verdict)\W{{1,6}}(?P<gone>{_DIGITS})\s{{0,3}}(?:->|=>|\u2192|\u21d2)\s{{0,3}}(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
 """A score that an arrow replaces: "Score: 0.4 \u2192 0.7"."""
 _SET_ASIDE: Final = re.compile(
     r"\b(?:ignor|disregard|dismiss|reject|resist|overlook)(?:e|es|ed|s|ing)?\s"
-    r"(?:it|that|this|them|(?:the|this|that|its|such)\s[a-z ]{1,40}?)(?=\sand\s)",
+    r"(?:it|that|this|them|(?:the|this|that|its|such)\s[a-z ]{1,40}?)(?=\sand\s)"
+    r"|\bI\s(?:\w{1,12}ly\s)?(?:disagree|beg\sto\sdiffer|(?:don['\u2019]t|do\snot)\sagree)(?=\s{0,2}[:;,\u2013\u2014-])",
     re.IGNORECASE,
 )
 """What a judge does with a request in the work, before it scores: "I ignore that and give 0.7"."""
@@ -217,6 +237,17 @@ _WOULD: Final = re.compile(r"(?i)[ \t]{1,3}(?:would|might|could)\b")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
+_OF_WORK: Final = re.compile(
+    r"\b(?:student|author|candidate|submission|text|essay|response|user|prompt)(?:['\u2019]s)?\s(?:\w{1,12}\s){0,3}?"
+    r"(?:contains?|includes?|outputs?|wrote|writes|ends\swith|JSON|object|claims?|says?|reads?|states?)[\s:,]{0,4}"
+    r"(?:```\w{0,8}\s{0,4})?\Z",
+    re.IGNORECASE,
+)
+"""Says in front of an object that it is in the judged work: "The student's own JSON: {...}"."""
+_NOT_MINE: Final = re.compile(
+    r"\s{0,2}[,;(]?\s{0,2}(?:which|but|that)\s(?:I\s(?:\w{1,12}\s)?(?:ignore|disregard|reject|dismiss|discard)|is\snot\smine)",
+    re.IGNORECASE,
+)
 GAP: Final = "\ufffc"
 """Replaces a number that is denied or taken back, so that its label goes to the next number."""
 NO_SCORE: Final = "\ufffb"
@@ -280,6 +311,8 @@ def _is_about_answer(text: str, statement: Statement) -> bool:
 
 def is_asserted(text: str, span: Span) -> bool:
     """Return whether a reply asserts the object at a span."""
+    if _OF_WORK.search(text[max(0, span[0] - _LEAD_CHARS) : span[0]]) or _NOT_MINE.match(text, span[1]):
+        return False
     (statement,) = read_statements(text, [span], neutral=_ITS_OWN)
     return statement.polarity not in _GONE
 

@@ -19,7 +19,7 @@ _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
     "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
-    "|assessment|judge?ment|points"
+    "|assessment|judge?ment|points|to sum up|in sum|in short|tl;?dr|bottom line"
     "|evaluation|result|note|gesamtnote|gesamtbewertung|gesamtpunktzahl|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
     "|得点|スコア|評価|점수|평점"
@@ -33,10 +33,12 @@ _GIVEN = re.compile(
     r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall"
     r"|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
     r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith"
-    r"|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
+    r"|call|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
     r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay"
     r"|work|submission|solution|reply|text"
-    r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
+    r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)"
+    r"|(?:\A|(?<=[.!;:,\n]\s)|(?<=\n))(?:call\sit|make\s(?:it|that)|(?:this|that|it)(?:\sis|['\u2019]s)\san?)"
+    r"\s{1,4}(?=[-+.]?\d)",
     re.IGNORECASE,
 )
 """A sentence in which the judge gives a score: "I rate this 0.8"."""
@@ -54,11 +56,14 @@ _UNREAL = re.compile(
     r"|n['\u2019]t\b"
 )
 _COMBINED = re.compile(
-    r"\b(?:weighted(?:\s\w{1,12})?|(?:taken|put|all)\stogether|average|mean|combined|in\ssum|(?:so|hence|thus|therefore)(?=,?\s\S{1,8}\soverall))"
-    r"[\s:,=]{1,4}(?:(?:this|that|it)\s(?:gives|makes|is|comes\sto)\s{1,3})?(?=[-+.]?\d)",
+    r"(?<!\w)(?:weighted(?:\s\w{1,12})?|(?:(?:taken|put|all)\s)?together|average|mean|combined|in\ssum|\u2192|\u21d2|(?:so|hence|thus|therefore)(?=,?\s\S{1,8}\soverall))"
+    r"[\s:,=]{1,4}(?:(?:(?:this|that|it|they)\s)?(?:gives?|makes?|is|comes?\sto)\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
 """The score that follows from those of several criteria: "Accuracy 0.4, style 0.9; together: 0.7"."""
+_OVERALL = re.compile(
+    r"\s{1,3}(?:overall|altogether|in\stotal|all\sin\sall|in\ssum|combined)\b", re.IGNORECASE
+)
 _NOTE = re.compile(
     r"[(\[][^()\[\]\n]{0,20}(?:[-\u2013]|\bto\b|of|,|scale|max)[^()\[\]\n]{0,20}[)\]](?=[\s*_]{0,4}[:=])"
 )
@@ -95,7 +100,7 @@ _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
     "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending"
-    " merits merit makes gave stays stands receives receive "
+    " merits merit make makes gave stays stands receives receive "
     "donne attribue accorde mets doy otorgo pongo dou atribuo gebe vergebe geef assegno bewerte noto valoro"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
@@ -127,7 +132,7 @@ _OTHER_SCORES = _words(
     "sub partial interim preliminary intermediate draft max min top target required typical expected "
     "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
     "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
-    "author's initial first starting raw base original tentative "
+    "author's peer self human student's initial first starting raw base original tentative "
     "provisional pending weight confidence temperature version probability baseline limit"
 )
 """Words before the label of a number that is not the score."""
@@ -214,6 +219,8 @@ class _Reply:
         if cue is not None:
             near = self.text[max(0, cue.start() - _ADJUSTED_CHARS) : cue.start()]
             return None if _UNREAL.search(_SENTENCE.split(near)[-1]) else last
+        if _OVERALL.match(self.text, last.end):
+            return last  # "0.4 for style, 0.9 for content, 0.7 overall"
         is_combined = any(cue.end() == last.start for cue in _COMBINED.finditer(self.text))
         return last if is_combined and len(scores) > 2 else None  # noqa: PLR2004  (two criteria and the whole)
 
@@ -294,7 +301,7 @@ class _Reply:
         if not number.is_score or number.is_count:
             return None
         rest = self.text[number.end :].strip(_STOPS + " \t\r\n")
-        is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")
+        is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point", "from me")
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text

@@ -569,7 +569,12 @@ class ClauseReader(HeadingRules):
         is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
         if is_elliptic and _is_of_next_speaker([*left, *right], earlier):
             return polarity  # "My first guess says 41, my second one 42"
-        if not left and right and all(token.word in _ELLIPSES for token in right):
+        # "A violates the first condition, B the second"
+        is_gapped = self.are_labels and lead.word in (",", ";", "and") and polarity is Polarity.DENIED
+        is_gapped = is_gapped and earlier.tokens[0].kind == "value" and right[:1] != []
+        is_gapped = is_gapped and right[0].word in _DETERMINERS
+        is_gapped = is_gapped and not classes_in(right) & {"copula", "confirm", "answer"}
+        if not left and right and (is_gapped or all(token.word in _ELLIPSES for token in right)):
             return polarity
         is_joined = (
             earlier.tokens[-1].kind == "value"
@@ -588,6 +593,8 @@ class ClauseReader(HeadingRules):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
+        is_left = self.are_labels and right[:1] != [] and right[0].word in ("leaves", "leaving")
+        is_new = is_new and not is_left  # "Knocking out A and B leaves C"
         is_former = (
             polarity is Polarity.RETRACTED
             and self.are_labels

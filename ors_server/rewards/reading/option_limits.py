@@ -38,8 +38,10 @@ _GOVERNORS: Final = words_of(
     "about inclined"
 )
 """Words in front of "to choose" whose choice is made."""
-_RELOCATING: Final = ("mov", "relocat", "transfer", "shift", "switch", "chang")
+_RELOCATING: Final = ("mov", "relocat", "transfer", "shift", "switch", "chang", "pass", "hand")
 """Verbs of which the place behind "to" holds in the end, and the one behind "from" no more."""
+_TRADING: Final = ("left", "leav", "trad", "exchang", "swap", "abandon", "desert", "quit")
+"""Verbs of which the thing behind "for" takes the place of the other one."""
 _ASKING: Final = words_of("asks asked want wants wanted need needs needed is after")
 _ASKED: Final = words_of("question task prompt puzzle riddle")
 _OPPOSED: Final = words_of("but yet however though although whereas")
@@ -50,7 +52,9 @@ _PEOPLE: Final = words_of("she he they")
 _TIMES: Final = words_of("week day year month time summer winter spring autumn then night evening morning")
 
 
-def limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> Polarity | None:
+def limited(
+    value: Value, left: Sequence[TextToken], right: Sequence[TextToken], *, is_english: bool
+) -> Polarity | None:
     """Return what a name is that its clause restricts, or picks from others."""
     before, words = {token.word for token in left}, [token.word for token in right]
     last = left[-1] if left else None
@@ -63,6 +67,7 @@ def limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken])
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
     if not is_open:
         return None
+    is_name = value.token.end - value.token.start > 2  # noqa: PLR2004  (a name, not a letter)
     rules = (
         (is_own and "was" in before, Polarity.RETRACTED),  # "my first choice was Riga"
         (
@@ -74,12 +79,19 @@ def limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken])
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
         (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
         (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
-        (value.token.end - value.token.start > 2 and is_related(left, right), Polarity.INTERMEDIATE),  # noqa: PLR2004  (a name, not a letter)
+        (is_name and is_related(left, right, is_english=is_english), Polarity.INTERMEDIATE),
         (is_too_much(right), Polarity.DENIED),
+        (_is_of_agent(left), Polarity.INTERMEDIATE),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
     )
     return next((polarity for holds, polarity in rules if holds), None)
+
+
+def _is_of_agent(left: Sequence[TextToken]) -> bool:
+    """Whether a name only tells where those came from who did something: "by troops from Riga"."""
+    words = [token.word for token in left]
+    return words[-1:] == ["from"] and "by" in words[-4:-2]
 
 
 def _is_departure(word: TextToken) -> bool:
@@ -124,14 +136,16 @@ def is_only_considered(left: Sequence[TextToken]) -> bool:
 
 
 def moves(first: Value, second: Value) -> bool:
-    """Whether a clause tells a move between two places: "the office was moved from Riga to Porto"."""
+    """Whether a clause tells a move between two places: "moved from Riga to Porto", "left Riga for Porto"."""
     tokens = second.clause.tokens
     if second.clause is not first.clause:
         return False
     start, end = tokens.index(first.token), tokens.index(second.token)
-    is_route = start > 0 and tokens[start - 1].word == "from" and tokens[end - 1].word == "to"
-    left = tokens[: start - 1] if is_route else []
-    return end - start == 2 and any(token.word.startswith(_RELOCATING) for token in left)  # noqa: PLR2004  (only "to")
+    if not start or end - start != 2:  # noqa: PLR2004  (only "to", or "for")
+        return False
+    if tokens[start - 1].word == "from" and tokens[end - 1].word == "to":
+        return any(token.word.startswith(_RELOCATING) for token in tokens[: start - 1])
+    return tokens[end - 1].word == "for" and tokens[start - 1].word.startswith(_TRADING)
 
 
 def is_narrowed(first: Value, second: Value) -> bool:

@@ -11,7 +11,7 @@ rules for any value in `clauses.py`:
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -27,6 +27,8 @@ from ors_server.rewards.reading.option_limits import (
     moves,
 )
 from ors_server.rewards.reading.option_phrases import (
+    ELSE,
+    EXCEPTION,
     denies_each,
     is_at_distance,
     is_chosen_by_others,
@@ -37,11 +39,13 @@ from ors_server.rewards.reading.option_phrases import (
     is_gapped,
     is_lone_denial,
     is_other_event,
+    is_rhetorical,
     is_side,
     is_superlative,
     may_be_right_too,
     restart_of,
     seems,
+    words_in,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
@@ -52,17 +56,8 @@ _UNIVERSAL: Final = words_of(
 )
 _QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
 _DETERMINERS: Final = _UNIVERSAL | words_of("no none nothing nobody nowhere")
-_EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
-    "other than",
-    "apart from",
-    "aside from",
-    "except for",
-    "rather than",
-}
-_ELSE: Final = words_of("other another different else others alternative")
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
 _OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "comparing", "weighing"})
-_RHETORICAL: Final = words_of("could can would might should does")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
@@ -91,7 +86,7 @@ _RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
 _BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
 _TOPICS: Final = frozenset(
-    {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint"}
+    {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint", "see also", "compare"}
 )
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
@@ -108,7 +103,8 @@ _DESCENDING: Final = (
     "highest to lowest",
 )
 _ARROWS: Final = frozenset({"->", "=>", "\u2192", "\u21d2"})
-_SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
+_REPLACING: Final = ("replaced", "replaces", "succeeded", "supplanted", "superseded", "displaced")
+_SIGNS: Final = dict.fromkeys((">", *_REPLACING), frozenset({"outranks"})) | {"<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
 _OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet", ";"})
 _POSSIBLE: Final = frozenset(
@@ -131,10 +127,14 @@ class OptionReader(ClauseReader):
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         # A question that only stresses its answer is read as a statement.
-        if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
+        if self.are_labels and sentence.is_question and is_rhetorical(sentence):
             sentence.is_question = False
             _make_harmless(sentence.tokens)
         super()._read_sentence(sentence, number)
+        if self.are_labels and sentence.is_question and self._is_yes(number + 1):
+            for value in (value for clause in sentence.clauses for value in clause.values):
+                if value.polarity is Polarity.SUPPOSED and "trial" in value.clause.classes():
+                    value.polarity = Polarity.ASSERTED  # "What about A? It fits."
         # After the rules for any value, which these overrule; lists come last, since they judge values that
         # nothing else did.
         if self.are_labels and not sentence.is_question:
@@ -170,7 +170,7 @@ class OptionReader(ClauseReader):
             self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels:
-            value.polarity = limited(value, left, right) or value.polarity
+            value.polarity = limited(value, left, right, is_english=self.is_english) or value.polarity
         if (
             self.are_labels
             and value.polarity is Polarity.ASSERTED
@@ -325,7 +325,7 @@ class OptionReader(ClauseReader):
 
     def _except(self, sentence: Sentence) -> None:
         """Read "all options but A fail" and "no option other than A fits"."""
-        words = list(_words(sentence))
+        words = list(words_in(sentence))
         positions = {id(word): index for index, word in enumerate(words)}
         for clause in sentence.clauses:
             for value in clause.values:
@@ -333,7 +333,7 @@ class OptionReader(ClauseReader):
                 before, after = words[max(0, at - 8) : at], words[at + 1 : at + 8]
                 is_exception = bool(before) and (
                     _is_exception(before[-1])
-                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in _ELSE)
+                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in ELSE)
                 )
                 if not is_exception:
                     continue
@@ -341,8 +341,8 @@ class OptionReader(ClauseReader):
                 if quantifier is None:
                     before, after = _move_quantifier(before, after)
                     quantifier = before[0] if before else None
-                if quantifier is None:
-                    continue
+                if quantifier is None or quantifier.word == "neither":
+                    continue  # "neither A nor B but C"
                 predicate = _until_value(after)
                 # The predicate judges the rest, so the exception gets the opposite.
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
@@ -359,7 +359,7 @@ class OptionReader(ClauseReader):
     def _compare(self, sentence: Sentence) -> None:
         """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        words = list(_words(sentence))
+        words = list(words_in(sentence))
         # By identity: the same word may be in a sentence twice.
         positions = {id(word): index for index, word in enumerate(words)}
         losers: list[Value] = []
@@ -380,7 +380,9 @@ class OptionReader(ClauseReader):
                 first.polarity, first.is_framed = Polarity.DENIED, False
                 second.polarity = Polarity.ASSERTED  # "Riga lost the vote to Porto"
                 continue
-            classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            sign = _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            classes = classes_in(between) | sign
+            between = [] if sign else between  # "replaced" speaks against what is behind it
             if not classes & _ORDER:
                 continue
             # A tie decides for neither; a denied comparison says only that the first is not better.
@@ -397,7 +399,7 @@ class OptionReader(ClauseReader):
 
     def _rank(self, sentence: Sentence) -> None:
         """Read "From best to worst: A, B": the first, or the last, wins."""
-        words = " ".join(token.word for token in _words(sentence) if token.kind == "word")
+        words = " ".join(token.word for token in words_in(sentence) if token.kind == "word")
         is_falling = any(phrase in words for phrase in _DESCENDING)
         if not is_falling and not any(phrase in words for phrase in _ASCENDING):
             return
@@ -452,6 +454,12 @@ class OptionReader(ClauseReader):
             )
             classes = clause.classes()
             is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
+            # A trial that succeeds, as in "Let's test A: it works", states its option.
+            is_tried = value.polarity in (Polarity.SUPPOSED, Polarity.INTERMEDIATE)
+            is_tried = is_tried and "trial" in earlier.classes()
+            is_passed = is_tried and clause.lead.word in ":,;" and clause.tokens[0].word == "it"
+            if is_passed and "confirm" in classes and not classes & _WRONGNESS:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
             if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
 
@@ -651,7 +659,7 @@ def _listed(sentence: Sentence) -> list[Value]:
 
 def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
     """Read "Between A and B, the latter is right"; return whether it is such a sentence."""
-    words = {token.word.rpartition(" ")[2] for token in _words(sentence)}
+    words = {token.word.rpartition(" ")[2] for token in words_in(sentence)}
     chosen = 1 if "latter" in words else 0 if "former" in words else None
     if chosen is None or not words & {"correct", "right"} or any(map(_is_denial, sentence.tokens)):
         return False
@@ -729,17 +737,8 @@ def _opening(word: TextToken) -> str:
 
 
 def _is_exception(word: TextToken) -> bool:
-    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in _EXCEPTION
-    return word.word in _EXCEPTION or "exceptive" in word.classes or is_phrase
-
-
-def _words(sentence: Sentence) -> Iterator[TextToken]:
-    """Yield the words and values of a sentence with the conjunctions between its clauses."""
-    for clause in sentence.clauses:
-        lead = clause.lead
-        if lead is not None and lead.kind == "word" and lead not in clause.tokens[:1]:
-            yield lead
-        yield from clause.tokens
+    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in EXCEPTION
+    return word.word in EXCEPTION or "exceptive" in word.classes or is_phrase
 
 
 def _until_value(words: Sequence[TextToken]) -> Sequence[TextToken]:
@@ -751,23 +750,6 @@ def _make_harmless(tokens: Sequence[TextToken]) -> None:
     for token in tokens:
         if token.kind == "word":
             token.classes = frozenset({"harmless"})
-
-
-def _is_rhetorical(sentence: Sentence) -> bool:
-    """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
-    words = [token for token in _words(sentence) if token.kind == "word"]
-    if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
-        return True
-    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004  (a pronoun, a verb, an object)
-        return False
-    rest = words[1:]
-    opening = words[0].word
-    if opening == "how":
-        return "negative" in classes_in(rest)
-    if opening == "who":
-        return "reject" in classes_in(rest) and "negative" not in classes_in(rest)
-    has_else = any(word.word.partition(" ")[0] in _ELSE for word in rest)
-    return opening in ("what", "which", "where") and has_else and any(w.word in _EXCEPTION for w in rest)
 
 
 def _cancel_denials(words: Sequence[TextToken]) -> None:

@@ -391,6 +391,8 @@ class SentenceReader:
             index += length
         self._tokens = tokens
         for earlier, token in pairwise(tokens):
+            if earlier.word == "statt" and token.kind not in ("word", "value"):
+                earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
