@@ -58,7 +58,12 @@ _SHOWN: Final = (
     r"(?:[a-z]{3,12}(?::|\sis)?\s{1,3}){0,3}(?P<gone>NUMBER)"
 )
 """What a heading says to be in the work: "The answer contains the following: Score: 0.9"."""
-_WAS: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
+_WAS: Final = (
+    r"\bwas\s(?P<gone>NUMBER)(?:,\s|\s)(?:before|until|till|up\sto|(?:(?:but|and)\s)?(?:is\s)?now)\b"
+)
+_OF_CROWD: Final = (
+    r"(?P<gone>NUMBER)\s(?:by|on)\sthe\s(?:crowd|web|internet|public|users|readers|audience|class|other)\b"
+)
 _UNDUE: Final = (
     r"(?P<gone>NUMBER)\s(?:is|was|seems|looks|feels|would\sbe)\s(?:\w{1,12}ly\s)?"
     r"(?:un(?!disp|quest)\w{3,20}|indefensible|inappropriate|inflated|exaggerated|overgenerous|overstated)\b"
@@ -136,6 +141,7 @@ _NOT_SCORES: Final = tuple(
         _REVISED,
         _SHOWN,
         _WAS,
+        _OF_CROWD,
         _UNDUE,
         _DENIED,
         _DISOWNED,

@@ -19,7 +19,7 @@ _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
     "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
-    "|assessment|judge?ment|points|to sum up|in sum|in short|tl;?dr|bottom line"
+    "|assessment|judge?ment|points|my vote|my number|my figure|to sum up|in sum|in short|tl;?dr|bottom line"
     "|evaluation|result|note|gesamtnote|gesamtbewertung|gesamtpunktzahl|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
     "|得点|スコア|評価|점수|평점"
@@ -30,9 +30,9 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _GIVEN = re.compile(
-    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall"
-    r"|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
-    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith"
+    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll|m)|\s{1,3}(?:would|will|can|must|shall"
+    r"|do|am))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go(?:ing)?\s(?:with|for)|stay\swith|stand\sat|say"
     r"|call|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
     r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay"
     r"|work|submission|solution|reply|text"
@@ -46,6 +46,7 @@ _ADJUSTED = re.compile(
     r"(?<!\w)(?:bring|brought|lift|rais|tak|took|lower|reduc|drop|pull|push|mov|chang|revis|adjust|correct|amend|updat|cut"
     r"|increas|decreas)(?:e|es|ed|s|d|ing|ping|ped|ting|n)?\s(?:(?:it|this|that|me|us|things|(?:the|my|its|this)(?:\s\w{1,20}){1,2})\s)?"
     r"(?:(?:back|up|down)\s)?(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
+    r"|\b(?:up|down)\s(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
     r"|\bafter\s(?:\w{1,20}\s){0,3}(?:deductions?|penalt(?:y|ies)|adjustments?|corrections?|revisions?|bonus)\b[^:;.\d\n]{0,40}"
     r"[:,]\s{0,3}(?=[-+.]?\d)",
     re.IGNORECASE,
@@ -100,7 +101,7 @@ _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
     "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending"
-    " merits merit make makes gave stays stands receives receive "
+    " merits merit make graded now makes gave stays stands receives receive "
     "donne attribue accorde mets doy otorgo pongo dou atribuo gebe vergebe geef assegno bewerte noto valoro"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
@@ -108,7 +109,7 @@ _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|sounds|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
-    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score"
+    r"(?:\s{1,3}(?:fair|right|just|realistic|warranted|justified|due|reasonable|appropriate|adequate|deserved|fitting|correct|score"
     r"|rating|best)){0,2}"
     r"(?:\s{1,3}to\sme)?\s{0,3}(?:[.;!\n]|\Z)"
 )

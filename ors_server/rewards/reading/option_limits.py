@@ -38,7 +38,10 @@ _GOVERNORS: Final = words_of(
     "about inclined"
 )
 """Words in front of "to choose" whose choice is made."""
-_RELOCATING: Final = ("mov", "relocat", "transfer", "shift", "switch", "chang", "pass", "hand")
+_RELOCATING: Final = (
+    *("mov", "relocat", "transfer", "shift", "switch", "chang", "pass", "hand"),
+    *("tak", "took", "brought", "bring", "ship", "carr", "sent", "send", "deliver"),
+)
 """Verbs of which the place behind "to" holds in the end, and the one behind "from" no more."""
 _TRADING: Final = ("left", "leav", "trad", "exchang", "swap", "abandon", "desert", "quit")
 """Verbs of which the thing behind "for" takes the place of the other one."""
@@ -81,7 +84,7 @@ def limited(
         (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
         (is_name and is_related(left, right, is_english=is_english), Polarity.INTERMEDIATE),
         (is_too_much(right), Polarity.DENIED),
-        (_is_of_agent(left), Polarity.INTERMEDIATE),
+        (_is_of_agent(left) or _is_origin(value, left), Polarity.INTERMEDIATE),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
     )
@@ -92,6 +95,14 @@ def _is_of_agent(left: Sequence[TextToken]) -> bool:
     """Whether a name only tells where those came from who did something: "by troops from Riga"."""
     words = [token.word for token in left]
     return words[-1:] == ["from"] and "by" in words[-4:-2]
+
+
+def _is_origin(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a name is where a thing came from that a clause took to another place: "to Riga from Porto"."""
+    tokens = value.clause.tokens
+    at = tokens.index(value.token)
+    is_route = at > 2 and tokens[at - 1].word == "from" and tokens[at - 2].kind == "value"  # noqa: PLR2004  ("to", a name, "from")
+    return is_route and tokens[at - 3].word == "to" and any(t.word.startswith(_RELOCATING) for t in left)
 
 
 def _is_departure(word: TextToken) -> bool:
@@ -146,6 +157,13 @@ def moves(first: Value, second: Value) -> bool:
     if tokens[start - 1].word == "from" and tokens[end - 1].word == "to":
         return any(token.word.startswith(_RELOCATING) for token in tokens[: start - 1])
     return tokens[end - 1].word == "for" and tokens[start - 1].word.startswith(_TRADING)
+
+
+def is_before_main(first: Value, second: Value) -> bool:
+    """Whether a name is in a phrase of time in front of the sentence: "after a stop in Riga, it reached"."""
+    clause, lead = first.clause, second.clause.lead
+    is_front = clause.lead is None and clause.tokens[0].word in ("after", "following")
+    return is_front and lead is not None and lead.word == "," and second.clause.tokens[0] is not second.token
 
 
 def is_narrowed(first: Value, second: Value) -> bool:

@@ -350,6 +350,7 @@ def is_only_done_there(left: Sequence[TextToken]) -> bool:
     if not left:
         return False
     is_fronted = left[0].word in _TEMPORAL and len(left) > 1 and left[1].word.endswith("ing")
+    is_fronted = is_fronted and all(token.kind == "word" for token in left)  # "after leaving Riga he is in"
     is_restricted = any(
         token.word in _RESTRICTING and left[index + 1].word.endswith("ed")
         for index, token in enumerate(left[:-1])

@@ -20,6 +20,7 @@ from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import (
     asks_for_other,
     has_no_trace,
+    is_before_main,
     is_elsewhere_then,
     is_narrowed,
     is_only_considered,
@@ -58,6 +59,7 @@ _QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
 _DETERMINERS: Final = _UNIVERSAL | words_of("no none nothing nobody nowhere")
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
 _OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "comparing", "weighing"})
+_AS_ASKED: Final = words_of("required described asked demanded requested wanted stated")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
@@ -165,6 +167,7 @@ class OptionReader(ClauseReader):
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
             _spare_passives(left)
+            _spare_reports(left)
             if left and left[0].word in _CONTRARY:
                 del left[: restart_of(left)]
             self._frame(value, left)
@@ -453,6 +456,9 @@ class OptionReader(ClauseReader):
                 classes_in(words[:1]) & {"copula", "confirm"}
             )
             classes = clause.classes()
+            # "A has a bridge, as required"
+            is_predicate = is_predicate or (clause.lead.word == "as" and clause.tokens[0].word in _AS_ASKED)
+            classes |= {"confirm"} if clause.tokens[0].word in _AS_ASKED else NO_CLASSES
             is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
             # A trial that succeeds, as in "Let's test A: it works", states its option.
             is_tried = value.polarity in (Polarity.SUPPOSED, Polarity.INTERMEDIATE)
@@ -514,6 +520,8 @@ class OptionReader(ClauseReader):
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
             if moves(first, second) and second.polarity in _OPEN_TO_LOSERS:
                 first.polarity, second.polarity = Polarity.RETRACTED, Polarity.ASSERTED
+            if is_before_main(first, second) and second.polarity is Polarity.ASSERTED:
+                first.polarity, first.is_framed = Polarity.INTERMEDIATE, False
             if is_narrowed(first, second):
                 first.polarity = second.polarity = Polarity.HEDGED
             if is_elsewhere_then(first, second):
@@ -637,6 +645,13 @@ def _spare_passives(left: Sequence[TextToken]) -> None:
         is_passive = index > 0 and "copula" in left[index - 1].classes and "report" in word.classes
         if is_passive and index + 1 < len(left) and left[index + 1].word in _PLACING:
             word.classes = word.classes - {"report"}
+
+
+def _spare_reports(left: Sequence[TextToken]) -> None:
+    """Take no report from what the author says to be right: "the plaque rightly says Riga"."""
+    if any(token.word in ("rightly", "correctly") for token in left):
+        for word in left:
+            word.classes = word.classes - {"report", "source", "choosing"}
 
 
 def _listed(sentence: Sentence) -> list[Value]:
