@@ -1,8 +1,10 @@
 """Two hosts behind HAProxy: processor time a call of the front, and of the hosts compared with one host.
 
-All of them write to SQLite. The peer of the front is the same HAProxy with a single rule, before one host:
-the difference is the price of looking for a session's id in all places. The servers take turns, and the least
-processor time of a round counts.
+All of them write to one kind of store. The peer of the front is the same HAProxy with a single rule, before
+one host: the difference is the price of looking for a session's id in all places. The hosts have two peers:
+one server that clients reach directly, and two single servers behind HAProxy, each with a record of its own,
+that share nothing but the machine: what these cost more than one server is the price of two busy processes.
+The servers take turns, and the least processor time of a round counts.
 """
 
 import asyncio
@@ -10,8 +12,9 @@ import json
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,15 +23,17 @@ from bench.report import Goal, Row
 from ors_server.processes.host_processes import descendants
 from ors_server.supervisor.haproxy import find_program
 from ors_server.supervisor.supervising import inheritable
+from tests.postgres import running_postgres
 
 SESSIONS = 32
+"""Sessions of a single server; two hosts have as many in all, or as many each."""
 CALLS = 40
 """Calls of each session in a round."""
 ROUNDS = 5
 FRONT_GOAL = Goal("ratio", most=1.2)
 HOST_GOAL = Goal("ratio", most=1.1)
 
-_ONE_RULE = """
+_RULE = """
 global
     maxconn 2000
 defaults
@@ -38,47 +43,92 @@ defaults
     timeout server 60s
 frontend front
     bind fd@{descriptor}
-    http-request set-var(txn.slot) req.hdr(X-Session-ID),crc32,mod(1)
+    http-request set-var(txn.slot) req.hdr(X-Session-ID),crc32,mod({count})
     use_backend %[str(h),concat(,txn.slot)]
-backend h0
-    server h0 127.0.0.1:{port}
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Processes that answer at a port."""
+
+    port: int
+    sessions: int
+    hosts: list[int]
+    """Process ids, as are the others."""
+    fronts: list[int]
+
+
 def measure() -> list[Row]:
-    """Load one host, the same behind HAProxy with one rule, and two hosts behind the front, in turns."""
+    """Load one host, the same behind HAProxy, two hosts, and two single servers, in turns."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        alone_port, two_port = servers.free_port(), servers.free_port()
-        alone = stack.enter_context(_serving(folder / "alone.db", alone_port))
-        two = stack.enter_context(_serving(folder / "two.db", two_port, "--workers", "2"))
-        front, front_port = stack.enter_context(_one_rule(folder, alone_port))
-        hosts = [pid for pid in descendants(two)[1:] if "haproxy" not in _name(pid)]
-        our_front = next(pid for pid in descendants(two) if "haproxy" in _name(pid))
-        least: dict[str, float] = {}
-        for _ in range(ROUNDS):
-            _note(least, asyncio.run(_load(alone_port)), {"alone": [alone]}, alone_port)
-            _note(least, asyncio.run(_load(front_port)), {"peer front": [front]}, front_port)
-            _note(least, asyncio.run(_load(two_port)), {"front": [our_front], "hosts": hosts}, two_port)
-    return [
-        Row("front", "µs CPU/call", least["front"], least["peer front"], "HAProxy, one rule", FRONT_GOAL),
-        Row("2 hosts, SQLite", "µs CPU/call", least["hosts"], least["alone"], "1 host", HOST_GOAL),
+        folder.chmod(0o755)  # PostgreSQL's user must be able to enter it
+        postgres = stack.enter_context(running_postgres(within=folder))
+        rows: list[Row] = []
+        for name in ("SQLite", "PostgreSQL"):
+            places = [
+                str(folder / f"{number}.db") if name == "SQLite" else postgres.create_database()
+                for number in range(4)
+            ]
+            with ExitStack() as running:
+                rows += _rows(name, _play(_groups(running, folder, places)))
+        return rows
+
+
+def _groups(stack: ExitStack, folder: Path, places: Sequence[str]) -> dict[str, Group]:
+    """Start the servers of one kind of store."""
+    ports = [servers.free_port() for _ in places]
+    alone, first, second = (
+        stack.enter_context(_serving(place, port)) for place, port in zip(places[:3], ports[:3], strict=True)
+    )
+    two = stack.enter_context(_serving(places[3], ports[3], "--workers", "2"))
+    below = descendants(two)[1:]
+    front, front_port = stack.enter_context(_simple_front(folder, ports[:1]))
+    pair, pair_port = stack.enter_context(_simple_front(folder, ports[1:3]))
+    hosts = [pid for pid in below if "haproxy" not in _name(pid)]
+    fronts = [pid for pid in below if "haproxy" in _name(pid)]
+    groups = {
+        "alone": Group(ports[0], SESSIONS, [alone], []),
+        "half": Group(ports[0], SESSIONS // 2, [alone], []),
+        "behind": Group(front_port, SESSIONS, [alone], [front]),
+    }
+    for sessions in (SESSIONS, 2 * SESSIONS):
+        groups[f"pair {sessions}"] = Group(pair_port, sessions, [first, second], [pair])
+        groups[f"two {sessions}"] = Group(ports[3], sessions, hosts, fronts)
+    return groups
+
+
+def _play(groups: Mapping[str, Group]) -> dict[str, float]:
+    """Play rounds; return the least processor time per call of each group's hosts, and of its front."""
+    least: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for name, group in groups.items():
+            session_ids = [uuid4().hex for _ in range(group.sessions)]
+            asyncio.run(client.create_sessions(group.port, session_ids))
+            parts = {name: group.hosts, f"front of {name}": group.fronts}
+            before = {part: sum(map(_cpu_seconds, pids)) for part, pids in parts.items()}
+            asyncio.run(_call(group.port, session_ids))
+            for part, pids in parts.items():
+                cost = (sum(map(_cpu_seconds, pids)) - before[part]) / (group.sessions * CALLS) * 1e6
+                least[part] = min(least.get(part, cost), cost)
+    return least
+
+
+def _rows(store: str, least: Mapping[str, float]) -> list[Row]:
+    unit, alone, behind = "µs CPU/call", least["alone"], least["front of behind"]
+    front = least[f"front of two {SESSIONS}"]
+    rows = [
+        Row(f"front, {store}", unit, front, behind, "HAProxy, one rule", FRONT_GOAL),
+        Row(f"1 host behind HAProxy, {store}", unit, least["behind"], alone, "1 host"),
+        Row(f"1 host, {SESSIONS // 2} sessions, {store}", unit, least["half"], alone, "1 host"),
     ]
-
-
-def _note(least: dict[str, float], names: list[str], groups: dict[str, list[int]], port: int) -> None:
-    """Play a round with sessions that exist, and keep the least processor time per call of each group."""
-    before = {name: sum(map(_cpu_seconds, pids)) for name, pids in groups.items()}
-    asyncio.run(_call(port, names))
-    for name, pids in groups.items():
-        cost = (sum(map(_cpu_seconds, pids)) - before[name]) / (SESSIONS * CALLS) * 1e6
-        least[name] = min(least.get(name, cost), cost)
-
-
-async def _load(port: int) -> list[str]:
-    names = [uuid4().hex for _ in range(SESSIONS)]
-    await client.create_sessions(port, names)
-    return names
+    for sessions in (SESSIONS, 2 * SESSIONS):
+        name, two = f"2 hosts, {sessions} sessions, {store}", least[f"two {sessions}"]
+        goal = HOST_GOAL if sessions > SESSIONS else None
+        rows.append(Row(name, unit, two, alone, f"1 host, {SESSIONS} sessions", goal))
+        rows.append(Row(name, unit, two, least[f"pair {sessions}"], "2 servers that share nothing"))
+    return rows
 
 
 async def _call(port: int, names: list[str]) -> None:
@@ -94,8 +144,8 @@ async def _call(port: int, names: list[str]) -> None:
 
 
 @contextmanager
-def _serving(record: Path, port: int, *flags: str) -> Iterator[int]:
-    command = [*servers.ours(port), "--store", str(record), "--json", *flags]
+def _serving(record: str, port: int, *flags: str) -> Iterator[int]:
+    command = [*servers.ours(port), "--store", record, "--json", *flags]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=servers.ROOT
     ) as process:
@@ -108,12 +158,15 @@ def _serving(record: Path, port: int, *flags: str) -> Iterator[int]:
 
 
 @contextmanager
-def _one_rule(folder: Path, port: int) -> Iterator[tuple[int, int]]:
-    """Run HAProxy with one rule before a port; give its process and its own port."""
+def _simple_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Run HAProxy with one rule before servers; give its process and its own port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         descriptor = inheritable(listener)
-        path = folder / "one_rule.cfg"
-        path.write_text(_ONE_RULE.format(descriptor=descriptor, port=port))
+        path = folder / f"rule_{len(ports)}.cfg"
+        backends = (
+            f"backend h{number}\n    server h{number} 127.0.0.1:{port}\n" for number, port in enumerate(ports)
+        )
+        path.write_text(_RULE.format(descriptor=descriptor, count=len(ports)) + "".join(backends))
         command = [find_program(), "-db", "-q", "-f", str(path)]
         with subprocess.Popen(command, pass_fds=[descriptor]) as process:
             try:

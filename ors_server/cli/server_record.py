@@ -16,7 +16,7 @@ from ors_server.client.server import MAX_STEP_PAGES
 from ors_server.doors.control.episodes import (
     MAX_MINUTES,
     CallsByMinute,
-    EpisodePage,
+    EpisodeEntry,
     EpisodeRecordView,
     EpisodeSeries,
     EpisodeStepPage,
@@ -25,7 +25,7 @@ from ors_server.doors.control.episodes import (
     PlayedTaskList,
     RunList,
 )
-from ors_server.doors.http.request_errors import Problem
+from ors_server.doors.http.request_errors import Problem, ResponseModel
 from ors_server.model.errors import ClientError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeNote, EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.aggregates import CallsOfMinute, EpisodeTotals, PlayedTask, RunFigures
@@ -44,6 +44,12 @@ MAX_EVENT_BYTES = 256 * 1024 * 1024
 BOUNDS = AnswerBounds(MAX_EVENT_BYTES, max_stream_bytes=None, max_values=8_000_000)
 
 _Content = TypeVar("_Content")
+
+
+class _WholeEntries(ResponseModel):
+    """A page of episodes with all their fields, as it is sent where `fields` chooses none."""
+
+    episodes: list[EpisodeEntry]
 
 
 class ServerRecord:
@@ -113,7 +119,7 @@ class ServerRecord:
         """Return a page of episodes, without what only the whole record has, such as task and policy."""
         query = {**_query(episode_filter), "sort": str(order), "limit": limit}
         query |= {name: id_ for name, id_ in (("cursor", after), ("before", before)) if id_ is not None}
-        page = await self._get("/episodes", EpisodePage, query)
+        page = await self._get("/episodes", _WholeEntries, query)
         left_out: dict[str, Any] = {"task_spec": {}, "policy": {}, "sandbox": None, "prompt": None}
         left_out |= {"transitions": (), "incidents": (), "creation": None, "has_secrets": False}
         return [

@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from ors_server.model.errors import MachineryError
 from ors_server.model.json_bounds import parse_json
+from ors_server.model.printable import clean_line
 
 MIB = 1 << 20
 MAX_PROBLEM_BYTES = 64 * 1024
@@ -199,6 +200,14 @@ async def _all_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 def _check_length(length: int, limit: int, source: str) -> None:
     if length > limit:
         raise BrokenAnswerError(f"{source} has more than the {limit:,} bytes that are read")
+
+
+def redirect_error(request: str, target: str) -> BrokenAnswerError:
+    """Return the error for a redirect that is not followed; `request` has its method and its path or URL."""
+    return BrokenAnswerError(
+        f"{request} redirects to {clean_line(target)[:MAX_SHOWN]}, which is not followed; if it is the "
+        "right place, use its URL"
+    )
 
 
 async def refuse_foreign_redirect(response: httpx2.Response) -> None:

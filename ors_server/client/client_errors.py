@@ -5,6 +5,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, cast
 
+from ors_server.client.bounded_http import MAX_PROBLEM_BYTES
 from ors_server.client.bounded_http import BrokenAnswerError as BrokenAnswerError  # noqa: PLC0414  (one of the client's)
 from ors_server.model import errors
 from ors_server.model.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
@@ -49,6 +50,7 @@ class SumMismatchError(OrsServerError):
         strangers: Steps of other clients, in words; empty if none are known.
     """
 
+    blame = Blame.MACHINERY
     code = "sum_mismatch"
 
     def __init__(
@@ -107,6 +109,10 @@ def error_from(problem: Any, status: int) -> OrsServerError:
     """Return the exception for an unsuccessful answer: its JSON, or its text."""
     if not isinstance(problem, dict):
         text = str(problem).strip()[:MAX_SHOWN] or f"HTTP status {status}"
+        # No server of the standard says so much: it is another program's page, or an attack.
+        if isinstance(problem, str) and len(problem.encode(errors="replace")) >= MAX_PROBLEM_BYTES:
+            limit = f"{MAX_PROBLEM_BYTES:,} bytes that are read of it"
+            return BrokenAnswerError(f"an answer of HTTP status {status} has more than the {limit}: {text}")
         return BY_STATUS.get(status, _unknown(status))(text)
     fields = cast("dict[str, Any]", problem)
     text = _text(fields.get("detail"), status)
@@ -133,8 +139,10 @@ def _loaded(code: str) -> type[OrsServerError] | None:
 
 def _text(detail: Any, status: int) -> str:
     if isinstance(detail, list):
-        return "; ".join(_problem(row) for row in cast("Sequence[Any]", detail))
-    return f"HTTP status {status}" if detail is None else str(detail)
+        text = "; ".join(_problem(row) for row in cast("Sequence[Any]", detail))
+    else:
+        text = "" if detail is None else str(detail)
+    return text if text.strip() else f"HTTP status {status}"
 
 
 def _problem(row: Any) -> str:

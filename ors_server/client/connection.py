@@ -17,7 +17,7 @@ import anyio
 import httpx2
 
 from ors_server.client.app_transport import AppTransport, WholeResponse
-from ors_server.client.bounded_http import MAX_SHOWN, AnswerBounds
+from ors_server.client.bounded_http import AnswerBounds, redirect_error
 from ors_server.client.client_errors import (
     CLOSED,
     BrokenAnswerError,
@@ -27,7 +27,6 @@ from ors_server.client.client_errors import (
 )
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import InvalidRequestError, OrsServerError
-from ors_server.model.printable import clean_line
 from ors_server.model.wire import compact_json
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -284,11 +283,7 @@ def _encode(request: HttpRequest) -> bytes:
 def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
     """Return the JSON of a request's answer; raise the error that it reports."""
     if answer.location:
-        target = clean_line(answer.location)[:MAX_SHOWN]
-        raise BrokenAnswerError(
-            f"{request.method} {request.path} redirects to {target}, which is not followed; if it is the "
-            "right place, use its URL"
-        )
+        raise redirect_error(f"{request.method} {request.path}", answer.location)
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise error_from(answer.content, answer.status)
     if isinstance(answer.content, str):

@@ -6,6 +6,7 @@ connection when a request fails, so a failed request is answered with status 503
 
 import re
 from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from typing import cast
 
 import anyio
@@ -14,7 +15,15 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 from typing_extensions import override
 
-from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError, shown, tls_context
+from ors_server.client.bounded_http import (
+    EVENT_STREAM,
+    MAX_PROBLEM_BYTES,
+    AnswerBounds,
+    BrokenAnswerError,
+    redirect_error,
+    shown,
+    tls_context,
+)
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     NOT_ACCEPTED,
@@ -75,6 +84,9 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                 response = await self._inner.handle_async_request(request)
                 response.request = request
                 await BOUNDS.apply(response)
+                if HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
+                    target = response.headers.get("location", "nowhere")
+                    raise redirect_error(f"{request.method} {request.url}", target)
                 if EVENT_STREAM in response.headers.get("content-type", ""):
                     inner = cast("httpx2.AsyncByteStream", response.stream)  # of async clients only
                     response.stream = _CheckedEvents(inner, f"an event of {request.url}")
@@ -94,6 +106,8 @@ class PatientTransport(httpx2.AsyncBaseTransport):
             await attempts.pause(UnreachableError(f"{request.method} {request.url} was not answered: {what}"))
             return None
         if response.status_code not in NOT_ACCEPTED | PERHAPS_ACCEPTED:
+            if response.is_error and len(response.content) >= MAX_PROBLEM_BYTES:
+                raise error_from(response.text, response.status_code)
             return response
         await attempts.pause(error_from(response.text, response.status_code), retry_after(response))
         return None

@@ -15,7 +15,7 @@ from uuid import uuid4
 from ors_server.client.bounded_http import EVENT_STREAM
 from ors_server.client.call_arguments import check_name
 from ors_server.client.client_errors import BrokenAnswerError, error_from
-from ors_server.client.connection import Connection, HttpRequest, value_of
+from ors_server.client.connection import Connection, HttpAnswer, HttpRequest, value_of
 from ors_server.client.episode_request import (
     EpisodeRequest,
     check_request,
@@ -71,8 +71,11 @@ class Server:
     async def is_ours(self) -> bool:
         """Return whether this is an ors-server; only the first call sends a request."""
         if self._is_ours is None:
-            answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
-            version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
+            request = HttpRequest("GET", "/_ors/version")
+            answer = await self.connection.answer(request)
+            # Another server has no such path; what cannot be read does not say that.
+            has_no_path = answer.status >= HTTPStatus.BAD_REQUEST or _is_within_default(answer, request)
+            version = {} if has_no_path else _object(value_of(request, answer))
             self._is_ours = bool(version.get("name") == "ors-server")
             features: object = version.get("features") if self._is_ours else None
             if isinstance(features, list):
@@ -108,8 +111,7 @@ class Server:
             time_limit=LONG_ANSWER,
         )
         answer = await self.connection.answer(request)
-        # The reference server takes an unknown name for a path within its default environment.
-        if re.fullmatch(rf"/[^/]+{re.escape(request.path)}", answer.location):
+        if _is_within_default(answer, request):
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
         return value_of(request, answer)
 
@@ -239,6 +241,14 @@ def _place(created: CreatedFields, session_id: str) -> SessionPlace:
 
 def _access(answer: Mapping[str, object]) -> dict[str, str]:
     return {name: str(answer[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in answer}
+
+
+def _is_within_default(answer: HttpAnswer, request: HttpRequest) -> bool:
+    """Return whether the server took an unknown name for a path within its default environment.
+
+    The reference server does, and redirects there.
+    """
+    return re.fullmatch(rf"/[^/]+{re.escape(request.path)}", answer.location) is not None
 
 
 def _object(content: Any) -> JSONObject:

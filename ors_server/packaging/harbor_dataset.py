@@ -16,7 +16,7 @@ from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.packaging.container_folders import IMAGE
 from ors_server.packaging.environment_source import EnvironmentSource, PackagingError
-from ors_server.packaging.known_plays import KnownReturn, play_known
+from ors_server.packaging.known_plays import KnownReturn, returns_of_known_plays
 from ors_server.packaging.text_forms import toml_table
 
 ANSWER = "/app/answer.json"
@@ -49,7 +49,7 @@ def write_harbor(
         )
 
     async def play() -> list[KnownReturn]:
-        return await play_known(definition, per_split=tasks, splits=splits)
+        return await returns_of_known_plays(definition, per_split=tasks, splits=splits)
 
     plays = anyio.run(play)
     copies = source.size * len(plays)

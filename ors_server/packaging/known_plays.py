@@ -34,7 +34,7 @@ class KnownReturn:
     """Arguments of each tool of the session, by its name."""
 
 
-async def play_known(
+async def returns_of_known_plays(
     definition: EnvironmentDefinition, *, per_split: int | None, splits: Sequence[str] = ()
 ) -> list[KnownReturn]:
     """Play the gold and the blank actions of tasks.

@@ -10,7 +10,7 @@ import anyio
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.packaging.container_folders import PLACE, front_matter, public_dockerfile
 from ors_server.packaging.environment_source import EnvironmentSource, PackagingError
-from ors_server.packaging.known_plays import KnownReturn, play_known
+from ors_server.packaging.known_plays import KnownReturn, returns_of_known_plays
 from ors_server.packaging.pip_project import version_of
 from ors_server.packaging.text_forms import yaml_document
 
@@ -63,7 +63,7 @@ def write_openenv(source: EnvironmentSource, folder: Path) -> Sequence[str]:
 
 
 async def _play(definition: EnvironmentDefinition) -> list[KnownReturn]:
-    return await play_known(definition, per_split=PLAYED)
+    return await returns_of_known_plays(definition, per_split=PLAYED)
 
 
 async def _count(definition: EnvironmentDefinition) -> dict[str, int]:

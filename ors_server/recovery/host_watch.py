@@ -33,7 +33,7 @@ class HostWatch:
         clock = self.manager.services.clock
         while True:
             try:
-                if not await self._look(await self.store.hosts()):
+                if not await self._look(await self.store.hosts(self.slot.table)):
                     return
             except StoreError as error:
                 # Without the record it writes nothing and acknowledges nothing, so it can wait.
@@ -58,6 +58,8 @@ class HostWatch:
     async def _take(self, table: HostTable) -> None:
         """Take the slots that other hosts gave up, with the sessions in them."""
         current = self.slot.table
+        if table is current:
+            return
         gained = {
             number
             for number, (before, owner) in enumerate(zip(current.owners, table.owners, strict=True))

@@ -170,7 +170,7 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
             text += f"; the texts of steps {', '.join(map(str, differing))} differed"
         incident = Incident(IncidentKind.REBUILT, services.clock.now(), text, tuple(differing))
         await services.store.record_incident(origin.episode_id, incident)
-        session.go_on_from(state, services, left.steps)
+        session.resume_from(state, services, left.steps)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await session.aclose(EpisodeEvent.DELETE, StopReason.INTERRUPTED)
@@ -260,7 +260,7 @@ def open_recorded_session(
     readable = replace(definition, toolsets=(), session_toolsets={}, sandbox=None, hooks=hooks, reward=None)
     visibility = Visibility(origin.visibility)
     session = Session(recorder, readable, _NoInstance(), visibility, origin.task_spec, None)
-    session.go_on_from(over_state(record, steps, services.clock), services, steps)
+    session.resume_from(over_state(record, steps, services.clock), services, steps)
     return session
 
 

@@ -163,7 +163,7 @@ class SessionEnding:
             self._parts.runner.turns.release(Concurrency.EXCLUSIVE)
 
     async def _log_end(self) -> None:
-        if self._parts.recorder.is_let_go:
+        if self._parts.recorder.has_stopped_writing:
             session_id = self._parts.recorder.origin.session_id
             log.info("session_suspended", session_id=session_id, environment=self._parts.definition.name)
             return

@@ -254,7 +254,7 @@ class EpisodeRecorder:
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
-    is_let_go: bool = field(default=False, init=False)
+    has_stopped_writing: bool = field(default=False, init=False)
     """Whether nothing is written any more, although the episode continues."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
@@ -328,7 +328,7 @@ class EpisodeRecorder:
                 await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
                 self.state = after
 
-    def go_on_from(self, state: EpisodeState, services: Services) -> None:
+    def resume_from(self, state: EpisodeState, services: Services) -> None:
         """Continue from a state on record, and write what happens from now on."""
         self._clock.start_from(state.waived)
         self.state, self.services = state, services
@@ -339,7 +339,7 @@ class EpisodeRecorder:
         incident = Incident(IncidentKind.RESTORED, self.services.clock.now(), text, (self.state.steps,))
         await self.services.store.record_incident(self.origin.episode_id, incident)
 
-    async def let_go(self) -> None:
+    async def stop_writing(self) -> None:
         """Write what waits to be written, and nothing from now on: the record stays as it is, and open."""
         async with self._one_at_a_time():
             with suppress(StoreError):
@@ -347,7 +347,7 @@ class EpisodeRecorder:
             self.services = replace(
                 self.services, store=QuietStore(), meters=CallMeters(), feed=ActivityFeed()
             )
-            self.is_let_go = True
+            self.has_stopped_writing = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""

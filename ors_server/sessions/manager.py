@@ -542,7 +542,7 @@ class SessionManager:
     async def _stop(self, session: Session) -> None:
         options = self.services.options
         if self.suspends:
-            await session.let_go(options.suspend_time_limit)
+            await session.suspend(options.suspend_time_limit)
         await self._end(session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
 
     async def aclose(self) -> None:

@@ -174,15 +174,15 @@ class Session:
         self._runner.start(call)
         await call.wait()
 
-    def go_on_from(self, state: EpisodeState, services: Services, steps: Iterable[Step]) -> None:
+    def resume_from(self, state: EpisodeState, services: Services, steps: Iterable[Step]) -> None:
         """Continue where the record ends: ids of recorded calls are answered from it, and run nothing."""
-        self.recorder.go_on_from(state, services)
+        self.recorder.resume_from(state, services)
         self._runner.calls = self._make_table()
         self._runner.calls.add_recorded(steps)
         end_replay(self._instance)
         self.is_rebuilt = True
 
-    async def let_go(self, time_limit: float) -> None:
+    async def suspend(self, time_limit: float) -> None:
         """Let the running calls end, begin no others, and leave the record open; `aclose` comes after it.
 
         Args:
@@ -191,7 +191,7 @@ class Session:
         self._runner.end(partial(ShuttingDownError, "the server is shutting down"))
         with anyio.move_on_after(time_limit):
             await self._runner.calls.until_idle()
-        await self.recorder.let_go()
+        await self.recorder.stop_writing()
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup."""

@@ -60,7 +60,7 @@ class EpisodeGroup:
     """When an episode was created last, microseconds since 1970 in UTC."""
 
 
-KINDS = ("environment", "split", "run", "agent", "phase", "stop_reason", "result", "marks")
+GROUP_COLUMNS = ("environment", "split", "run", "agent", "phase", "stop_reason", "result", "marks")
 """The fields that distinguish groups."""
 MARK_LETTERS: Mapping[str, str] = MappingProxyType({mark: mark[0] for mark in MARKS})
 """Kinds of steps, with the letter for each in the field `marks`, which has them in this order."""
@@ -317,11 +317,11 @@ def group_records(records: Iterable[EpisodeRecord]) -> list[EpisodeGroup]:
 def _group_of(kind: tuple[str, ...], records: Sequence[EpisodeRecord]) -> EpisodeGroup:
     summaries = [record.summary for record in records]
     returns = [bounded(summary.episode_return) for summary in summaries]
-    is_graded = kind[KINDS.index("result")] == EpisodeResult.GRADED
+    is_graded = kind[GROUP_COLUMNS.index("result")] == EpisodeResult.GRADED
     counts: dict[str, Any] = {
         name: sum(getattr(summary, name) for summary in summaries) for name in STEP_COUNTS
     }
-    kinds: dict[str, Any] = dict(zip(KINDS, kind, strict=True))
+    kinds: dict[str, Any] = dict(zip(GROUP_COLUMNS, kind, strict=True))
     return EpisodeGroup(
         **kinds,
         episodes=len(records),

@@ -1,7 +1,7 @@
 """Writes a batch in one transaction, with as few statements as there are tables."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from secrets import randbits
@@ -105,19 +105,25 @@ class BatchWriter:
         """Its name in the counts of calls."""
         self._newest_minute = 0
 
-    def write(self, connection: Connection, entries: Sequence[PendingWrite]) -> Rejections:
+    def write(self, connection: Connection, take: Callable[[], Sequence[PendingWrite]]) -> Rejections:
         """Write all, or nothing.
+
+        Args:
+            take: Returns the writes. It is called once the transaction has begun: what was queued while that
+                waited for another server's commit is in the same one.
 
         Returns:
             The rejected writes with their errors; all others were written.
         """
         rows = _Rows()
         rejected: Rejections = {}
-        now = to_microseconds(self._clock.now())
-        _share_states(entries)
+        entries: Sequence[PendingWrite] = ()
         try:
             self._database.check()
             with transaction(self._database, connection):
+                now = to_microseconds(self._clock.now())
+                entries = take()
+                _share_states(entries)
                 rejected.update(self._holds.refused(connection, entries, now))
                 entries = [entry for entry in entries if entry not in rejected]
                 early = self._queued_too_early(connection, entries)

@@ -113,12 +113,19 @@ def _take_place(connection: Connection, slot: HostSlot) -> int:
     return epoch
 
 
-def read_hosts(connection: Connection) -> HostTable:
-    """Return what the record says of all hosts."""
+def read_hosts(connection: Connection, known: HostTable | None = None) -> HostTable:
+    """Return what the record says of all hosts.
+
+    Args:
+        known: What it said earlier. Slots change only together with the epoch of a host, so those of a table
+            whose hosts are the same are not read again, and the table itself is returned.
+    """
     rows = {
         row.number: HostRow(row.number, row.epoch, row.address, bool(row.draining))
         for row in connection.execute(select(hosts))
     }
+    if known is not None and rows == known.rows:
+        return known
     owners = [row.host for row in connection.execute(select(slots).order_by(slots.c.slot))]
     return HostTable(owners, rows)
 

@@ -29,8 +29,8 @@ from sqlalchemy import (
 from ors_server.model.clock import from_microseconds
 from ors_server.model.trajectory import STEP_COUNTS, EpisodeResult, StepStatus
 from ors_server.store.aggregates import (
+    GROUP_COLUMNS,
     KEPT_MINUTES,
-    KINDS,
     LARGEST_RETURN,
     MARK_LETTERS,
     MINUTE,
@@ -81,7 +81,7 @@ _KIND = (
 
 def group_figures(*conditions: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     """Select the sums of episodes by kind, with the columns of `totals` in their order."""
-    kinds = [column.label(name) for name, column in zip(KINDS, _KIND, strict=True)]
+    kinds = [column.label(name) for name, column in zip(GROUP_COLUMNS, _KIND, strict=True)]
     sums = {
         "episodes": func.count(),
         "steps": func.sum(standings.c.steps),
@@ -149,14 +149,14 @@ _CHANGES = ", ".join(
     if name in _EXTREMES
     else f"{name} = totals.{name} + excluded.{name}"
     for name in _ADDED
-    if name not in KINDS
+    if name not in GROUP_COLUMNS
 )
-_POSITIONS = ", ".join(str(position) for position, _ in enumerate(KINDS, 1))
+_POSITIONS = ", ".join(str(position) for position, _ in enumerate(GROUP_COLUMNS, 1))
 _ADD = (
     f"INSERT INTO totals ({', '.join(_ADDED)}) SELECT {', '.join(_ADDED.values())} FROM standings "  # noqa: S608  (ours)
     'JOIN episodes ON "key" = episode WHERE episode IN ({keys}) '
     f"GROUP BY {_POSITIONS} ORDER BY {_POSITIONS} "
-    f"ON CONFLICT ({', '.join(KINDS)}) DO UPDATE SET {_CHANGES}"
+    f"ON CONFLICT ({', '.join(GROUP_COLUMNS)}) DO UPDATE SET {_CHANGES}"
 )
 
 
@@ -182,7 +182,9 @@ def groups_of(connection: Connection, keys: Collection[int]) -> set[tuple[str, .
 def recount_groups(connection: Connection, kinds: Collection[tuple[str, ...]]) -> None:
     """Sum up some kinds of closed episodes again."""
     for kind in sorted(kinds):
-        connection.execute(delete(totals).where(tuple_(*(totals.c[name] for name in KINDS)) == tuple_(*kind)))
+        connection.execute(
+            delete(totals).where(tuple_(*(totals.c[name] for name in GROUP_COLUMNS)) == tuple_(*kind))
+        )
         query = group_figures(
             standings.c.closed_at.is_not(None),
             *(column == name for column, name in zip(_KIND, kind, strict=True)),
@@ -277,12 +279,12 @@ def wrong_totals(connection: Connection) -> list[str]:
     counted = {_kind_of(group): group for group in as_groups(connection.execute(query))}
     complaints: list[str] = []
     for kind in sorted({*kept, *counted}):
-        words = ", ".join(f"{name} {text!r}" for name, text in zip(KINDS, kind, strict=True) if text)
+        words = ", ".join(f"{name} {text!r}" for name, text in zip(GROUP_COLUMNS, kind, strict=True) if text)
         if kind not in kept or kind not in counted:
             state = "missing" if kind not in kept else "kept, and no closed episode is of this kind"
             complaints.append(f"the totals of {words} are {state}")
             continue
-        for name in COLUMNS[len(KINDS) :]:
+        for name in COLUMNS[len(GROUP_COLUMNS) :]:
             stated, sum_ = getattr(kept[kind], name), getattr(counted[kind], name)
             scale = max(1.0, abs(counted[kind].return_squares))
             is_same = stated == sum_
@@ -310,4 +312,4 @@ def wrong_tools(connection: Connection) -> list[str]:
 
 
 def _kind_of(group: EpisodeGroup) -> tuple[str, ...]:
-    return tuple(getattr(group, name) for name in KINDS)
+    return tuple(getattr(group, name) for name in GROUP_COLUMNS)

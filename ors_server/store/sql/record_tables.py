@@ -20,7 +20,7 @@ from sqlalchemy import (
     Text,
 )
 
-from ors_server.store.aggregates import KINDS, SUMS
+from ors_server.store.aggregates import GROUP_COLUMNS, SUMS
 
 Whole = BigInteger().with_variant(Integer(), "sqlite")
 """A 64-bit integer; SQLite assigns row numbers only to a column of exactly this type."""
@@ -144,7 +144,7 @@ tool_uses = Table(
 totals = Table(
     "totals",
     metadata,
-    *(Column(name, Name, primary_key=True) for name in KINDS),
+    *(Column(name, Name, primary_key=True) for name in GROUP_COLUMNS),
     *(Column(name, BigInteger, nullable=False) for name in SUMS if not name.startswith("return_")),
     *(
         Column(name, Double, nullable=False)

@@ -218,9 +218,9 @@ class SqlStore(SqlReader):
             self._queue.writer.needs_maintenance = True
             self._queue.writer.wake.set()
 
-    async def hosts(self) -> HostTable:
-        """Return what the record says of the hosts of this server."""
-        return await super()._read(read_hosts)
+    async def hosts(self, known: HostTable | None = None) -> HostTable:
+        """Return what the record says of the hosts of this server: `known` itself if that is still so."""
+        return await super()._read(read_hosts, known)
 
     async def open_episodes(self, slots: Collection[int]) -> Sequence[OpenEpisode]:
         """Return the open episodes whose sessions have these slots, oldest first."""

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
 from sqlalchemy import Connection, Engine
@@ -127,7 +128,8 @@ class WriterThread:
 
     def _write_batch(self) -> bool:
         """Write the next batch; returns whether to continue with the one after it."""
-        self.batch = batch = self._take()
+        self.batch = batch = list[PendingWrite]()
+        self._fill(batch)
         outcome = _BatchOutcome()
         error = self._attempt(batch, outcome)
         self.batch = ()
@@ -148,25 +150,35 @@ class WriterThread:
         self._report([entry for entry in batch if entry not in gone], failed)
         return False
 
-    def _take(self) -> list[PendingWrite]:
-        batch: list[PendingWrite] = []
-        size = 0
+    def _fill(self, batch: list[PendingWrite]) -> None:
+        """Add what is queued to a batch, as far as its limits allow."""
+        size = sum(entry.size for entry in batch)
         while self.queue and len(batch) < MAX_ENTRIES and size < MAX_BYTES:
             entry = self.queue.popleft()
             size += entry.size
             batch.append(entry)
-        return batch
 
-    def _attempt(self, batch: Sequence[PendingWrite], outcome: _BatchOutcome) -> StoreError | None:
-        """Write a batch, with retries while time allows; returns the error if it failed."""
+    def _attempt(self, batch: list[PendingWrite], outcome: _BatchOutcome) -> StoreError | None:
+        """Write a batch, with retries while time allows; returns the error if it failed.
+
+        The batch grows by what is queued until its transaction begins.
+        """
+        live: list[PendingWrite] = []
+
+        def take() -> Sequence[PendingWrite]:
+            nonlocal live
+            self._fill(batch)
+            live = _unfinished(batch)
+            return live
+
         until = min((entry.queued_at for entry in batch if entry.waiter), default=0.0) + self._limit
         pause = FIRST_PAUSE
         while True:
-            live = [entry for entry in batch if entry.has_content and not entry.is_abandoned]
+            live = _unfinished(batch)
             if not live:
                 return None
             try:
-                outcome.rejected.update(self._writer.write(self._connect(), live))
+                outcome.rejected.update(self._writer.write(self._connect(), take))
                 return None
             except Exception as error:  # noqa: BLE001  (any error must reach the callers)
                 failure = self._classify(error)
@@ -184,7 +196,7 @@ class WriterThread:
         """Write one by one, so that a write that cannot succeed fails alone."""
         for entry in entries:
             try:
-                outcome.rejected.update(self._writer.write(self._connect(), [entry]))
+                outcome.rejected.update(self._writer.write(self._connect(), partial(list, (entry,))))
                 outcome.written.add(entry)
             except Exception as error:  # noqa: BLE001  (as above)
                 wrong = as_store_error(self._database, error, "written")
@@ -224,3 +236,8 @@ class WriterThread:
         except (SQLAlchemyError, OSError, StoreError) as error:
             self._drop_connection()
             log.warning("store_prune_failed", error=str(as_store_error(self._database, error, "pruned")))
+
+
+def _unfinished(batch: Sequence[PendingWrite]) -> list[PendingWrite]:
+    """Return the writes of a batch that have something to write and a caller who still waits, if any did."""
+    return [entry for entry in batch if entry.has_content and not entry.is_abandoned]

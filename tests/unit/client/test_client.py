@@ -134,7 +134,7 @@ async def test_somebody_elses_rewards_are_missed(place):
         await (await engine.find(episode.session_id).call("climb", {"reward": 0.25})).wait()
         with pytest.raises(SumMismatchError, match=r"is 0\.5 and the server states 0\.75") as caught:
             await episode.check()
-    assert caught.value.blame is errors.Blame.US
+    assert caught.value.blame is errors.Blame.MACHINERY
 
 
 async def test_secrets_reach_the_environment_and_a_long_result_arrives_as_it_left(place):

@@ -188,7 +188,6 @@ async def test_a_long_answer_that_is_no_message_does_not_hold_the_event_loop(val
 
 
 NO_MESSAGES = {
-    "a redirect": ("location", b""),
     "a list": ("application/json", b"[]"),
     "no protocol": ("application/json", b'{"id": 1, "result": {}}'),
     "a version that is a number": ("application/json", b'{"jsonrpc": 2.0, "id": 1, "result": {}}'),
@@ -202,16 +201,28 @@ NO_MESSAGES = {
 @pytest.mark.parametrize("case", NO_MESSAGES)
 async def test_a_short_answer_that_is_no_message_is_the_servers_fault(case):
     kind, body = NO_MESSAGES[case]
-    proper = Proper(200, {"content-type": kind}, body)
-    if kind == "location":
-        proper = Proper(307, {kind: "http://127.0.0.1:9/mcp"}, body)
-    server = HostileServer(lambda _: proper, "types", 0, first=10**9)
+    await refuse(Proper(200, {"content-type": kind}, body), r"does not have the protocol's form|expected")
+
+
+async def refuse(answer: Proper, problem: str) -> None:
+    server = HostileServer(lambda _: answer, "types", 0, first=10**9)
     with server.serving():
         async with AsyncMcpClient(server.url, era="2026-07-28", options=PATIENT) as client:
-            with pytest.raises(BrokenAnswerError, match=r"does not have the protocol's form|expected"):
+            with pytest.raises(BrokenAnswerError, match=problem):
                 async with client.lobby_episode("guessing", "test", 2):
                     pass
     assert server.count == 1, "an answer that was read is not asked for again"
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:9/mcp", "/elsewhere", ""])
+async def test_no_redirect_is_followed(location):
+    await refuse(Proper(307, {"location": location}, b""), "redirects to .*, which is not followed")
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_an_error_that_is_too_long_to_read_is_the_servers_fault(status):
+    page = Proper(status, {"content-type": "application/json"}, b"[" * (1 << 20))
+    await refuse(page, f"status {status} has more than the 65,536 bytes that are read of it")
 
 
 async def test_an_error_of_many_characters_is_cut():

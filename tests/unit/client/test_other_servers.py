@@ -330,3 +330,24 @@ async def test_steps_without_an_end_are_given_up_after_a_thousand_pages(open_cli
         with pytest.raises(BrokenAnswerError, match=r"within 1,000 pages, got 1,000 steps so far"):
             await client.steps("s")
     assert server.starts == list(range(1_000))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(200, content=b"<h1>Welcome!</h1>", headers={"content-type": "text/html"}),
+        httpx2.Response(200, content=b"\xff" * 100),
+        httpx2.Response(302, headers={"location": "http://127.0.0.1:9/_ors/version"}),
+        httpx2.Response(302, headers={"location": ""}),
+    ],
+    ids=["a page", "no text", "a redirect", "a redirect to nowhere"],
+)
+async def test_an_answer_that_cannot_be_read_does_not_say_that_a_server_is_another_one(open_client, answer):
+    class Garbled(Reference):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if request.url.path == "/_ors/version":
+                return answer
+            return await super().handle_async_request(request)
+
+    with pytest.raises(BrokenAnswerError, match=r"_ors/version|HTTP status 302"):
+        await play(open_client, Garbled())

@@ -7,6 +7,7 @@ import pytest
 
 from ors_server import client
 from ors_server.client import event_reader
+from ors_server.client.bounded_http import MAX_PROBLEM_BYTES
 from ors_server.client.call_result import read_blocks, read_known, read_output, refused, step_of, text_of
 from ors_server.client.client_errors import BY_CODE, BrokenAnswerError, error_from, named_error
 from ors_server.client.episode_request import check_request, control_body, secrets_header, standard_body
@@ -118,7 +119,16 @@ def test_a_code_of_a_newer_server_is_read_by_whom_it_blames(blame):
 def test_a_server_that_names_no_code_is_read_by_its_status(status, cls):
     assert type(error_from({"detail": "why"}, status)) is cls
     assert str(error_from("", status)) == f"HTTP status {status}"
-    assert str(error_from({}, status)) == f"HTTP status {status}"
+    for silent in ({}, {"detail": None}, {"detail": ""}, {"detail": [" "]}):
+        assert str(error_from(silent, status)) == f"HTTP status {status}"
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_an_error_that_was_cut_is_the_servers_fault(status):
+    assert type(error_from("[" * 1_000, status)) is not BrokenAnswerError
+    error = error_from("[" * MAX_PROBLEM_BYTES, status)
+    assert type(error) is BrokenAnswerError
+    assert len(str(error)) < 1_000
 
 
 def test_the_problems_of_a_body_are_told_and_what_a_newer_standard_adds_is_left_out():

@@ -43,6 +43,8 @@ class FailingDatabase(SqliteDatabase):
         """What such a caller is told."""
         self.holding: threading.Event | None = None
         """What every write waits for."""
+        self.begins = 0
+        """Transactions that were asked for: some may wait for another connection's to end."""
         self.commits = 0
         self.interrupted = 0
         self.gone = False
@@ -65,7 +67,10 @@ class FailingDatabase(SqliteDatabase):
         return engine
 
     def _before(self, _connection, cursor, statement, *_rest) -> None:
-        if statement.startswith("BEGIN") and self.pages is not None:
+        if not statement.startswith("BEGIN"):
+            return
+        self.begins += 1
+        if self.pages is not None:
             cursor.execute(f"PRAGMA max_page_count = {self.pages}")
 
     def _after(self, _connection, _cursor, statement, *_rest) -> None:

@@ -68,6 +68,12 @@ async def test_an_answer_that_is_none_is_told_in_words(source_of, answer, compla
             await ask
 
 
+async def test_an_entry_of_a_page_without_its_fields_is_told_in_words(source_of):
+    source = source_of(body=json.dumps({"episodes": [{"episode_id": 1}], "next_cursor": None}))
+    with pytest.raises(CommandError, match=r"not as this version knows it: episodes\.0\.episode_id"):
+        await source.page(ALL)
+
+
 async def test_only_an_episode_that_is_not_on_record_is_not_found(source_of):
     source = source_of(status=404, body=problem("no episode 'some'", "episode_not_found"))
     assert await source.find("some") is None

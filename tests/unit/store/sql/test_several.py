@@ -94,6 +94,27 @@ async def test_readers_do_not_wait_for_a_writer_nor_a_writer_for_readers(records
     writing.close()
 
 
+async def test_what_is_queued_while_another_server_writes_goes_into_one_transaction(records, play):
+    store = await records.open()
+    origins = [await play(store, number, 0) for number in range(5)]
+    begins, commits = records.database.begins, records.database.commits
+    writing = sqlite3.connect(records.path, isolation_level=None)
+    writing.execute("BEGIN IMMEDIATE")
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            first, *others = origins
+            group.start_soon(store.append, first.episode_id, make_step(1), after(first, 1))
+            while records.database.begins == begins:
+                await anyio.lowlevel.checkpoint()
+            for origin in others:
+                group.start_soon(store.append, origin.episode_id, make_step(1), after(origin, 1))
+            while store.backlog().entries < len(origins):
+                await anyio.lowlevel.checkpoint()
+            writing.close()
+    assert records.database.commits == commits + 1
+    assert records.rows("SELECT count(*) FROM steps") == [(5,)]
+
+
 async def test_a_step_is_on_the_disk_when_its_append_returns(records, play):
     store = await records.open()
     assert records.database.commits == 0
