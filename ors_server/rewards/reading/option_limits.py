@@ -84,21 +84,18 @@ def limited(
         (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
         (is_name and is_related(left, right, is_english=is_english), Polarity.INTERMEDIATE),
         (is_too_much(right), Polarity.DENIED),
-        (_is_of_agent(left) or _is_origin(value, left), Polarity.INTERMEDIATE),
+        (_is_origin(value, left), Polarity.INTERMEDIATE),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
     )
     return next((polarity for holds, polarity in rules if holds), None)
 
 
-def _is_of_agent(left: Sequence[TextToken]) -> bool:
-    """Whether a name only tells where those came from who did something: "by troops from Riga"."""
-    words = [token.word for token in left]
-    return words[-1:] == ["from"] and "by" in words[-4:-2]
-
-
 def _is_origin(value: Value, left: Sequence[TextToken]) -> bool:
     """Whether a name is where a thing came from that a clause took to another place: "to Riga from Porto"."""
+    words = [token.word for token in left]
+    if words[-1:] == ["from"] and "by" in words[-4:-2]:
+        return True  # "by troops from Riga"
     tokens = value.clause.tokens
     at = tokens.index(value.token)
     is_route = at > 2 and tokens[at - 1].word == "from" and tokens[at - 2].kind == "value"  # noqa: PLR2004  ("to", a name, "from")
@@ -162,8 +159,10 @@ def moves(first: Value, second: Value) -> bool:
 def is_before_main(first: Value, second: Value) -> bool:
     """Whether a name is in a phrase of time in front of the sentence: "after a stop in Riga, it reached"."""
     clause, lead = first.clause, second.clause.lead
-    is_front = clause.lead is None and clause.tokens[0].word in ("after", "following")
-    return is_front and lead is not None and lead.word == "," and second.clause.tokens[0] is not second.token
+    if lead is None or lead.word != "," or clause.lead is not None:
+        return False
+    has_subject = second.clause.tokens[0] is not second.token
+    return has_subject and clause.tokens[0].word in ("after", "following")
 
 
 def is_narrowed(first: Value, second: Value) -> bool:
@@ -175,21 +174,17 @@ def is_narrowed(first: Value, second: Value) -> bool:
 
 
 def asks_for_other(clause: Clause) -> bool:
-    """Whether a remark says that something else is asked for: "but the question asks where she died"."""
+    """Whether a remark says that another thing is asked for, or that nothing was found at a place."""
     lead, words = clause.lead, [word for token in clause.tokens for word in token.word.split()]
+    is_denied = "negative" in clause.classes() or "no" in words
+    if is_denied and _TRACES.intersection(words) and _THERE.intersection(words) and not clause.values:
+        return True  # "and the archive there has no record of it"
     if lead is None or lead.word not in _OPPOSED or clause.values:
         return False
     words = [word for word in words if word not in _OPPOSED]
     is_task = bool(_ASKED.intersection(words[:3])) and bool(_ASKING.intersection(words[:4]))
     is_own = words[:1] in (["we"], ["i"]) and bool(_ASKING.intersection(words[1:4])) and "the" in words[2:]
     return is_task or is_own
-
-
-def has_no_trace(clause: Clause) -> bool:
-    """Whether a remark says that nothing was found at a place: "and the archive has no record of it"."""
-    words = {word for token in clause.tokens for word in token.word.split()}
-    is_denied = "negative" in clause.classes() or "no" in words
-    return is_denied and bool(words & _TRACES) and bool(words & _THERE) and not clause.values
 
 
 def is_elsewhere_then(first: Value, second: Value) -> bool:

@@ -19,7 +19,6 @@ from ors_server.rewards.reading.clauses import ClauseReader
 from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import (
     asks_for_other,
-    has_no_trace,
     is_before_main,
     is_elsewhere_then,
     is_narrowed,
@@ -167,7 +166,6 @@ class OptionReader(ClauseReader):
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
             _spare_passives(left)
-            _spare_reports(left)
             if left and left[0].word in _CONTRARY:
                 del left[: restart_of(left)]
             self._frame(value, left)
@@ -318,7 +316,7 @@ class OptionReader(ClauseReader):
         if self.are_labels and (is_example(clause) or is_elsewhere(clause)):
             return Polarity.INTERMEDIATE
         # "It was built in Riga, but the question asks who lived there"
-        is_other = not is_framed and (asks_for_other(clause) or has_no_trace(clause))
+        is_other = not is_framed and asks_for_other(clause)
         if self.are_labels and (is_other or is_declined(clause)):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004  ("wrong", "a mistake")
@@ -640,18 +638,14 @@ def _is_what_others_choose(right: Sequence[TextToken]) -> bool:
 
 
 def _spare_passives(left: Sequence[TextToken]) -> None:
-    """Take no report from what was done at a place: "the letter was posted in Riga"."""
+    """Take no report from what was done at a place, or is rightly said: "the letter was posted in Riga"."""
+    if any(token.word in ("rightly", "correctly") for token in left):
+        for word in left:
+            word.classes = word.classes - {"report", "source", "choosing"}
     for index, word in enumerate(left):
         is_passive = index > 0 and "copula" in left[index - 1].classes and "report" in word.classes
         if is_passive and index + 1 < len(left) and left[index + 1].word in _PLACING:
             word.classes = word.classes - {"report"}
-
-
-def _spare_reports(left: Sequence[TextToken]) -> None:
-    """Take no report from what the author says to be right: "the plaque rightly says Riga"."""
-    if any(token.word in ("rightly", "correctly") for token in left):
-        for word in left:
-            word.classes = word.classes - {"report", "source", "choosing"}
 
 
 def _listed(sentence: Sentence) -> list[Value]:

@@ -526,9 +526,8 @@ class SentenceReader:
                     and clauses[-1].values
                     and "bound_after" not in token.classes
                 )
-                or (token.word == "and" and _opens_verdict(clauses[-1], tokens, index))
                 or (clauses[-1].values and _opens_contrast(tokens, index))
-                or (clauses[-1].values and _opens_sentence(tokens, index))
+                or _opens_sentence(clauses[-1], tokens, index)
                 or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 # ", but" is one opener: the comma takes the word's class.
@@ -622,15 +621,13 @@ def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
 
 
-def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+def _opens_sentence(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
-    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
-
-
-def _opens_verdict(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
-    """Whether "and" sets the answer against what its clause rejects: "the key is wrong and it's 42"."""
-    is_stated = index + 1 < len(tokens) and tokens[index + 1].word in ("it's", "it is", "that's")
-    return is_stated and _is_value(tokens, index + 2) and "reject" in clause.classes()
+    # "the key is wrong and it's 42": the answer is set against what the clause rejects
+    is_joined = tokens[index].word == "and" and index + 1 < len(tokens) and "reject" in clause.classes()
+    at = index + 1 if is_joined else index
+    is_stated = tokens[at].word in ("it's", "its", "it is", "that's") and _is_value(tokens, at + 1)
+    return is_stated and (is_joined or bool(clause.values))
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
