@@ -126,7 +126,11 @@ _NOUNS: Final = words_of("votes states reports notes figures estimates offers gu
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
 _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
-_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_LISTING: Final = words_of("and or nor even y e et und en i и ve och og") | {
+    "as well as",
+    "and also",
+    "or even",
+}
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
@@ -407,7 +411,9 @@ class ClauseReader(HeadingRules):
         )
         end = right[-1]
         is_exceeded = "bound_after" in end.classes and end.word.startswith(("and ", "or "))  # "and then some"
+        is_backed = "confirm" in seen and any(token.word == "by" for token in right)  # "supported by line 3"
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
+        is_numbered = is_numbered and not (self.are_labels and is_backed)
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
@@ -597,7 +603,12 @@ class ClauseReader(HeadingRules):
         is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
         if is_elliptic and _is_of_next_speaker([*left, *right], earlier):
             return polarity  # "My first guess says 41, my second one 42"
-        if not left and right and all(token.word in _ELLIPSES for token in right):
+        # "A violates the first condition, B the second"
+        is_gapped = self.are_labels and lead.word in (",", ";", "and") and polarity is Polarity.DENIED
+        is_gapped = is_gapped and earlier.tokens[0].kind == "value" and right[:1] != []
+        is_gapped = is_gapped and right[0].word in _DETERMINERS
+        is_gapped = is_gapped and not classes_in(right) & {"copula", "confirm", "answer"}
+        if not left and right and (is_gapped or all(token.word in _ELLIPSES for token in right)):
             return polarity
         is_joined = (
             earlier.tokens[-1].kind == "value"
@@ -616,6 +627,8 @@ class ClauseReader(HeadingRules):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
+        is_left = self.are_labels and right[:1] != [] and right[0].word in ("leaves", "leaving")
+        is_new = is_new and not is_left  # "Knocking out A and B leaves C"
         is_former = (
             polarity is Polarity.RETRACTED
             and self.are_labels

@@ -396,6 +396,8 @@ class SentenceReader:
             index += length
         self._tokens = tokens
         for earlier, token in pairwise(tokens):
+            if earlier.word == "statt" and token.kind not in ("word", "value"):
+                earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
@@ -536,7 +538,7 @@ class SentenceReader:
                     and "bound_after" not in token.classes
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
-                or (clauses[-1].values and _opens_sentence(tokens, index))
+                or _opens_sentence(clauses[-1], tokens, index)
                 or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 # ", but" is one opener: the comma takes the word's class.
@@ -641,9 +643,13 @@ def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
 
 
-def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+def _opens_sentence(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
-    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
+    # "the key is wrong and it's 42": the answer is set against what the clause rejects
+    is_joined = tokens[index].word == "and" and index + 1 < len(tokens) and "reject" in clause.classes()
+    at = index + 1 if is_joined else index
+    is_stated = tokens[at].word in ("it's", "its", "it is", "that's") and _is_value(tokens, at + 1)
+    return is_stated and (is_joined or bool(clause.values))
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
