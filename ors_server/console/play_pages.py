@@ -52,7 +52,7 @@ class HandPlayedEpisode:
 
 
 @dataclass(eq=False)
-class HandPlay:
+class PlayingByHand:
     """What players on every server do: read an episode, and call its tools with forms."""
 
     _store: RecordReader
@@ -90,7 +90,7 @@ class HandPlay:
 
 
 @dataclass(eq=False)
-class PlayPages(HandPlay):
+class PlayPages(PlayingByHand):
     """Answers requests about playing by hand."""
 
     _clock: Clock

@@ -12,7 +12,7 @@ from typing import Any
 
 from ors_server.console.episode_pages import answer_with_block, find_step
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
-from ors_server.console.play_pages import PLAYER, HandPlay, read_task
+from ors_server.console.play_pages import PLAYER, PlayingByHand, read_task
 from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.access import FAILED, Caller, Keyring, Role, may_see_rewards, withhold
@@ -27,7 +27,7 @@ from ors_server.store.lookup import find_episode
 
 
 @dataclass(eq=False)
-class PublicPages(HandPlay):
+class PublicPages(PlayingByHand):
     """Answers requests of visitors."""
 
     _keyring: Keyring

@@ -115,7 +115,7 @@ class StepView(CallView):
 
 
 def view_call(tool: str, arguments: Mapping[str, Any], seconds: float) -> CallView:
-    """Return a call; an argument that was typed stands apart: the only one with such a name."""
+    """Return a call; an argument that was typed is kept apart: the only one with such a name."""
     main = next((name for name in _SIGNS if isinstance(arguments.get(name), str)), None)
     rest = {name: value for name, value in arguments.items() if name != main}
     typed: str | None = None if main is None else arguments[main]

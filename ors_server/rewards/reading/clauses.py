@@ -137,14 +137,7 @@ _ORDERED: Final = words_of("think say guess write answer report declare vote sta
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _INHERITED: Final = frozenset(
-    {
-        Polarity.DENIED,
-        Polarity.BOUNDED,
-        Polarity.QUOTED,
-        Polarity.HEDGED,
-        Polarity.SUPPOSED,
-        Polarity.ASKED,
-    }
+    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED, Polarity.ASKED}
 )
 """What a list passes on: "not 41 or 42"."""
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}

@@ -117,7 +117,7 @@ class EndingRules(CharacterReader):
         if not self.are_labels and not words & _CONFIRMING:
             is_plan = is_plan or is_share or is_like or is_wanted
         if (is_wanted or asks(tokens)) and not self.are_labels:
-            self._take_wanted(frozenset(token.word for token in tokens[2:]) - _DETERMINERS)
+            self._take_sought(frozenset(token.word for token in tokens[2:]) - _DETERMINERS)
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
@@ -127,8 +127,8 @@ class EndingRules(CharacterReader):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
 
-    def _take_wanted(self, nouns: frozenset[str]) -> None:
-        """Assert the value that a wanted noun names: "The mean is 41, the median 42. We want the median."."""
+    def _take_sought(self, nouns: frozenset[str]) -> None:
+        """Assert the value of the noun sought: "The mean is 41, the median 42. We seek the median."."""
         asserted = [value for value in self._values if value.polarity in (Polarity.ASSERTED, Polarity.HEDGED)]
         named = [
             value

@@ -638,7 +638,7 @@ def _is_what_others_choose(right: Sequence[TextToken]) -> bool:
 
 
 def _spare_passives(left: Sequence[TextToken]) -> None:
-    """Take no report from what was done at a place, or is rightly said: "the letter was posted in Riga"."""
+    """Take no report from what was done at a place, or rightly reported: "the letter was posted in Riga"."""
     if any(token.word in ("rightly", "correctly") for token in left):
         for word in left:
             word.classes = word.classes - {"report", "source", "choosing"}

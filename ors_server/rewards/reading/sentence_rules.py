@@ -77,7 +77,7 @@ _FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to s
 _NOTING: Final = words_of("note observe notice recall compute find calculate")
 _SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
 _ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
-"""What may be in front of the answer behind a question that is told."""
+"""What may be in front of the answer behind a question that is repeated."""
 CASES: Final = words_of("for with without under if when by")
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _DETERMINING: Final = words_of("find compute determine calculate know get")
@@ -249,8 +249,8 @@ class SentenceRules(SentenceReader):
             return  # "First prize is 42 dollars."
         for clause in sentence.clauses:
             lead = clause.lead
-            opening = clause.tokens[0].word if clause is not sentence.clauses[0] else ""
-            if {"then", "finally", "so", "thus", "hence"} & {opening, "" if lead is None else lead.word}:
+            joining = clause.tokens[0].word if clause is not sentence.clauses[0] else ""
+            if {"then", "finally", "so", "thus", "hence"} & {joining, "" if lead is None else lead.word}:
                 break
             for value in clause.values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:

@@ -395,6 +395,11 @@ class SentenceReader:
             tokens.append(token)
             index += length
         self._tokens = tokens
+        self._classify_in_place()
+
+    def _classify_in_place(self) -> None:
+        """Give words the classes that depend on their neighbours."""
+        tokens = self._tokens
         for earlier, token in pairwise(tokens):
             if earlier.word == "statt" and token.kind not in ("word", "value"):
                 earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
