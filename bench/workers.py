@@ -1,10 +1,10 @@
 """Two hosts behind HAProxy: processor time a call of the front, and of the hosts compared with one host.
 
 All of them write to one kind of store. The peer of the front is the same HAProxy with a single rule, before
-one host: the difference is the price of looking for a session's id in all places. The hosts have two peers:
-one server that clients reach directly, and two single servers behind HAProxy, each with a record of its own,
-that share nothing but the machine: what these cost more than one server is the price of two busy processes.
-The servers take turns, and the least processor time of a round counts.
+as many servers: the difference is the price of looking for a session's id in all places. The hosts have two
+peers: one server that clients reach directly, and two single servers behind that HAProxy, each with a record
+of its own, that share nothing but the machine: what these cost more than one server is the price of two busy
+processes. The servers take turns, and the least processor time of a round counts.
 """
 
 import asyncio
@@ -116,10 +116,10 @@ def _play(groups: Mapping[str, Group]) -> dict[str, float]:
 
 
 def _rows(store: str, least: Mapping[str, float]) -> list[Row]:
-    unit, alone, behind = "µs CPU/call", least["alone"], least["front of behind"]
-    front = least[f"front of two {SESSIONS}"]
+    unit, alone = "µs CPU/call", least["alone"]
+    front, peer = least[f"front of two {2 * SESSIONS}"], least[f"front of pair {2 * SESSIONS}"]
     rows = [
-        Row(f"front, {store}", unit, front, behind, "HAProxy, one rule", FRONT_GOAL),
+        Row(f"front, {store}", unit, front, peer, "HAProxy, one rule", FRONT_GOAL),
         Row(f"1 host behind HAProxy, {store}", unit, least["behind"], alone, "1 host"),
         Row(f"1 host, {SESSIONS // 2} sessions, {store}", unit, least["half"], alone, "1 host"),
     ]

@@ -117,8 +117,8 @@ def read_hosts(connection: Connection, known: HostTable | None = None) -> HostTa
     """Return what the record says of all hosts.
 
     Args:
-        known: What it reported earlier. Slots change only together with the epoch of a host, so those of a
-            table whose hosts are the same are not read again, and the table itself is returned.
+        known: An earlier answer. Slots change only together with the epoch of a host, so those of a table
+            whose hosts are the same are not read again, and the table itself is returned.
     """
     rows = {
         row.number: HostRow(row.number, row.epoch, row.address, bool(row.draining))

@@ -196,7 +196,8 @@ class WriterThread:
         """Write one by one, so that a write that cannot succeed fails alone."""
         for entry in entries:
             try:
-                outcome.rejected.update(self._writer.write(self._connect(), partial(list, (entry,))))
+                take = partial(list[PendingWrite], (entry,))
+                outcome.rejected.update(self._writer.write(self._connect(), take))
                 outcome.written.add(entry)
             except Exception as error:  # noqa: BLE001  (as above)
                 wrong = as_store_error(self._database, error, "written")
