@@ -99,7 +99,13 @@ class TaskFolder:
         self.network = self._network_of(table, (key,))
         """What the session's commands can connect to in the agent's phase."""
         self._refuse_unsupported()
-        self.plan = self._read_base()
+        # What a session's root is made of: the named image, or the Dockerfile.
+        image = self.config.environment.docker_image
+        self.plan = (
+            self._read_plan(self.path / "environment", "environment")
+            if image is None
+            else self._plan_image(image, ("environment", "docker_image"))
+        )
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
         if self.plan.image is None:
             self._refuse_user(self.config.agent.user, ("agent", "user"))
@@ -276,13 +282,6 @@ class TaskFolder:
                 )
 
     # The parts
-
-    def _read_base(self) -> BuildPlan:
-        """Return what a session's root is made of: the named image, or the Dockerfile."""
-        name = self.config.environment.docker_image
-        if name is None:
-            return self._read_plan(self.path / "environment", "environment")
-        return self._plan_image(name, ("environment", "docker_image"))
 
     def _plan_image(self, name: str, key: KeyPath) -> BuildPlan:
         image = find_image(name)

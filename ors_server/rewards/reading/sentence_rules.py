@@ -344,7 +344,13 @@ class SentenceRules(SentenceReader):
                     and between[-1].word in _INTO
                     and not classes_in(between) & {"copula", "negative"}
                 )
-                if _is_read_for(clause.tokens[:start], between):
+                order = [token.word for token in clause.tokens[:start]]
+                # "Please read 42 for 41"
+                if (
+                    order[-1:] == ["read"]
+                    and {*order[:-1]} <= {"please", "kindly", "so"}
+                    and ([token.word for token in between] in (["for"], ["instead of"]))
+                ):
                     first.polarity, second.polarity = Polarity.ASSERTED, Polarity.RETRACTED
                 if (
                     ("becoming" in classes or is_changed)
@@ -528,12 +534,6 @@ def _is_breakdown(clauses: Sequence[Clause]) -> bool:
         part.lead is not None and part.lead.word in (":", ",", *AND) and part.tokens[0].kind == "value"
         for part in clauses
     )
-
-
-def _is_read_for(left: Sequence[TextToken], between: Sequence[TextToken]) -> bool:
-    """Whether the reader is asked to read the first of two values for the second: "Please read 42 for 41"."""
-    words = [token.word for token in left if token.word not in ("please", "kindly", "so")]
-    return words == ["read"] and [token.word for token in between] in (["for"], ["instead of"])
 
 
 def _is_order(clause: Clause) -> bool:

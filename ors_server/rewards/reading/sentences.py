@@ -433,7 +433,9 @@ class SentenceReader:
             return
         reach = len(words) if token.word in _NOBODY else NEAR + 1  # "not even a skeptic would deny"
         for offset, word in enumerate(words[:reach]):
-            if "benign" in word.classes and _is_denied_noun(token, words[:offset], word):
+            # "no trick", but not "does not do the trick"
+            is_benign = word.word not in _TRICKS or (offset == 0 and token.word != "not")
+            if "benign" in word.classes and is_benign:
                 _make_harmless(token, words[: offset + 1])
                 return
             if "solving" in word.classes and is_at_value and word is words[-1]:
@@ -632,11 +634,6 @@ def _is_about_way(tokens: Sequence[TextToken]) -> bool:
     """Whether an author only knows no way of the work: "I don't know a slicker method"."""
     is_noun = len(tokens) > 1 and tokens[1].word in ("a", "an", "any", "of", "the")
     return is_noun and tokens[0].word.endswith(" know") and any(token.word in _MEANS for token in tokens)
-
-
-def _is_denied_noun(denial: TextToken, between: Sequence[TextToken], noun: TextToken) -> bool:
-    """Whether a negation denies a noun itself: "no trick", but not "does not do the trick"."""
-    return noun.word not in _TRICKS or (not between and denial.word != "not")
 
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
