@@ -21,7 +21,8 @@ from ors_server.audit.report import (
     TranscriptCall,
 )
 from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
-from ors_server.evaluation.report.shell import document, parts, visible
+from ors_server.evaluation.report.shell import document, parts
+from ors_server.model.printable import clean
 
 _VOID = frozenset({"meta", "link", "input", "br"})
 """Elements without an end tag."""
@@ -168,10 +169,10 @@ def _lead(report: AuditReport) -> str:
 def _visible(value: Any) -> Any:
     """Return data whose texts cannot change the writing direction of the text after them."""
     if isinstance(value, str):
-        return visible(value)
+        return clean(value)
     if isinstance(value, Mapping):
         table = cast("Mapping[str, Any]", value)
-        return {visible(key): _visible(part) for key, part in table.items()}
+        return {clean(key): _visible(part) for key, part in table.items()}
     if isinstance(value, list | tuple):
         return [_visible(part) for part in cast("Sequence[Any]", value)]
     return value

@@ -7,10 +7,8 @@
   // A page of one file holds the library packed; its policy allows exactly this script by its hash.
   const packed = document.getElementById("echarts-packed");
   if (packed) {
-    const bytes = Uint8Array.from(atob(packed.textContent), (sign) => sign.charCodeAt(0));
-    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
-    script.textContent = await new Response(unpacked).text();
+    script.textContent = await unpacked(packed); // of the page's own script
     document.head.append(script);
   }
 

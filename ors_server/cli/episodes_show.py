@@ -311,4 +311,5 @@ def _show_settings(policy: Mapping[str, Any]) -> str:
 def _show_sandbox(sandbox: Mapping[str, Any]) -> str:
     gaps = sandbox.get("gaps") or ()
     open_ = f", open: {'; '.join(map(str, gaps))}" if gaps else ""
-    return f"{sandbox.get('backend')}, level {sandbox.get('level')}{open_}"
+    image = f", image {str(sandbox['image'])[:12]}" if sandbox.get("image") else ""
+    return f"{sandbox.get('backend')}, level {sandbox.get('level')}{image}{open_}"

@@ -1,7 +1,8 @@
 """Sign-in of browsers: a key is exchanged for a short session, which a cookie names and the server revokes.
 
 The cookie is opaque: 256 random bits, of which only the digest is kept. Every use looks the key up again, so
-that a key that was removed or has expired signs its browsers out.
+that a key that was removed or has expired signs its browsers out. The key itself is in memory as long as the
+session, because other hosts of the server check it too.
 """
 
 import hashlib
@@ -38,6 +39,8 @@ class BrowserSession:
     ends_at: float = 0.0
     """Monotonic time."""
     used_at: float = 0.0
+    credential: str | None = field(default=None, repr=False)
+    """The key itself, which other hosts of the server are shown when they act for the browser."""
 
 
 @dataclass(eq=False)
@@ -96,7 +99,7 @@ class BrowserSessions:
         self._failures.pop(address, None)
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = BrowserSession(
-            caller, secrets.token_urlsafe(32), caller.key, now + MAX_SECONDS, now
+            caller, secrets.token_urlsafe(32), caller.key, now + MAX_SECONDS, now, key
         )
         while len(self._sessions) > MAX_BROWSERS:
             self._sessions.popitem(last=False)

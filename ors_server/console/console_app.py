@@ -7,11 +7,11 @@ change nothing but over the same methods.
 import gzip
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import anyio.to_thread
@@ -113,6 +113,7 @@ class StaticFile:
         return gzip.compress(self.content, compresslevel=9, mtime=0)
 
 
+@cache
 def load_static_files() -> Mapping[str, StaticFile]:
     """Return every file by its name."""
     paths = (path for folder in STATIC for path in sorted(folder.iterdir()) if path.suffix in STATIC_TYPES)
@@ -150,32 +151,35 @@ class _Visit:
         except ValueError:
             raise MalformedRequestError(f"a query has at most {MAX_FIELDS} fields") from None
 
+    def address_below(self, root: str) -> str:
+        """Return the page's address as links have it."""
+        path = root + "".join(f"/{quote(part, safe='')}" for part in self.segments)
+        return path + (f"?{self.query}" if self.query else "")
+
     @property
     def cookie(self) -> str | None:
         pairs = (part.strip().partition("=") for part in self.headers.get("cookie", "").split(";"))
         return next((value for name, _, value in pairs if name == self.cookie_name), None)
 
 
-class SitePages(Protocol):
-    """The pages of a console: all of them, or those of a public server."""
-
-    def routes(self) -> tuple[Route, ...]:
-        """Return every page; of two that fit a path, the first one counts."""
-        ...
-
-    def take_templates(self, templates: Environment) -> None:
-        """Take the templates of the parts of pages that are written one by one."""
-        ...
-
-    def stop(self) -> None:
-        """End every live stream soon, because a server that stops waits for them."""
-        ...
-
-
 class ConsoleApp:
     """Serves everything below `/console`."""
 
-    def __init__(self, pages: SitePages, keyring: Keyring, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        templates: Environment,
+        stop: Callable[[], None],
+        keyring: Keyring,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        """Serve pages.
+
+        Args:
+            routes: Every page but the sign-in; of two that fit a path, the first one counts.
+            stop: Ends every live stream soon, because a server that stops waits for them.
+        """
         self._keyring = keyring
         self._guards: Mapping[str, str] = GUARDS
         if keyring.is_public and settings.allowed_frames:
@@ -184,17 +188,11 @@ class ConsoleApp:
             rest = {name: value for name, value in GUARDS.items() if name != "x-frame-options"}
             self._guards = {**rest, "content-security-policy": policy}
         self._public_url = settings.public_url
-        self._root = urlsplit(settings.public_url or "").path + CONSOLE_PATH
+        self._root = str(templates.globals["root"])
         self._sessions = BrowserSessions(keyring, clock)
-        self._pages = pages
         self._static = load_static_files()
-        self._templates = _make_templates(self._static, self._root)
-        pages.take_templates(self._templates)
-        self.routes: tuple[Route, ...] = pages.routes()
-
-    def stop(self) -> None:
-        """End every live stream soon, because a server that stops waits for them."""
-        self._pages.stop()
+        self._templates = templates
+        self.stop, self.routes = stop, routes
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
@@ -350,8 +348,7 @@ class ConsoleApp:
         if visit.method != "GET" or "hx-request" in visit.headers or visit.segments[-1:] == ["events"]:
             await http.send_pieces(send, 401, (b"Signed out",), b"text/plain", self._guards)
             return
-        here = self._root + "".join(f"/{quote(part, safe='')}" for part in visit.segments)
-        target = here + (f"?{visit.query}" if visit.query else "")
+        target = visit.address_below(self._root)
         await self._redirect(f"{self._root}/sign-in?next={quote(target, safe='')}", send)
 
     # Answers
@@ -404,12 +401,11 @@ class ConsoleApp:
     ) -> None:
         fault = look_up(error)
         status = fault.control_status
-        again = self._root + "".join(f"/{quote(part, safe='')}" for part in visit.segments)
         values = {
             "status": status,
             "code": error.code,
             "message": str(error),
-            "again": again + (f"?{visit.query}" if visit.query else "") if visit.method == "GET" else None,
+            "again": visit.address_below(self._root) if visit.method == "GET" else None,
         }
         # What machinery refuses may be there again soon: the page then comes back by itself.
         refresh = 5 if status in {429, 503} and visit.method == "GET" else None
@@ -436,12 +432,9 @@ class ConsoleApp:
         await http.send_pieces(send, 200, (content,), file.content_type, headers)
 
 
-def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
-    """Return the templates: every value is escaped, and a name that is missing is a defect.
-
-    Args:
-        root: Path of the console, with which every address begins.
-    """
+def _make_templates(public_url: str | None) -> Environment:
+    """Return the templates: every value is escaped, and a name that is missing is a defect."""
+    root = urlsplit(public_url or "").path + CONSOLE_PATH
     # Files end in .html.j2, so the choice by name would miss them: everything is escaped.
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -456,7 +449,7 @@ def _make_templates(static: Mapping[str, StaticFile], root: str) -> Environment:
     values |= {
         "root": root,
         "version": __version__,
-        "static": {name: f"{root}/{file.address}" for name, file in static.items()},
+        "static": {name: f"{root}/{file.address}" for name, file in load_static_files().items()},
     }
     templates.filters.update(
         reward=formats.reward,
@@ -480,14 +473,15 @@ def open_console(
     clock: Clock,
 ) -> ConsoleApp:
     """Put the console of a running server together."""
-    store = manager.services.store
-    episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds)
+    store, templates = manager.services.store, _make_templates(settings.public_url)
+    episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds, control.batches, templates)
     alarms, handlers = control.episodes.alarms, control.handlers
-    server = ServerPages(store, manager, handlers, keyring, clock, alarms)
+    server = ServerPages(store, manager, handlers, keyring, clock, alarms, settings.audits)
     play = PlayPages(store, manager, handlers, clock)
     actions = ActionPages(store, handlers, control.episodes, control.jobs)
     if keyring.is_public:
         attempts = AttemptLimits(manager, settings.attempts_per_task)
         public = PublicPages(store, manager, handlers, keyring, attempts)
-        return ConsoleApp(public, keyring, settings, clock)
-    return ConsoleApp(Pages(store, clock, alarms, episodes, server, play, actions), keyring, settings, clock)
+        return ConsoleApp(public.routes(), templates, episodes.stop, keyring, settings, clock)
+    pages = Pages(store, clock, alarms, episodes, server, play, actions)
+    return ConsoleApp(pages.routes(), templates, episodes.stop, keyring, settings, clock)

@@ -24,6 +24,7 @@ from ors_server.console.page_types import (
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
+from ors_server.doors.control.batches import BatchHandlers
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.clock import Clock
@@ -61,8 +62,8 @@ class EpisodePages:
     _manager: SessionManager
     _clock: Clock
     _ping_seconds: float
-    templates: Environment | None = None
-    """Set by the application that serves the pages."""
+    _batches: BatchHandlers
+    _templates: Environment
     _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
         default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
     )
@@ -148,21 +149,14 @@ class EpisodePages:
 
     async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
         record = await find_episode(self._store, request.path["episode"])
-        position = position_in(request.path["number"])
-        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
-        if not steps:
-            raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
-        return record, steps[0]
+        return record, await find_step(self._store, record, request)
 
     async def end(self, request: PageRequest) -> Answer:
-        """End the session of a live episode."""
+        """End the session of a live episode, whichever host has it."""
         record = await find_episode(self._store, request.path["episode"])
         session_id = record.origin.session_id
-        if not await self._manager.delete(session_id):
-            raise SessionNotFoundError(
-                "this host has no such live session: it has ended, or another host has it; then "
-                f"DELETE /_ors/sessions/{session_id} ends it"
-            )
+        if record.is_closed or not await self._batches.end_session(request.control, session_id):
+            raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
 
@@ -192,7 +186,7 @@ class EpisodePages:
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         sent: object = None
         last_sent = self._clock.monotonic()
-        cards: Mapping[str, views.RunningCallView] | None = None
+        cards: Mapping[str, views.CallView] | None = None
         doubtful: set[str] = set()
         updates = follow(self._store, episode_id, start=start, clock=self._clock, live=self._live)
         async with aclosing(updates):
@@ -212,7 +206,7 @@ class EpisodePages:
                 playing = self._running_calls(update.record)
                 # A call that has just ended stays until its step is there, which this poll may have missed.
                 written = doubtful | {step.call_id for step in update.steps}
-                earlier: Mapping[str, views.RunningCallView] = cards or {}
+                earlier: Mapping[str, views.CallView] = cards or {}
                 gone = earlier.keys() - playing.keys() - written
                 doubtful = gone
                 latest = {name: earlier[name] for name in earlier if name in gone} | dict(playing)
@@ -252,17 +246,14 @@ class EpisodePages:
         }
         return event("step", compact_json(data))
 
-    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.RunningCallView]:
+    def _running_calls(self, record: EpisodeRecord) -> Mapping[str, views.CallView]:
         """Return the calls of an episode that run on this host, by id; the latest of many."""
         origin = record.origin
         session = None if record.is_closed else self._manager.peek(origin.session_id)
         if session is None or session.recorder.origin.episode_id != origin.episode_id:
             return {}
         calls = session.playing_calls()[-MAX_RUNNING:]
-        return {
-            call.id: views.view_running_call(call.id, call.tool, call.arguments, seconds)
-            for call, seconds in calls
-        }
+        return {call.id: views.view_call(call.tool, call.arguments, seconds) for call, seconds in calls}
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()
@@ -276,9 +267,16 @@ class EpisodePages:
         return event("summary", compact_json(data))
 
     def _parts(self) -> Any:
-        if self.templates is None:
-            raise ShuttingDownError("the console does not run")
-        return self.templates.get_template("episode_parts.html.j2").module
+        return self._templates.get_template("episode_parts.html.j2").module
+
+
+async def find_step(store: RecordReader, record: EpisodeRecord, request: PageRequest) -> Step:
+    """Return the step whose number a path has."""
+    position = position_in(request.path["number"])
+    steps = await store.steps(record.origin.episode_id, position, position + 1)
+    if not steps:
+        raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
+    return steps[0]
 
 
 def position_in(text: str) -> int:

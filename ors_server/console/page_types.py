@@ -41,7 +41,9 @@ class PageRequest:
     @property
     def control(self) -> ControlRequest:
         """The request as operations of the control API take it: of the same caller."""
-        return ControlRequest(self.session.caller, self.base_url, "", b"")
+        key = self.session.credential
+        headers = {} if key is None else {"x-api-key": key}
+        return ControlRequest(self.session.caller, self.base_url, "", b"", headers)
 
 
 def whole_number(text: str) -> int | None:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment
-
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
@@ -14,7 +12,7 @@ from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import comparison, formats, runs
 from ors_server.console.views import episode_list as lists
-from ors_server.console.views.episode import view_episode
+from ors_server.console.views.episode import view_episode, view_row
 from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
@@ -45,7 +43,9 @@ class Pages:
             Route("GET", "", server.overview),
             Route("GET", "environments", server.list_environments),
             Route("GET", "environments/{name}", server.show_environment),
+            Route("POST", "environments/{name}/prompt", server.preview_prompt),
             Route("GET", "settings", server.settings),
+            Route("POST", "settings/secret", server.renew_token_secret),
             Route("POST", "settings/shutdown", server.shut_down),
             Route("POST", "play", play.start),
             Route("GET", "play/{episode}", play.show),
@@ -69,14 +69,6 @@ class Pages:
             Route("GET", "episodes/{episode}/steps/{number}/call", episodes.call_file),
         )
 
-    def take_templates(self, templates: Environment) -> None:
-        """Take the templates of the parts of pages that are written one by one."""
-        self.episodes.templates = templates
-
-    def stop(self) -> None:
-        """End every live stream soon, because a server that stops waits for them."""
-        self.episodes.stop()
-
     async def list_episodes(self, request: PageRequest) -> Answer:
         """List episodes, newest first; a condition that was typed becomes a part of the address."""
         typed = (request.value("add") or "").strip()
@@ -95,19 +87,20 @@ class Pages:
         totals = await store.totals(selected)
         histogram = await store.histogram(selected)
         is_first = query.after is None and (before is None or not has_more)
+        is_last = not has_more and before is None
 
         def build() -> Mapping[str, Any]:
+            rows = [view_row(record, self._clock.now()) for record in shown]
             return {
-                "view": lists.view_list(
-                    query,
-                    shown,
-                    totals,
-                    histogram,
-                    self._clock.now(),
-                    has_newer=not is_first,
-                    has_older=has_more or before is not None,
-                ),
+                "q": query,
+                "rows": rows,
+                "totals": totals,
+                "histogram": histogram,
+                "bars": lists.view_histogram(histogram, query),
+                "columns": query.columns or lists.COLUMNS,
                 "all_columns": lists.COLUMNS,
+                "newer": None if is_first or not rows else query.link(before=rows[0].episode_id),
+                "older": None if is_last or not rows else query.link(after=rows[-1].episode_id),
             }
 
         return Page("episodes", build)
@@ -131,10 +124,9 @@ class Pages:
         shows_all = request.value("all") is not None
 
         def build() -> Mapping[str, Any]:
-            view = runs.view_runs(
-                figures, groups, self._clock.now(), shows_all=shows_all, axis=request.value("x") or ""
-            )
-            return runs.as_template(view, alarms)
+            now, axis = self._clock.now(), request.value("x") or ""
+            view = runs.view_runs(figures, groups, now, shows_all=shows_all, axis=axis, alarms=alarms)
+            return {"view": view, "max_compared": runs.MAX_COMPARED}
 
         return Page("runs", build)
 
@@ -167,7 +159,7 @@ class Pages:
             return {
                 "left": view_episode(left, (), now),
                 "right": None if right is None else view_episode(right, (), now),
-                "others": [lists.view_row(record, now) for record in others if record != left],
+                "others": [view_row(record, now) for record in others if record != left],
                 "stretches": comparison.compare_steps(*steps) if steps else [],
                 "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
                 "max_steps": comparison.MAX_STEPS,

@@ -1,6 +1,6 @@
 """Playing by hand: a session with a form for each tool, recorded like any other episode."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +9,12 @@ from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
+from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.model.clock import Clock
 from ors_server.model.errors import InvalidRequestError, OrsServerError
 from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import ToolSpec
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import RecordReader
@@ -38,13 +40,59 @@ def read_task(form: Mapping[str, str]) -> tuple[str, int]:
     return split, index
 
 
+@dataclass(frozen=True)
+class HandPlayedEpisode:
+    """An episode that somebody plays by hand."""
+
+    record: EpisodeRecord
+    steps: Sequence[Step]
+    """The latest ones."""
+    tools: Sequence[ToolSpec]
+    can_play: bool
+
+
 @dataclass(eq=False)
-class PlayPages:
-    """Answers requests about playing by hand."""
+class PlayingByHand:
+    """What players on every server do: read an episode, and call its tools with forms."""
 
     _store: RecordReader
     _manager: SessionManager
     _control: ControlHandlers
+
+    async def _read(self, session_id: str, episode_id: str) -> HandPlayedEpisode:
+        is_live = self._manager.episode_of(session_id) is not None
+        tools = (await self._control.get_tools(session_id)).tools if is_live else []
+        if is_live:
+            await self._control.get_prompt(session_id)  # waits for the setup, and puts the prompt on record
+        record = await find_episode(self._store, episode_id)
+        count = record.summary.steps
+        steps = await self._store.steps(record.origin.episode_id, max(0, count - views.STEPS_PER_PAGE), count)
+        return HandPlayedEpisode(record, steps, tools, is_live and record.summary.stop_reason is None)
+
+    async def _read_call(
+        self, session_id: str, form: Mapping[str, str]
+    ) -> tuple[m.CallBody, Mapping[str, str]]:
+        """Return the call that a form stands for, and what is wrong with the form by field."""
+        name = form.get("tool", "")
+        tools = (await self._control.get_tools(session_id)).tools
+        spec = next((tool for tool in tools if tool.name == name), None)
+        if spec is None:
+            raise UnknownPathError("the session has no such tool")
+        arguments, errors = forms.read_form(spec.input_schema, form)
+        return m.CallBody(name=name, arguments=arguments), errors
+
+    async def _make_call(self, control: ControlRequest, session_id: str, body: m.CallBody) -> int:
+        """Call a tool, and return the number of the step."""
+        answer = (await self._control.call_tool(control, session_id, body)).root
+        if isinstance(answer, RefusedCall) and answer.step is None:
+            raise InvalidRequestError(answer.detail)
+        return answer.step or 1
+
+
+@dataclass(eq=False)
+class PlayPages(PlayingByHand):
+    """Answers requests about playing by hand."""
+
     _clock: Clock
     _undo: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Snapshots before the last calls of each session that is played here."""
@@ -65,20 +113,13 @@ class PlayPages:
     async def call(self, request: PageRequest) -> Answer:
         """Call a tool with what a form says; a form that is wrong comes back with its mistakes."""
         session_id = await self._session_of(request)
-        name = request.form.get("tool", "")
-        spec = next((tool for tool in await self._tools(session_id) if tool.name == name), None)
-        if spec is None:
-            raise UnknownPathError("the session has no such tool")
-        arguments, errors = forms.read_form(spec.input_schema, request.form)
+        body, errors = await self._read_call(session_id, request.form)
         if errors:
-            return await self._page(request, name, errors)
+            return await self._page(request, body.name, errors)
         await self._keep(session_id)
         note_action(request, "call", session_id)
-        body = m.CallBody(name=name, arguments=arguments)
-        answer = (await self._control.call_tool(request.control, session_id, body)).root
-        if isinstance(answer, RefusedCall) and answer.step is None:
-            raise InvalidRequestError(answer.detail)
-        return Redirect(f"{request.root}/play/{request.path['episode']}#s{answer.step or 1}")
+        step = await self._make_call(request.control, session_id, body)
+        return Redirect(f"{request.root}/play/{request.path['episode']}#s{step}")
 
     async def undo(self, request: PageRequest) -> Answer:
         """Restore the snapshot from before the last call; the record keeps the call, and says so."""
@@ -108,27 +149,21 @@ class PlayPages:
         record = await find_episode(self._store, request.path["episode"])
         return record.origin.session_id
 
-    async def _tools(self, session_id: str) -> list[ToolSpec]:
-        return list((await self._control.get_tools(session_id)).tools)
-
     async def _page(self, request: PageRequest, wrong: str | None, errors: Mapping[str, str]) -> Answer:
         session_id = await self._session_of(request)
-        is_live = self._manager.episode_of(session_id) is not None
-        tools = await self._tools(session_id) if is_live else []
-        if is_live:
-            await self._control.get_prompt(session_id)  # waits for the setup, and puts the prompt on record
-        record = await find_episode(self._store, request.path["episode"])
-        count = record.summary.steps
-        start = max(0, count - views.STEPS_PER_PAGE)
-        steps = await self._store.steps(record.origin.episode_id, start, count)
+        played = await self._read(session_id, request.path["episode"])
 
         def build() -> Mapping[str, Any]:
-            last = steps[-1] if steps else None
+            last = played.steps[-1] if played.steps else None
+            episode = views.view_episode(played.record, (), self._clock.now())
             return {
-                "episode": views.view_episode(record, (), self._clock.now()),
-                "steps": views.view_steps(steps),
-                "forms": forms.make_forms(tools, wrong, request.form, errors),
-                "can_play": is_live and record.summary.stop_reason is None,
+                "episode": episode,
+                "title": episode.title,
+                "prompt": episode.prompt,
+                "steps": views.view_steps(played.steps),
+                "here": f"{request.root}/play/{episode.episode_id}",
+                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
+                "can_play": played.can_play,
                 "can_undo": bool(self._undo.get(session_id)),
                 "curl": None
                 if last is None

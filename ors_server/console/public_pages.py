@@ -6,48 +6,30 @@ environment's code, and rewards only where the session's visibility shows them t
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jinja2 import Environment
-
-from ors_server.console.episode_pages import answer_with_block, position_in
+from ors_server.console.episode_pages import answer_with_block, find_step
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
-from ors_server.console.play_pages import PLAYER, read_task
+from ors_server.console.play_pages import PLAYER, PlayingByHand, read_task
 from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.access import FAILED, Caller, Keyring, Role, may_see_rewards, withhold
-from ors_server.doors.control import models as m
-from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
 from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.mcp.session_access import AttemptLimits
-from ors_server.model.errors import AuthorError, ForbiddenError, InvalidRequestError, OrsServerError
+from ors_server.model.errors import AuthorError, ForbiddenError, OrsServerError
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.model.visibility import Visibility
-from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
-from ors_server.store.base import RecordReader
 from ors_server.store.lookup import find_episode
 
 
-@dataclass(frozen=True, slots=True)
-class PublicEnvironment:
-    """An environment that a visitor may choose."""
-
-    name: str
-    description: str
-    splits: tuple[tuple[str, int | None], ...]
-    """Name and number of tasks; `None` where counting failed."""
-
-
 @dataclass(eq=False)
-class PublicPages:
+class PublicPages(PlayingByHand):
     """Answers requests of visitors."""
 
-    _store: RecordReader
-    _manager: SessionManager
-    _control: ControlHandlers
     _keyring: Keyring
     _attempts: AttemptLimits
 
@@ -63,29 +45,23 @@ class PublicPages:
             Route("GET", "play/{token}/steps/{number}/blocks/{index}", self.block),
         )
 
-    def take_templates(self, templates: Environment) -> None:
-        """Take the templates of the pages, none of which is written by itself here."""
-
-    def stop(self) -> None:
-        """End every live stream; there are none."""
-
     async def lead_to_play(self, request: PageRequest) -> Answer:
         """Lead to the only page that begins something."""
         return Redirect(f"{request.root}/play")
 
     async def choose(self, request: PageRequest) -> Answer:
         """Show the environments, with a form to start a task of each."""
-        environments: list[PublicEnvironment] = []
-        for definition in self._manager.environments.values():
-            splits: list[tuple[str, int | None]] = []
+        environments = [*self._manager.environments.values()]
+        counts: dict[tuple[str, str], int] = {}
+        for definition in environments:
             for split in definition.splits:
-                try:
-                    splits.append((split.name, await definition.tasks.num_tasks(split.name)))
-                except AuthorError:
-                    splits.append((split.name, None))
-            environments.append(PublicEnvironment(definition.name, definition.description, tuple(splits)))
+                with suppress(AuthorError):  # its splits are shown without a number
+                    counts[definition.name, split.name] = await definition.tasks.num_tasks(split.name)
         agent_address = f"{request.base_url}/mcp"
-        return Page("public_choice", lambda: {"environments": environments, "agent_address": agent_address})
+        return Page(
+            "public_choice",
+            lambda: {"environments": environments, "counts": counts, "agent_address": agent_address},
+        )
 
     async def start(self, request: PageRequest) -> Answer:
         """Start an episode of the task that was chosen, within the limits of the visitor's address."""
@@ -116,23 +92,15 @@ class PublicPages:
         """Call a tool with what a form says; a form that is wrong comes back with its mistakes."""
         player = await self._player(request)
         session_id = player.session_id or ""
-        name = request.form.get("tool", "")
         try:
-            tools = (await self._control.get_tools(session_id)).tools
-            spec = next((tool for tool in tools if tool.name == name), None)
-            if spec is None:
-                raise UnknownPathError("the session has no such tool")
-            arguments, errors = forms.read_form(spec.input_schema, request.form)
+            body, errors = await self._read_call(session_id, request.form)
             if errors:
-                return await self._page(request, player, name, errors)
-            body = m.CallBody(name=name, arguments=arguments)
+                return await self._page(request, player, body.name, errors)
             control = ControlRequest(player, request.base_url, "", b"")
-            answer = (await self._control.call_tool(control, session_id, body)).root
+            step = await self._make_call(control, session_id, body)
         except OrsServerError as error:
             raise withhold(error) from error
-        if isinstance(answer, RefusedCall) and answer.step is None:
-            raise InvalidRequestError(answer.detail)
-        return Redirect(f"{request.root}/play/{request.path['token']}#s{answer.step or 1}")
+        return Redirect(f"{request.root}/play/{request.path['token']}#s{step}")
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt: an image to be shown, anything else to be saved."""
@@ -142,11 +110,8 @@ class PublicPages:
     async def block(self, request: PageRequest) -> Answer:
         """Return one block of a step, as `prompt_block` does."""
         record = await self._record(await self._player(request))
-        position = position_in(request.path["number"])
-        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
-        if not steps:
-            raise UnknownPathError("there is no such step")
-        (step,) = as_read_by_agents(steps, shows_rewards=False)
+        step = await find_step(self._store, record, request)
+        (step,) = as_read_by_agents([step], shows_rewards=False)
         return answer_with_block(step.blocks, request, f"step{step.number}")
 
     async def _player(self, request: PageRequest) -> Caller:
@@ -159,24 +124,16 @@ class PublicPages:
         return player
 
     async def _record(self, player: Caller) -> EpisodeRecord:
-        if not player.episode_id:  # the session had ended when its token was made
-            raise UnknownPathError("there is no such episode; start another one")
-        return await find_episode(self._store, player.episode_id)
+        return await find_episode(self._store, _episode_of(player))
 
     async def _page(
         self, request: PageRequest, player: Caller, wrong: str | None, errors: Mapping[str, str]
     ) -> Answer:
-        session_id = player.session_id or ""
-        is_live = self._manager.episode_of(session_id) is not None
         try:
-            tools = (await self._control.get_tools(session_id)).tools if is_live else []
-            if is_live:
-                await self._control.get_prompt(session_id)  # waits for the setup, and puts it on record
+            played = await self._read(player.session_id or "", _episode_of(player))
         except OrsServerError as error:
             raise withhold(error) from error
-        record = await self._record(player)
-        count = record.summary.steps
-        steps = await self._store.steps(record.origin.episode_id, max(0, count - views.STEPS_PER_PAGE), count)
+        record = played.record
         shows_rewards = may_see_rewards(player, Visibility(record.origin.visibility))
         is_over = record.summary.stop_reason is not None
 
@@ -184,16 +141,22 @@ class PublicPages:
             return {
                 "title": views.task_title(record),
                 "prompt": views.view_prompt(record),
-                "steps": views.view_steps(as_read_by_agents(steps, shows_rewards=shows_rewards)),
+                "steps": views.view_steps(as_read_by_agents(played.steps, shows_rewards=shows_rewards)),
                 "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
                 "is_over": is_over,
-                "can_play": is_live and not is_over,
-                "forms": forms.make_forms(tools, wrong, request.form, errors),
+                "can_play": played.can_play,
+                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
                 "here": f"{request.root}/play/{request.path['token']}",
                 "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
             }
 
         return Page("public_play", build, 422 if errors else 200)
+
+
+def _episode_of(player: Caller) -> str:
+    if not player.episode_id:  # the session had ended when its token was made
+        raise UnknownPathError("there is no such episode; start another one")
+    return player.episode_id
 
 
 def as_read_by_agents(steps: Sequence[Step], *, shows_rewards: bool) -> list[Step]:

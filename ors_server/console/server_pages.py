@@ -3,22 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
+
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.console.page_types import Answer, Page, PageRequest, note_action
+from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action
+from ors_server.console.play_pages import read_task
 from ors_server.console.views import formats
 from ors_server.console.views import overview as views
-from ors_server.console.views.episode import policy_differences
-from ors_server.console.views.episode_list import view_row
+from ors_server.console.views.episode import policy_differences, view_prompt, view_row
 from ors_server.doors.access import Keyring, Role
 from ors_server.doors.control import models as m
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.clock import Clock
-from ors_server.model.errors import ForbiddenError, OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.model.recording import task_digest
 from ors_server.model.settings import Settings
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.model.wire import compact_json
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.aggregates import PlayedTask
 from ors_server.store.base import RecordReader
@@ -28,6 +33,10 @@ RECENT = 8
 """Episodes of each list of the overview."""
 TASKS = 25
 """Tasks of one page."""
+SEARCHED = 5_000
+"""Tasks that are searched for words at once."""
+PREVIEW = {"player": "preview"}
+"""Label of an episode that only showed a prompt."""
 
 
 @dataclass(eq=False)
@@ -40,6 +49,8 @@ class ServerPages:
     _keyring: Keyring
     _clock: Clock
     _alarms: AlarmBook
+    _audits: Path | None
+    """Folder of audits' reports."""
 
     async def overview(self, request: PageRequest) -> Answer:
         """Show what needs attention, what runs, what ended, and how to connect."""
@@ -85,19 +96,55 @@ class ServerPages:
         return Page("environments", lambda: {"briefs": briefs, "tools": tools, "splits": splits})
 
     async def show_environment(self, request: PageRequest) -> Answer:
-        """Show an environment: its tasks, its tools, its rules, and a form to play one."""
+        """Show an environment: its tasks, its tools, its rules, its audit, and a form to play a task."""
+        return await self._environment_page(request, None)
+
+    async def preview_prompt(self, request: PageRequest) -> Answer:
+        """Show the prompt of a task too: the one on record, else that of a session, which ends at once."""
+        name = (await self._control.get_environment(request.path["name"])).name
+        split, index = read_task(request.form)
+        task = (await self._control.get_task(name, split, index)).task_spec
+        selected = EpisodeFilter(environment=name, task_hash=task_digest(task))
+        records = await self._store.page(selected, limit=1)
+        if not records or records[0].prompt is None:
+            body = m.SessionBody(environment=name, split=split, index=index, labels=PREVIEW)
+            session_id = (await self._control.create_session(request.control, body)).session_id
+            note_action(request, "preview_prompt", session_id)
+            try:
+                await self._control.get_prompt(session_id)
+            finally:
+                await self._control.delete_session(session_id)
+            records = await self._store.page(selected, limit=1)
+        return await self._environment_page(request, records[0])
+
+    async def _find_tasks(
+        self, name: str, split: str, start: int, words: str
+    ) -> tuple[list[m.TaskView], int, int]:
+        """Return tasks with some words, the index after those that were searched, and how many there are."""
+        matching: list[m.TaskView] = []
+        end, total = start, start + 1
+        while end < min(total, start + SEARCHED) and len(matching) < TASKS:
+            query = m.PageQuery(start=end, stop=end + (TASKS if not words else m.MAX_PAGE))
+            page = await self._control.list_tasks(name, split, query)
+            matching += [t for t in page.tasks if words in compact_json(t.task_spec).casefold()]
+            end, total = min(query.end, page.total), page.total
+        if len(matching) >= TASKS:
+            end = matching[TASKS - 1].index + 1
+        return matching[:TASKS], end, total
+
+    async def _environment_page(self, request: PageRequest, preview: EpisodeRecord | None) -> Answer:
         view = await self._control.get_environment(request.path["name"])
         names = [split.name for split in view.splits]
         split = request.value("split") or (names[0] if names else "")
-        start = request.number("start") or 0
+        start, words = request.number("start") or 0, request.value("words") or ""
         problem: str | None = None
-        page: m.TaskPage | None = None
+        tasks_here: list[m.TaskView] = []
+        end = total = 0
         try:
-            query = m.PageQuery(start=start, stop=start + TASKS)
-            page = await self._control.list_tasks(view.name, split, query)
+            tasks_here, end, total = await self._find_tasks(view.name, split, start, words.casefold())
         except OrsServerError as error:
             problem = str(error)
-        tasks_here = [] if page is None else page.tasks
+        audit = await anyio.to_thread.run_sync(views.read_audit, self._audits, view.name)
         digests = [task_digest(task.task_spec) for task in tasks_here]
         played: Mapping[str, PlayedTask] = {}
         if digests:
@@ -114,8 +161,13 @@ class ServerPages:
                 "split": split,
                 "tasks": tasks,
                 "problem": problem,
-                "total": 0 if page is None else page.total,
+                "total": total,
                 "start": start,
+                "end": end,
+                "words": words,
+                "preview": preview,
+                "prompt": [] if preview is None else view_prompt(preview),
+                "audit": audit,
                 "per_page": TASKS,
                 "tools": [(tool, views.pretty(tool.input_schema)) for tool in view.tools.tools],
                 "policy": policy_differences(view.policy.model_dump(mode="json")),
@@ -150,10 +202,16 @@ class ServerPages:
 
         return Page("settings", build)
 
+    async def renew_token_secret(self, request: PageRequest) -> Answer:
+        """Refuse every agent token that was made before, for an admin."""
+        request.session.caller.require(Role.ADMIN)
+        note_action(request, "renew_token_secret")
+        await self._control.renew_token_secret(request.control)
+        return Redirect(f"{request.root}/settings")
+
     async def shut_down(self, request: PageRequest) -> Answer:
         """Stop the server, for an admin."""
-        if request.session.caller.role < Role.ADMIN:
-            raise ForbiddenError("stopping the server needs the key of an admin")
+        request.session.caller.require(Role.ADMIN)
         note_action(request, "shut_down")
         await self._control.shut_down()
         return Page("stopping", dict)

@@ -340,6 +340,18 @@ def sandbox_request(instance: object, limits: Limits) -> SandboxRequest:
     return instance.request_sandbox(limits) if isinstance(instance, Environment) else SandboxRequest(limits)
 
 
+def requested_image(instance: object, limits: Limits) -> str | None:
+    """Return the id of the image that a session's root will have; `None` without one.
+
+    An environment that fails to tell is no error here: the setup requests the sandbox, and reports it.
+    """
+    try:
+        root = sandbox_request(instance, limits).root
+    except Exception:  # noqa: BLE001  (author code)
+        return None
+    return None if root is None or root.image is None else root.image.image_id
+
+
 def rng_state(instance: object) -> object:
     """Return the state of a session's random generator; `None` if nothing was drawn from it."""
     rng = instance._rng if isinstance(instance, Environment) else None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above

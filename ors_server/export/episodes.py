@@ -65,6 +65,7 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
         "split": origin.split,
         "index": origin.index,
         "task_hash": origin.task_hash,
+        "image": origin.image,
         "seed": origin.seed,
         "labels": dict(origin.labels),
         "stop_reason": summary.stop_reason,

@@ -251,7 +251,12 @@ def _events(record: EpisodeRecord, steps: Sequence[Step], options: ConversationO
             "timestamp": created.isoformat(),
             "working_start": 0.0,
             "source": "ors-server",
-            "data": {"episode": record.origin.episode_id, "seed": record.origin.seed, "tools": tools},
+            "data": {
+                "episode": record.origin.episode_id,
+                "seed": record.origin.seed,
+                "image": record.origin.image,
+                "tools": tools,
+            },
         }
     ]
     for step in steps:

@@ -28,9 +28,8 @@ def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONO
     origin, summary = record.origin, record.summary
     about = describe(record, steps)
     yield {
-        **{
-            name: about[name] for name in ("episode_id", "environment", "split", "index", "task_hash", "seed")
-        },
+        **{name: about[name] for name in ("episode_id", "environment", "split", "index", "task_hash")},
+        **{name: about[name] for name in ("image", "seed")},
         "session_id": origin.session_id,
         "environment_version": origin.environment_version,
         "task_spec": _text(origin.task_spec),

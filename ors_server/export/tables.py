@@ -93,7 +93,7 @@ def type_of(name: str, arrow: Any) -> Any:
     message = [("role", text), ("content", text)]
     turn = [*message, ("tool_calls", calls), ("tool_call_id", text), ("name", text)]
     truth, number = arrow.bool_(), arrow.float64()
-    words = ("episode_id", "environment", "split", "task_hash", "stop_reason", "task_spec", "labels")
+    words = ("episode_id", "environment", "split", "task_hash", "image", "stop_reason", "task_spec", "labels")
     extra = [("index", whole), ("seed", whole), ("is_played_out", truth), *((word, text) for word in words)]
     return {
         "text": text,
@@ -134,6 +134,7 @@ EPISODES = {
     "split": "text",
     "index": "whole",
     "task_hash": "text",
+    "image": "text",
     "task_spec": "text",
     "seed": "whole",
     "labels": "text",

@@ -45,7 +45,7 @@ def verl_row(
         "reward_model": {"style": "rule", "ground_truth": _ground_truth(origin.task_spec, extra)},
         "extra_info": {
             **{name: about[name] for name in ("episode_id", "environment", "split", "index", "task_hash")},
-            **{name: about[name] for name in ("seed", "stop_reason", "is_played_out")},
+            **{name: about[name] for name in ("image", "seed", "stop_reason", "is_played_out")},
             "task_spec": json.dumps(origin.task_spec, ensure_ascii=False),
             "labels": json.dumps(about["labels"], ensure_ascii=False),
         },

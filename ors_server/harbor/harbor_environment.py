@@ -31,7 +31,7 @@ from ors_server.harbor.task_folder import (
     TaskStep,
     resolve_variables,
 )
-from ors_server.harbor.verifying import VerifierVerdict, verify
+from ors_server.harbor.verifying import VerifierVerdict, check_rights, verify
 from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import graded_output
@@ -160,8 +160,10 @@ class HarborTasks(IndexedTasks):
     async def setup(self) -> None:
         environment = self._folder.config.environment
         for step in self._folder.steps:
-            # So that a missing secret fails the setup, and not the grading after the agent's work.
+            # So that a missing secret, user or network fails the setup, and not the grading after the agent's
+            # work.
             self._folder.verifier_variables(step, self.secrets)
+            await check_rights(self.sandbox, self._folder, step, self.secrets)
         with anyio.fail_after(environment.build_timeout_sec):
             await copy_files(self.sandbox, [*LOG_FOLDERS, *self._folder.plan.files])
             await self._check_health(environment.healthcheck)
@@ -186,7 +188,7 @@ class HarborTasks(IndexedTasks):
         folder, step = self._folder, self._folder.steps[self._position]
         is_last = self._position == len(folder.steps) - 1
         with noting_judgement(self, mistakes=ToolError) as note:
-            verdict = await verify(self.sandbox, folder, step, self.secrets, is_last=is_last)
+            verdict = await verify(self.sandbox, folder, step, self.secrets)
             if verdict.result.reward is None:
                 return _output(note(verdict.result), "Submitted.", {"steps": [verdict.record]})
         self._figures.append(verdict.figures)

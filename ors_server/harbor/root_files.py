@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from ors_server.harbor.file_sets import RootFile, pack
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.cells.root_skeleton import FOLDERS, MOUNT_POINTS
 
 COPY_SECONDS = 120.0
 FULL = "No space left on device"
@@ -31,14 +30,6 @@ mkdir -p /tests /logs/verifier || exit 1
 for name in agent artifacts; do [ -d "/logs/$name" ] || mkdir -p "/logs/$name"; done
 """
 # pytest reads its configuration from the folders above its tests, and so from `/`.
-_WIPE = f"""\
-for entry in /* /.[!.]* /..?*; do
-  case ${{entry#/}} in {"|".join(MOUNT_POINTS)}) continue;; esac
-  remove "$entry"
-done
-mkdir -p {" ".join(f"/{name}" for name in FOLDERS)} /logs/agent /logs/artifacts
-mkdir -p -m 1777 /tmp /var/tmp
-"""
 
 
 class RootFilesError(Exception):
@@ -64,13 +55,6 @@ async def remove_grading(sandbox: Sandbox) -> None:
     await _run_script(
         sandbox, f"{_REMOVE}remove /tests\nremove /logs/verifier\nmkdir -p /logs/verifier\n", ()
     )
-
-
-async def wipe(sandbox: Sandbox) -> None:
-    """Empty the root: remove what was copied or written into it; an image's files are as they were."""
-    if await sandbox.renew():
-        return
-    await _run_script(sandbox, _REMOVE + _WIPE, ())
 
 
 async def _run_script(sandbox: Sandbox, script: str, files: Sequence[RootFile]) -> None:

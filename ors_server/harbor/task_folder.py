@@ -24,7 +24,7 @@ from ors_server.harbor.task_config import (
     TaskFolderError,
     VerifierTable,
 )
-from ors_server.sandboxes.base import MIB, Limits, SandboxRoot
+from ors_server.sandboxes.base import MIB, Limits, SandboxRequest, SandboxRoot
 from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS
 from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
 
@@ -61,11 +61,24 @@ class TaskStep:
     collect: tuple[CollectTable, ...]
     verifier_plan: BuildPlan | None
     """The root of a separate verifier; `None` if the verifier shares the agent's root."""
+    verifier_environment: EnvironmentTable
+    """Limits, variables and work dir of a separate verifier's root."""
+    verifier_user: str
+    """Who runs the verifier; empty for root."""
+    verifier_network: SandboxNetwork
+    """What the verifier can connect to."""
     min_reward: Mapping[str, float]
     healthcheck: HealthcheckTable | None
     artifacts: tuple[ArtifactTable, ...]
     has_bundled_tests: bool = False
     """Whether the separate verifier's own root has the tests."""
+
+    @property
+    def users(self) -> list[str]:
+        """Users other than root that run something in grading, over the agent's root if it is shared."""
+        verifier = [self.verifier_user] if self.verifier_plan is None else []
+        hooks = [str(hook.user) for hook in self.collect if hook.user is not None]
+        return [user for user in dict.fromkeys((*verifier, *hooks)) if user and user not in ROOT_USERS]
 
 
 class TaskFolder:
@@ -84,9 +97,15 @@ class TaskFolder:
         has_own = self.config.agent.network_mode is not None
         table, key = (self.config.agent, "agent") if has_own else (self.config.environment, "environment")
         self.network = self._network_of(table, (key,))
-        """What the session's commands can connect to in the agent's phase; a verifier has no network."""
+        """What the session's commands can connect to in the agent's phase."""
         self._refuse_unsupported()
-        self.plan = self._read_base()
+        # What a session's root is made of: the named image, or the Dockerfile.
+        image = self.config.environment.docker_image
+        self.plan = (
+            self._read_plan(self.path / "environment", "environment")
+            if image is None
+            else self._plan_image(image, ("environment", "docker_image"))
+        )
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
         if self.plan.image is None:
             self._refuse_user(self.config.agent.user, ("agent", "user"))
@@ -102,14 +121,9 @@ class TaskFolder:
     @property
     def limits(self) -> Limits:
         """What the session's processes may use."""
-        environment, usual = self.config.environment, Limits()
         longest = max(step.agent_seconds or MAX_COMMAND_SECONDS for step in self.steps)
-        return Limits(
-            cpus=environment.cpus or usual.cpus,
-            memory_bytes=(environment.memory_mb or 0) * MIB or usual.memory_bytes,
-            disk_bytes=(environment.storage_mb or 0) * MIB or usual.disk_bytes,
-            longest_time_limit=max(usual.longest_time_limit, longest),
-        )
+        usual = Limits(longest_time_limit=max(Limits().longest_time_limit, longest))
+        return _limits_of(self.config.environment, usual)
 
     @property
     def strategy(self) -> str:
@@ -137,6 +151,20 @@ class TaskFolder:
         )
         image = {} if self.plan.image is None else self.plan.image.variables
         return {**image, **self.plan.variables, **task_variables}
+
+    def verifier_request(self, step: TaskStep, secrets: Mapping[str, str]) -> SandboxRequest:
+        """Return the sandbox of a step's separate verifier."""
+        plan, table = step.verifier_plan or self.plan, step.verifier_environment
+        place = self.document.place("verifier", "environment", "env")
+        variables = {**plan.variables, **resolve_variables(table.env, secrets, place)}
+        work_dir = table.workdir or plan.work_dir
+        if plan.image is None:
+            root = SandboxRoot(work_dir, variables)
+        else:
+            root = SandboxRoot.of_image(
+                plan.image.as_tree(), work_dir=work_dir, variables=variables, user="root"
+            )
+        return SandboxRequest(_limits_of(table, self.limits), root)
 
     def verifier_variables(self, step: TaskStep, secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a step's verifier alone."""
@@ -196,13 +224,6 @@ class TaskFolder:
             raise self._error("expected no TPU: tasks have none on this server", *key, "tpu")
         if table.mcp_servers:
             raise self._error("MCP servers are not supported: remove them", *key, "mcp_servers")
-        if table.docker_image is not None and key != ("environment",):
-            raise self._error(
-                f"the image {table.docker_image!r} is not used here: a separate verifier has the files of "
-                "tests/Dockerfile over the task's own image",
-                *key,
-                "docker_image",
-            )
 
     def _network_of(self, table: NetworkTable, key: KeyPath) -> SandboxNetwork:
         if table.network_mode == "public":
@@ -229,11 +250,17 @@ class TaskFolder:
             )
 
     def _refuse_verifier(self, table: VerifierTable, key: KeyPath) -> None:
-        self._refuse_verifier_network(table, key)
-        self._refuse_user(table.user, (*key, "user"))
-        if table.environment is not None:
-            self._refuse_environment(table.environment, (*key, "environment"))
-            self._refuse_verifier_network(table.environment, (*key, "environment"))
+        own = table.environment
+        if own is not None:
+            self._refuse_environment(own, (*key, "environment"))
+            for name in ("healthcheck", "skills_dir"):
+                if getattr(own, name) is not None:
+                    raise self._error(
+                        "a verifier's environment cannot have it on this server: remove it",
+                        *key,
+                        "environment",
+                        name,
+                    )
         for number, hook in enumerate(table.collect):
             if hook.service != "main":
                 raise self._error(
@@ -243,15 +270,6 @@ class TaskFolder:
                     number,
                     "service",
                 )
-            self._refuse_user(hook.user, (*key, "collect", number, "user"))
-
-    def _refuse_verifier_network(self, table: NetworkTable, key: KeyPath) -> None:
-        if table.network_mode in {"public", "allowlist"}:
-            raise self._error(
-                "expected network_mode = 'no-network': verifiers have no network on this server",
-                *key,
-                "network_mode",
-            )
 
     def _refuse_services(self, artifacts: list[ArtifactTable], key: KeyPath) -> None:
         for number, artifact in enumerate(artifacts):
@@ -265,16 +283,11 @@ class TaskFolder:
 
     # The parts
 
-    def _read_base(self) -> BuildPlan:
-        """Return what a session's root is made of: the named image, or the Dockerfile."""
-        name = self.config.environment.docker_image
-        if name is None:
-            return self._read_plan(self.path / "environment", "environment")
+    def _plan_image(self, name: str, key: KeyPath) -> BuildPlan:
         image = find_image(name)
         if image is None:
             raise self._error(
-                f"the image {name!r} is not in the cache: add it with ors-server images add",
-                *("environment", "docker_image"),
+                f"the image {name!r} is not in the cache: add it with ors-server images add", *key
             )
         return BuildPlan(base=name, image=image, work_dir=image.work_dir)
 
@@ -303,23 +316,24 @@ class TaskFolder:
 
     def _read_steps(self) -> Iterator[TaskStep]:
         if not self.config.steps:
-            yield self._read_step(self.path, StepTable(name="task"), name="")
+            yield self._read_step(self.path, StepTable(name="task"), ())
             return
         for number, step in enumerate(self.config.steps):
             folder = self.path / "steps" / step.name
             if not folder.resolve().is_relative_to(self.path) or not folder.is_dir():
                 raise self._error(f"there is no folder {folder}", "steps", number, "name")
-            yield self._read_step(folder, step, name=step.name)
+            yield self._read_step(folder, step, ("steps", number))
 
-    def _read_step(self, folder: Path, table: StepTable, *, name: str) -> TaskStep:
-        config = self.config
-        verifier = config.verifier if not name else table.verifier
+    def _read_step(self, folder: Path, table: StepTable, key: KeyPath) -> TaskStep:
+        """Read one step; `key` is empty for a task without steps."""
+        config, name = self.config, table.name if key else ""
+        verifier = table.verifier if key else config.verifier
         is_separate = (verifier.mode or config.verifier.mode) == "separate"
         tests = [path for path in dict.fromkeys((self.path / "tests", folder / "tests")) if path.is_dir()]
-        bundled = next((path for path in reversed(tests) if (path / "Dockerfile").is_file()), None)
-        plan: BuildPlan | None = None
+        plan, has_bundled_tests = None, False
         if is_separate:
-            plan = self.plan if bundled is None else self._read_plan(bundled, f"{bundled.name}")
+            plan, has_bundled_tests = self._read_verifier_plan(folder, verifier, (*key, "verifier"))
+        user, network = self._read_verifier_rights(verifier, (*key, "verifier"), plan or self.plan)
         has_own_time = "timeout_sec" in verifier.model_fields_set
         solutions = [
             path
@@ -335,7 +349,7 @@ class TaskFolder:
             name=name,
             instruction=self._read_instruction(folder / "instruction.md"),
             tests=tuple(tests),
-            script=self._find_test(folder, tests, is_bundled=is_separate and bundled is not None),
+            script=self._find_test(folder, tests, is_bundled=has_bundled_tests),
             solution=solutions[0] if solutions else None,
             work_files=folder / "workdir" if name and (folder / "workdir").is_dir() else None,
             agent_seconds=table.agent.timeout_sec or config.agent.timeout_sec,
@@ -343,11 +357,50 @@ class TaskFolder:
             verifier_variables={**config.verifier.env, **verifier.env},
             collect=tuple(verifier.collect or config.verifier.collect),
             verifier_plan=plan,
+            verifier_environment=verifier.environment or config.verifier.environment or config.environment,
+            verifier_user=user,
+            verifier_network=network,
             min_reward=thresholds,
             healthcheck=table.healthcheck,
             artifacts=(*config.artifacts, *(table.artifacts if name else ())),
-            has_bundled_tests=is_separate and bundled is not None,
+            has_bundled_tests=has_bundled_tests,
         )
+
+    def _read_verifier_plan(
+        self, folder: Path, verifier: VerifierTable, key: KeyPath
+    ) -> tuple[BuildPlan, bool]:
+        """Return the root of a separate verifier, and whether the tests are in it already."""
+        levels = dict.fromkeys(((folder, key), (self.path, ("verifier",))))
+        for (path, level), table in zip(levels, (verifier, self.config.verifier), strict=False):
+            own = table.environment
+            if own is not None and own.docker_image is not None:
+                return self._plan_image(own.docker_image, (*level, "environment", "docker_image")), True
+            if (path / "tests/Dockerfile").is_file():
+                return self._read_plan(path / "tests", "tests"), True
+        return self.plan, False
+
+    def _read_verifier_rights(
+        self, verifier: VerifierTable, key: KeyPath, plan: BuildPlan
+    ) -> tuple[str, SandboxNetwork]:
+        """Return who runs a verifier, and its network: what its own tables say, and not those of the task.
+
+        A verifier does not get the network of `[environment]`: the tests would be within reach of it without
+        a word about them.
+        """
+        common = self.config.verifier
+        user, user_key = (verifier.user, key) if verifier.user is not None else (common.user, ("verifier",))
+        if plan.image is None:
+            self._refuse_user(user, (*user_key, "user"))
+        name = "" if user is None else str(user)
+        hooks, hooks_key = (verifier.collect, key) if verifier.collect else (common.collect, ("verifier",))
+        for number, hook in enumerate(hooks if self.plan.image is None else ()):
+            self._refuse_user(hook.user, (*hooks_key, "collect", number, "user"))
+        phases: list[tuple[VerifierTable, KeyPath]] = [(verifier, key), (common, ("verifier",))]
+        environments = [(table.environment, (*level, "environment")) for table, level in phases]
+        for table, level in (*phases, *environments):
+            if table is not None and table.network_mode is not None:
+                return name, self._network_of(table, level)
+        return name, LOOPBACK
 
     def _read_instruction(self, path: Path) -> str:
         if not path.is_file() or not path.resolve().is_relative_to(self.path):
@@ -394,6 +447,16 @@ class TaskFolder:
                 *("metadata", "ors", "reward_range"),
             )
         return float(numbers[0]), float(numbers[1])
+
+
+def _limits_of(environment: EnvironmentTable, usual: Limits) -> Limits:
+    """Return the limits that a table states; the usual ones where it states none."""
+    return replace(
+        usual,
+        cpus=environment.cpus or usual.cpus,
+        memory_bytes=(environment.memory_mb or 0) * MIB or usual.memory_bytes,
+        disk_bytes=(environment.storage_mb or 0) * MIB or usual.disk_bytes,
+    )
 
 
 def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], where: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any
 
@@ -21,12 +21,14 @@ from ors_server.harbor.reward_files import (
     find_setup_failure,
     read_rewards,
 )
-from ors_server.harbor.root_files import RootFilesError, copy_files, copy_for_grading, wipe
+from ors_server.harbor.root_files import RootFilesError, copy_files, copy_for_grading
 from ors_server.harbor.task_config import ArtifactTable
 from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.sandboxes.base import EntryKind, Sandbox
+from ors_server.sandboxes.base import MIB, EntryKind, Sandbox
+from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
+from ors_server.sandboxes.fresh import FreshRun, run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
 
 OUTPUT = "/logs/verifier/test-stdout.txt"
@@ -38,7 +40,11 @@ KEPT_OUTPUT = 32 * 1024
 MAX_FILE, MAX_KEPT, MAX_LISTED = 64 * 1024, 256 * 1024, 500
 """Limits on artefacts: bytes of one that is kept whole, bytes of all such, and files that are listed."""
 _DEPTH = 12
-_RUN_SCRIPT = 'cd -- "$1" || exit 97\nchmod +x -- "$2" || exit 98\nexec >"$3" 2>&1\nexec "$2"\n'
+# A user who is not root may run the script and not change it.
+_RUN_SCRIPT = (
+    'cd -- "$1" || exit 97\nchmod +x -- "$2" 2>/dev/null || [ -x "$2" ] || exit 98\n'
+    'exec >"$3" 2>&1\nexec "$2"\n'
+)
 
 
 @dataclass
@@ -52,14 +58,49 @@ class VerifierVerdict:
     """The verifier's output and the artefacts, which are recorded with the episode."""
 
 
+async def check_rights(
+    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str]
+) -> None:
+    """Start what the step's verifier will need beyond the usual, so that a session without it fails at once.
+
+    Raises:
+        SandboxError: There is no such user, or no such network.
+    """
+    network = step.verifier_network
+    if step.verifier_plan is not None and (step.verifier_user or network != LOOPBACK):
+        verifier_sandbox = await sandbox.start_other(folder.verifier_request(step, secrets))
+        try:
+            await _run(verifier_sandbox, ["/bin/true"], step.verifier_user, network)
+        finally:
+            await verifier_sandbox.aclose()
+    elif step.verifier_plan is None and network != LOOPBACK:
+        await _run(sandbox, ["/bin/true"], "", network)
+    for user in step.users:
+        await _run(sandbox, ["/bin/true"], user)
+
+
+async def _run(
+    sandbox: Sandbox,
+    argv: Sequence[str],
+    user: str,
+    network: SandboxNetwork = LOOPBACK,
+    *,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = 60.0,
+) -> FreshRun:
+    process = await sandbox.start_fresh(
+        argv, environment=environment, writable=True, user=user, network=network
+    )
+    return await run_to_end(process, b"", time_limit=seconds, output_bytes=MIB)
+
+
 async def verify(
-    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str], *, is_last: bool
+    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str]
 ) -> VerifierVerdict:
     """Grade a step. Failures of the verifier or of the task are results without a number.
 
     Args:
         secrets: Values for the `${NAME}` of variables.
-        is_last: Whether the agent's files are no longer needed, so that no snapshot of them is taken.
 
     Raises:
         SandboxError: The machinery failed.
@@ -67,7 +108,7 @@ async def verify(
     async with gather_evidence(sandbox, final=True) as evidence, evidence.at_work():
         record: JSONObject = {}
         try:
-            return await _verify(sandbox, folder, step, secrets, record, is_last=is_last)
+            return await _verify(sandbox, folder, step, secrets, record)
         except RootFilesError as error:
             if error.is_full:
                 reason = f"the agent's files leave the verifier no space: {error}"
@@ -84,66 +125,49 @@ async def _verify(
     step: TaskStep,
     secrets: Mapping[str, str],
     record: JSONObject,
-    *,
-    is_last: bool,
 ) -> VerifierVerdict:
     variables = folder.verifier_variables(step, secrets)
     root = folder.variables(secrets)
     for hook in step.collect:
+        user = "" if hook.user is None else str(hook.user)
         argv = ["/bin/bash", "-c", hook.command]
-        run = await sandbox.run_fresh(argv, environment=root, time_limit=hook.timeout_sec, writable=True)
+        run = await _run(sandbox, argv, user, environment=root, seconds=hook.timeout_sec)
         if run.exit_code != 0:
             why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
             return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
-    tests = [file for tree in step.tests for file in list_root_files(tree, folder.path, "/tests")]
-    if step.verifier_plan is None:
-        await copy_for_grading(sandbox, [RootFile(folder.work_dir, None, 0o755), *tests])
-        work_dir, script_variables = folder.work_dir, root
-    else:
+    trees = () if step.has_bundled_tests else step.tests
+    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
+    script = f"/tests/{step.script}"
+    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
+    if step.verifier_plan is not None:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
         artifacts = await _read_whole(sandbox, folder, step)
-        snapshot = None if is_last else await sandbox.snapshot()
+        request = folder.verifier_request(step, secrets)
+        verifier_sandbox = await sandbox.start_other(request)
         try:
-            return await _verify_apart(sandbox, folder, step, variables, artifacts, record)
+            files = [*step.verifier_plan.files, *tests, *_verifier_folders(step)]
+            await copy_files(verifier_sandbox, files)
+            for path, content in artifacts.items():
+                await verifier_sandbox.write_file(path, content)
+            own = {} if request.root is None else request.root.variables
+            work_dir = verifier_sandbox.work_dir
+            return await _run_tests(verifier_sandbox, folder, step, {**own, **variables}, work_dir, record)
         finally:
-            if snapshot is not None:
-                await sandbox.restore(snapshot)
-                await snapshot.aclose()
-    verdict = await _run_tests(sandbox, folder, step, {**script_variables, **variables}, work_dir, record)
+            await verifier_sandbox.aclose()
+    files = [RootFile(folder.work_dir, None, 0o755), *tests, *_verifier_folders(step)]
+    await copy_for_grading(sandbox, files)
+    verdict = await _run_tests(sandbox, folder, step, {**root, **variables}, folder.work_dir, record)
     if restored := await sandbox.list_restored():
         record["restored"] = restored[:MAX_LISTED]
     record["artifacts"] = await keep_artifacts(sandbox, folder, step)
     return verdict
 
 
-async def _verify_apart(
-    sandbox: Sandbox,
-    folder: TaskFolder,
-    step: TaskStep,
-    variables: Mapping[str, str],
-    artifacts: Mapping[str, bytes],
-    record: JSONObject,
-) -> VerifierVerdict:
-    """Grade in a separate root, which has only the declared artefacts of the agent's root."""
-    plan = step.verifier_plan
-    if plan is None:
-        raise ValueError("a separate verifier has its own root")
-    await wipe(sandbox)
-    tests = (
-        []
-        if step.has_bundled_tests
-        else [file for tree in step.tests for file in list_root_files(tree, folder.path, "/tests")]
-    )
-    own = folder.config.verifier.environment
-    work_dir = own.workdir if own is not None and own.workdir else plan.work_dir
-    await copy_files(
-        sandbox,
-        [RootFile("/logs/verifier", None, 0o755), RootFile(work_dir, None, 0o755), *plan.files, *tests],
-    )
-    for path, content in artifacts.items():
-        await sandbox.write_file(path, content)
-    environment = {**plan.variables, **({} if own is None else own.env), **variables}
-    return await _run_tests(sandbox, folder, step, environment, work_dir, record)
+def _verifier_folders(step: TaskStep) -> list[RootFile]:
+    """Return the verifier's folders; a verifier that is not root writes into the last one."""
+    paths = ("/tests", "/logs", "/logs/verifier")
+    is_root = step.verifier_user in {"", "0", "root"}
+    return [RootFile(path, None, 0o777 if path == paths[-1] and not is_root else 0o755) for path in paths]
 
 
 async def _run_tests(
@@ -159,7 +183,8 @@ async def _run_tests(
     path = environment.get("PATH", "")
     # The system's folders first: the agent may have put programs into the task's folders of PATH.
     shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}
-    run = await sandbox.run_fresh(argv, environment=shown, time_limit=step.verifier_seconds, writable=True)
+    user, network = step.verifier_user, step.verifier_network
+    run = await _run(sandbox, argv, user, network, environment=shown, seconds=step.verifier_seconds)
     output = await _read_optional(sandbox, OUTPUT, max_bytes=None)
     text = (output or b"").decode("utf-8", "replace")
     record["verifier"] = {"exit_code": run.exit_code, "output": text[-KEPT_OUTPUT:], "seconds": run.spent_s}

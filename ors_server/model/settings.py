@@ -103,6 +103,9 @@ class Settings(BaseSettings):
     certificate."""
     console: Annotated[bool, _ADDRESS] = True
     """Serve the pages for browsers at /console, to which the address itself leads browsers."""
+    audits: Path | None = None
+    """Folder of audits' reports, `NAME.json` as `ors-server audit NAME --json` prints them, whose findings
+    the console shows on the page of the environment."""
     allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
     """Accepted values of the Host header besides loopback ones, `name` or `name:port`; `*` accepts all."""
     allowed_origins: Annotated[list[str], _ACCESS] = Field(default_factory=list)

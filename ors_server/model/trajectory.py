@@ -209,6 +209,11 @@ class EpisodeOrigin:
     has_secrets: bool = False
     """Whether the session was given secrets that its environment may need, which no record has."""
 
+    @property
+    def image(self) -> str | None:
+        """Id of the image that was the root of the session's sandbox; `None` without one, or unknown."""
+        return None if self.sandbox is None else self.sandbox.get("image")
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:

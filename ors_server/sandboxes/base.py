@@ -287,17 +287,16 @@ class Sandbox(ABC):
             SandboxStartError: The new shell did not start.
         """
 
-    async def renew(self) -> bool:
-        """Kill every process, discard every change, and start a new shell; only over an image.
-
-        Returns:
-            Whether it was done: a sandbox without an image is left as it is.
+    async def start_other(self, request: SandboxRequest) -> "Sandbox":
+        """Start a second sandbox of the same backend, with nothing of this one; the caller closes it.
 
         Raises:
-            SandboxClosedError: The sandbox is closed.
-            SandboxStartError: The new shell did not start.
+            SandboxClosedError: This sandbox is closed.
+            SandboxStartError: It did not start.
+            SandboxUnavailableError: The backend has no such sandboxes.
         """
-        return False
+        del request
+        raise SandboxUnavailableError("sandboxes of this backend cannot start a second one")
 
     @abstractmethod
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
@@ -409,13 +408,16 @@ class Sandbox(ABC):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
         writable: bool = False,
+        user: str = "",
+        network: SandboxNetwork = LOOPBACK,
     ) -> FreshProcess:
         """Start a program in its own isolation, separate from the agent's; the caller closes it.
 
         It begins in the work dir, which it can read and not change; it does not see the agent's home, /tmp,
         shell and processes, nor they it. It has its own empty writable /tmp of at most `disk_bytes`
-        (`HOME` and `TMPDIR` name it), a clean environment (`PATH`, `LANG`, `HOME`, `TMPDIR`), no network, the
-        same seccomp filter, and the sandbox's limits once more, all fresh programs of the sandbox together.
+        (`HOME` and `TMPDIR` name it), a clean environment (`PATH`, `LANG`, `HOME`, `TMPDIR`), its own
+        network, the same seccomp filter, and the sandbox's limits once more, all fresh programs of the
+        sandbox together.
         It runs while the sandbox is frozen, and is killed with it. If it shares the agent's uid, freeze or
         kill the agent's processes first.
 
@@ -428,11 +430,15 @@ class Sandbox(ABC):
             files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
             environment: Variables that are added to the clean ones, or replace them.
             writable: Whether it may change the work dir, or the whole root. Only some backends can do that.
+            user: Who runs it: a name or number of the image's, if the server has root; empty for root.
+            network: What it can connect to; the session's network does not matter. An allow-list has its own
+                proxy, which is there before the program begins.
 
         Raises:
             ValueError: There is no argument, or a name or text that no program can be given.
             SandboxClosedError: The sandbox is closed.
-            SandboxStartError: Nothing could be started.
+            SandboxStartError: Nothing could be started, or there is no such user.
+            SandboxUnavailableError: The backend, or the operator, has no such network.
         """
 
     async def run_fresh(
@@ -505,11 +511,7 @@ class Backend(ABC):
             SandboxStartError: As `start`.
             SandboxUnavailableError: As `start`, or the backend has no such network.
         """
-        if request.network != LOOPBACK:
-            raise SandboxUnavailableError(
-                f"this session's network is {request.network.mode.value!r}, which the {self.name} backend "
-                "has not; --sandbox bubblewrap has"
-            )
+        self.refuse_network(request.network)
         rooted = () if request.root is None else (request.root,)
         return await self.start(session_id, request.limits, *rooted)
 
@@ -536,6 +538,14 @@ class Backend(ABC):
         """
         self.refuse_root(SandboxRoot.of_image(image))
         raise SandboxUnavailableError(f"the {self.name} backend has no images")
+
+    def refuse_network(self, network: SandboxNetwork) -> None:
+        """Raise `SandboxUnavailableError` for a network that sandboxes of this backend cannot have."""
+        if network != LOOPBACK:
+            raise SandboxUnavailableError(
+                f"this session's network is {network.mode.value!r}, which the {self.name} backend "
+                "has not; --sandbox bubblewrap has"
+            )
 
     def refuse_root(self, root: SandboxRoot | None) -> None:
         """Raise `SandboxUnavailableError` for a whole root, in a backend without such roots."""

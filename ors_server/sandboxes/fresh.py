@@ -14,6 +14,7 @@ import anyio
 
 from ors_server.model.clock import SystemClock
 from ors_server.sandboxes.captured_output import Output, OutputCapture
+from ors_server.sandboxes.egress import LOOPBACK, PROXY_VARIABLES, NetworkMode, SandboxNetwork
 from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxError, SandboxStarvedError
@@ -103,6 +104,9 @@ class FreshProgram:
     """Variables that are added to the clean environment, or replace its own."""
     is_writable: bool = False
     """Whether it may change the session's files."""
+    user: str = ""
+    """Who runs it; empty for root."""
+    network: SandboxNetwork = LOOPBACK
 
     def __post_init__(self) -> None:
         """Reject what no program can be given.
@@ -130,7 +134,8 @@ class FreshProgram:
     def variables(self, temporary: str) -> dict[str, str]:
         """Return the program's whole environment, given its own writable folder."""
         clean = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": temporary, "TMPDIR": temporary}
-        return {**clean, **self.environment}
+        proxy = PROXY_VARIABLES if self.network.mode is NetworkMode.ALLOW_LIST else {}
+        return {**clean, **proxy, **self.environment}
 
 
 async def run_patiently(

@@ -113,17 +113,6 @@ class HostedSandbox(Sandbox):
             await self._shell.restart()
 
     @override
-    async def renew(self) -> bool:
-        if self.cell.root is None or self.cell.root.image is None:
-            return False
-        async with self._exclusively():
-            await self._end_freeze()
-            await self.cell.kill()
-            self.cell.renew()
-            await self._shell.restart()
-            return True
-
-    @override
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         return await self._on_files(lambda files: files.read(path, most))
 
@@ -210,15 +199,24 @@ class HostedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
         writable: bool = False,
+        user: str = "",
+        network: SandboxNetwork = LOOPBACK,
     ) -> FreshProcess:
-        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
+        variables = dict(environment or {})
+        request = FreshProgram(tuple(argv), dict(files or {}), variables, writable, user, network)
+        self._backend.refuse_network(network)
         async with self._exclusively():
             return await self.cell.start_fresh(request)
+
+    @override
+    async def start_other(self, request: SandboxRequest) -> Sandbox:
+        self._require_open()
+        return await self._backend.start_requested(f"{self.session_id}-other", request)
 
     @property
     @override
     def connections(self) -> Sequence[EgressEvent]:
-        return () if self.cell.egress is None else tuple(self.cell.egress.events)
+        return tuple(self.cell.connections)
 
     @override
     async def list_restored(self) -> list[str]:
@@ -367,15 +365,20 @@ class HostedBackend(Backend):
 
     @override
     async def start_requested(self, session_id: str, request: SandboxRequest) -> Sandbox:
-        network = request.network
-        if network == LOOPBACK or not self.has_networks:
+        if request.network == LOOPBACK:
             return await super().start_requested(session_id, request)
-        if network.mode is NetworkMode.ALLOW_LIST and not self.allows_network:
+        self.refuse_network(request.network)
+        return await self.start_in_network(session_id, request.limits, request.root, request.network)
+
+    @override
+    def refuse_network(self, network: SandboxNetwork) -> None:
+        if not self.has_networks:
+            super().refuse_network(network)
+        elif network.mode is NetworkMode.ALLOW_LIST and not self.allows_network:
             raise SandboxUnavailableError(
                 f"this session connects to {', '.join(network.allowed)}, which the operator has not allowed: "
                 "--allow-network"
             )
-        return await self.start_in_network(session_id, request.limits, request.root, network)
 
     @override
     async def start(
@@ -392,9 +395,9 @@ class HostedBackend(Backend):
         try:
             limits = limits or Limits()
             cell = self.make_cell(limits) if root is None else self.make_rooted_cell(limits, root)
-            cell.network = network
+            cell.network, cell.make_proxy = network, self.make_proxy
             if network.mode is NetworkMode.ALLOW_LIST:
-                cell.egress = self.make_proxy(network.allowed)
+                cell.egress = cell.new_proxy(network)
             try:
                 sandbox = HostedSandbox(session_id, cell, self)
             except BaseException:

@@ -19,6 +19,7 @@ from ors_server.sandboxes.base import (
     Snapshot,
 )
 from ors_server.sandboxes.captured_output import Output, OutputCapture
+from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.isolation_report import IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import (
@@ -214,8 +215,11 @@ class ScriptedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
         writable: bool = False,
+        user: str = "",
+        network: SandboxNetwork = LOOPBACK,
     ) -> FreshProcess:
-        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}), writable)
+        variables = dict(environment or {})
+        request = FreshProgram(tuple(argv), dict(files or {}), variables, writable, user, network)
         await self._step()
         program = self._backend.programs.get(request.argv[0], missing)
         process = ScriptedProcess(program, FreshCall(request, dict(self.files)))

@@ -13,6 +13,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from ors_server.environments.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.environments.environment import requested_image
 from ors_server.environments.simulated_user.conversation import replay_turns
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.episode import EpisodeEvent, StopReason
@@ -93,8 +94,8 @@ async def make_session(
         StoreError: If the origin could not be written.
     """
     toolset = find_toolset(definition, request.toolset)
-    needs_sandbox = definition.sandbox_for(toolset) is not None
-    if needs_sandbox:
+    limits = definition.sandbox_for(toolset)
+    if limits is not None:
         services.sandboxes.require()
     policy = definition.policy.override(request.policy)
     is_own = policy is definition.policy
@@ -116,7 +117,7 @@ async def make_session(
         created_at=services.clock.now(),
         policy=own_policy if is_own else policy.model_dump(mode="json"),
         credential_id=request.credential_id,
-        sandbox=services.sandboxes.tier if needs_sandbox else None,
+        sandbox=services.sandboxes.tier if limits is not None else None,
         seed=randbelow(SEEDS) if request.seed is None else request.seed,
         visibility=visibility.value,
         toolset=request.toolset,
@@ -131,6 +132,9 @@ async def make_session(
     instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
     if request.user_turns is not None:
         replay_turns(instance, request.user_turns)
+    image = None if limits is None else requested_image(instance, limits)
+    if image is not None:
+        recorder.origin = replace(origin, sandbox={**(origin.sandbox or {}), "image": image})
     try:
         await recorder.open()
     except BaseException:

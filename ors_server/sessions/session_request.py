@@ -197,6 +197,7 @@ class SessionStatus:
             "labels": dict(origin.labels),
             "packages": dict(origin.packages),
             "sandbox": origin.sandbox,
+            "image": origin.image,
             "forked_from": None if origin.forked_from is None else asdict(origin.forked_from),
             "visibility": self.visibility.value,
             "idle_seconds": self.idle_seconds,

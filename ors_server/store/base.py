@@ -160,7 +160,15 @@ class EpisodeStore(RecordReader, Protocol):
     if another store had the same database open at that moment, because it may write any of them; a host of
     several has those of its slot, which no other host writes."""
     shared_secret: bytes
-    """A random secret of the record: the same for every store of it, at any time."""
+    """A random secret of the record as it was when the store was opened: the same for every store of it."""
+
+    async def read_secret(self) -> bytes:
+        """Return the secret of the record as it is now."""
+        ...
+
+    async def renew_secret(self) -> None:
+        """Replace the secret of the record by another random one."""
+        ...
 
     def backlog(self) -> Backlog:
         """Return what waits to be written."""

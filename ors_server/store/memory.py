@@ -92,6 +92,14 @@ class MemoryStore:
         self._minutes: dict[int, list[int]] = {}
         """All, refused and failed calls by minute since 1970: lists, because each step adds to one."""
 
+    async def read_secret(self) -> bytes:
+        """See `EpisodeStore.read_secret`."""
+        return self.shared_secret
+
+    async def renew_secret(self) -> None:
+        """See `EpisodeStore.renew_secret`."""
+        self.shared_secret = token_bytes(len(self.shared_secret))
+
     def backlog(self) -> Backlog:
         """See `EpisodeStore.backlog`: what is accepted is stored."""
         return Backlog()

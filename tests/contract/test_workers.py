@@ -414,6 +414,43 @@ def test_tokens_of_agents_are_accepted_after_their_host_was_started_again(worker
     assert "not made by this server" not in answered.text
 
 
+def test_a_renewed_secret_ends_the_tokens_of_every_host(workers):
+    with connected(workers) as client:
+        ids = [session_of_host(client, number) for number in (0, 1)]
+
+        def statuses(tokens):
+            return [
+                client.get(f"/_ors/sessions/{session_id}/prompt", headers={"X-API-Key": token}).status_code
+                for session_id, token in zip(ids, tokens, strict=True)
+            ]
+
+        def minted():
+            return [client.post(f"/_ors/sessions/{name}/token").json()["agent_token"] for name in ids]
+
+        old = minted()
+        assert statuses(old) == [200, 200]
+        assert client.post("/_ors/token-secret").json() == {"status": "renewed"}
+        assert statuses(old) == [401, 401]
+        assert statuses(minted()) == [200, 200]
+
+
+def test_the_console_ends_the_sessions_of_every_host(workers):
+    def csrf_of(page):
+        return re.search(r'name="csrf" value="([^"]+)"', page.text)[1]
+
+    origin = {"Origin": workers.url}
+    with connected(workers) as client, httpx2.Client(base_url=workers.url, timeout=PATIENCE) as browser:
+        form = {"csrf": csrf_of(browser.get("/console/sign-in")), "key": KEY}
+        assert browser.post("/console/sign-in", data=form, headers=origin).status_code == 303
+        for number in (0, 1):
+            session_id = session_of_host(client, number)
+            episode = client.get(f"/_ors/sessions/{session_id}").json()["episode_id"]
+            form = {"csrf": csrf_of(browser.get(f"/console/episodes/{episode}"))}
+            ended = browser.post(f"/console/episodes/{episode}/end", data=form, headers=origin)
+            assert (ended.status_code, ended.headers["location"]) == (303, f"/console/episodes/{episode}")
+            assert client.get(f"/_ors/sessions/{session_id}").json()["episode"]["phase"] == "deleted"
+
+
 def test_an_admins_request_to_one_host_stops_all(tmp_path):
     with serving(tmp_path) as running:
         with connected(running) as client:

@@ -25,6 +25,12 @@ from ors_server.model.wire import Block, ImageBlock, compact_json
 
 STEPS_PER_PAGE = 100
 MAX_SIBLINGS = 24
+SHORT_LABELS = ("run", "agent", "group", "attempt")
+"""Labels that come first, and by which lists are filtered under their own names."""
+MAX_LABELS = 6
+"""Labels of one row."""
+MAX_LABEL = 16
+"""Characters of a run's id that are shown whole."""
 GIST_CHARACTERS = 120
 MAX_FIELDS = 20
 """Fields of a task, and metrics, that are shown."""
@@ -66,27 +72,31 @@ class BlockView:
     """Whether the page shows it; an image of another type is only saved."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """One step."""
+@dataclass(frozen=True)
+class CallView:
+    """A call, as its agent made it."""
 
-    number: int
     tool: str
-    marks: StepMarks
-    reward: float | None
-    seconds: float
     gist: str
     """The first line of its main argument."""
     sign: str
     """The sign before the main argument; empty if the arguments are a list."""
     typed: FoldedText | None
     arguments: tuple[ArgumentView, ...]
-    error_code: str | None
-    error: str | None
+    """Without the one that was typed."""
+    seconds: float
+    """It took so long, or has run so long."""
+
+
+@dataclass(frozen=True)
+class StepView(CallView):
+    """One step."""
+
+    step: Step
+    marks: StepMarks
     note: str | None
     """Whose fault an error is."""
     blocks: tuple[BlockView, ...]
-    components: tuple[tuple[str, float], ...]
     total: float | None
     """The return after it; `None` where earlier steps were not read."""
     metadata: str | None
@@ -94,8 +104,8 @@ class StepView:
     @property
     def title(self) -> str:
         """The step in words, for the strip."""
-        paid = "" if self.reward is None else f"reward {formats.reward(self.reward)}"
-        parts = (f"Step {self.number}", formats.visible(self.tool), self.marks.words, paid)
+        paid = "" if self.step.reward is None else f"reward {formats.reward(self.step.reward)}"
+        parts = (f"Step {self.step.number}", formats.visible(self.tool), self.marks.words, paid)
         return ", ".join(part for part in parts if part)
 
     @property
@@ -104,62 +114,34 @@ class StepView:
         return not any(block.is_terminal for block in self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCallView:
-    """A call that runs."""
-
-    call_id: str
-    tool: str
-    seconds: float
-    """Since it began."""
-    gist: str
-    sign: str
-    typed: FoldedText | None
-    arguments: tuple[ArgumentView, ...]
-
-
-def view_running_call(
-    call_id: str, tool: str, arguments: Mapping[str, Any], seconds: float
-) -> RunningCallView:
-    """Return a call as its step will be shown, without a result."""
-    return RunningCallView(call_id, tool, seconds, *_view_arguments(tool, arguments))
-
-
-def _view_arguments(
-    tool: str, arguments: Mapping[str, Any]
-) -> tuple[str, str, FoldedText | None, tuple[ArgumentView, ...]]:
-    """Return the gist, the sign, what was typed, and the other arguments."""
-    sign, main, rest = _split_arguments(arguments)
-    gist = next(map(formats.plain, rest.values()), "") if main is None else main
-    return (
+def view_call(tool: str, arguments: Mapping[str, Any], seconds: float) -> CallView:
+    """Return a call; an argument that was typed is kept apart: the only one with such a name."""
+    main = next((name for name in _SIGNS if isinstance(arguments.get(name), str)), None)
+    rest = {name: value for name, value in arguments.items() if name != main}
+    typed: str | None = None if main is None else arguments[main]
+    gist = next(map(formats.plain, rest.values()), "") if typed is None else typed
+    return CallView(
+        tool,
         formats.visible(gist.strip().partition("\n")[0][:GIST_CHARACTERS]),
-        sign,
-        None if main is None else fold(main, "py" if tool == "python" else None),
+        "" if main is None else _SIGNS[main],
+        None if typed is None else fold(typed, "py" if tool == "python" else None),
         tuple(_view_argument(name, value, arguments) for name, value in rest.items()),
+        seconds,
     )
 
 
 def view_step(step: Step, total: float | None = None) -> StepView:
     """Return a step as the page shows it; `total` is the return after it."""
-    gist, sign, typed, arguments = _view_arguments(step.tool, step.arguments)
+    call = view_call(step.tool, step.arguments, step.duration)
     text_of_blocks = "\n".join(block.text for block in step.blocks if not isinstance(block, ImageBlock))
     is_repeated = step.error is not None and text_of_blocks.strip() == step.error.strip()
     notes = {StepStatus.REFUSED: REFUSED_NOTE, StepStatus.FAILED: FAILED_NOTE}
     return StepView(
-        number=step.number,
-        tool=step.tool,
+        **vars(call),
+        step=step,
         marks=marks_of(step),
-        reward=step.reward,
-        seconds=step.duration,
-        gist=gist,
-        sign=sign,
-        typed=typed,
-        arguments=arguments,
-        error_code=step.error_code,
-        error=step.error,
         note=notes.get(step.status),
         blocks=() if is_repeated else view_blocks(step.blocks),
-        components=tuple(step.components.items()),
         total=total if step.components else None,
         metadata=None if not step.metadata else pretty(step.metadata),
     )
@@ -196,16 +178,6 @@ def _view_block(index: int, block: Block) -> BlockView:
     )
 
 
-def _split_arguments(arguments: Mapping[str, Any]) -> tuple[str, str | None, Mapping[str, Any]]:
-    """Take the argument that was typed out of a call: the only one with such a name, next to short ones."""
-    for name, sign in _SIGNS.items():
-        value = arguments.get(name)
-        if isinstance(value, str):
-            rest = {key: other for key, other in arguments.items() if key != name}
-            return sign, value, rest
-    return "", None, arguments
-
-
 def _view_argument(name: str, value: object, arguments: Mapping[str, Any]) -> ArgumentView:
     if not isinstance(value, str):
         return ArgumentView(
@@ -234,14 +206,46 @@ def pretty(value: object) -> str:
 # The page around the steps
 
 
-@dataclass(frozen=True, slots=True)
-class SiblingView:
-    """Another episode of the same task."""
+@dataclass(frozen=True)
+class EpisodeRow:
+    """One episode of a list; what is on record as it is shown is read from its record."""
 
+    record: EpisodeRecord
     episode_id: str
     title: str
+    mark: Mark
+    is_live: bool
     episode_return: float | None
-    is_this: bool
+    highest: float | None
+    seconds: float | None
+    age: str
+
+    @property
+    def labels(self) -> Sequence[tuple[str, str, str]]:
+        """Some labels: name, value, and the value as it is shown."""
+        labels = self.record.origin.labels.items()
+        ordered = sorted(labels, key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
+        # The last digits of a run's id tell it from others of the same agent and environment.
+        return [
+            (name, value, f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value)
+            for name, value in ordered[:MAX_LABELS]
+        ]
+
+
+def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
+    """Return the row of an episode."""
+    summary, highest = record.summary, highest_of(record)
+    return EpisodeRow(
+        record=record,
+        episode_id=record.origin.episode_id,
+        title=task_title(record),
+        mark=word_of(summary, 1.0 if highest is None else highest),
+        is_live=is_played(record),
+        episode_return=None if summary.last_reward is None else summary.episode_return,
+        highest=highest,
+        seconds=played_seconds(record, now),
+        age=formats.age(record.origin.created_at, now),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,79 +256,39 @@ class Paragraphs:
     rest: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeView:
+@dataclass(frozen=True)
+class EpisodeView(EpisodeRow):
     """An episode without its steps."""
 
-    episode_id: str
-    session_id: str
-    title: str
-    environment: str
-    mark: Mark
-    is_live: bool
-    episode_return: float | None
-    highest: float | None
-    steps: int
-    step_limit: int | None
-    penalties: float | None
-    seconds: float | None
-    created_at: datetime
     end: str
     """The last line, in words."""
-    prompt: tuple[Paragraphs | BlockView, ...]
-    agent: str | None
-    attempt: str | None
-    replay_of: str | None
-    """The episode that was played again in this one."""
-    siblings: tuple[SiblingView, ...]
-    figures: tuple[tuple[str, str, str], ...]
+    prompt: Sequence[Paragraphs | BlockView]
+    siblings: Sequence[EpisodeRow]
+    """The episodes of the same task, this one among them."""
+    figures: Sequence[tuple[str, str, str]]
     """Name, value, and class of the name."""
-    labels: tuple[tuple[str, str], ...]
     task: tuple[tuple[str, str], ...]
     policy: tuple[tuple[str, str], ...]
     """Only what differs from the default."""
     made_by: tuple[tuple[str, str], ...]
-    forked_from: str | None
-    incidents: tuple[str, ...]
 
     @property
     def last_page(self) -> int:
         """Number of the last page of steps, from 1."""
-        return max(1, -(-self.steps // STEPS_PER_PAGE))
+        return max(1, -(-self.record.summary.steps // STEPS_PER_PAGE))
 
 
 def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: datetime) -> EpisodeView:
     """Return everything that is around the steps."""
-    origin, summary = record.origin, record.summary
-    highest = highest_of(record)
-    mark = word_of(summary, 1.0 if highest is None else highest)
-    is_live, seconds = is_played(record), played_seconds(record, now)
-    was_judged = summary.last_reward is not None or bool(summary.withheld)
-    limit = origin.policy.get("step_limit")
+    origin, row = record.origin, view_row(record, now)
     # The prompt has the long values.
     task = [(name, formats.plain(value)) for name, value in list(origin.task_spec.items())[:MAX_FIELDS]]
     return EpisodeView(
-        episode_id=origin.episode_id,
-        session_id=origin.session_id,
-        title=task_title(record),
-        environment=origin.environment,
-        mark=mark,
-        is_live=is_live,
-        episode_return=summary.episode_return if was_judged else None,
-        highest=highest,
-        steps=summary.steps,
-        step_limit=limit if isinstance(limit, int) else None,
-        penalties=summary.penalty_sum if summary.penalties else None,
-        seconds=seconds,
-        created_at=origin.created_at,
-        end=_end_of(record, mark, seconds),
-        prompt=tuple(view_prompt(record)),
-        agent=origin.labels.get("agent"),
-        attempt=origin.labels.get("attempt"),
-        replay_of=origin.labels.get("replay_of"),
-        siblings=tuple(_view_sibling(sibling, origin.episode_id) for sibling in siblings),
-        figures=tuple(_figures(record)),
-        labels=tuple(sorted(origin.labels.items())),
+        **vars(row),
+        end=_end_of(row),
+        prompt=view_prompt(record),
+        siblings=[view_row(sibling, now) for sibling in siblings],
+        figures=_figures(record),
         task=tuple(
             (name, text if len(text) <= GIST_CHARACTERS else f"{text[:GIST_CHARACTERS]}…")
             for name, text in task
@@ -337,8 +301,6 @@ def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: 
             *([("key", origin.credential_id)] if origin.credential_id else []),
             *sorted(origin.packages.items()),
         ),
-        forked_from=None if origin.forked_from is None else origin.forked_from.session_id,
-        incidents=tuple(f"{formats.moment(incident.at)}: {incident.text}" for incident in record.incidents),
     )
 
 
@@ -363,25 +325,14 @@ def task_title(record: EpisodeRecord) -> str:
     return " / ".join(part for part in parts if part)
 
 
-def _view_sibling(record: EpisodeRecord, episode_id: str) -> SiblingView:
-    agent = record.origin.labels.get("agent", record.origin.session_id)
-    paid = record.summary.last_reward is not None
-    return SiblingView(
-        record.origin.episode_id,
-        agent,
-        record.summary.episode_return if paid else None,
-        is_this=record.origin.episode_id == episode_id,
-    )
-
-
-def _end_of(record: EpisodeRecord, mark: Mark, seconds: float | None) -> str:
-    summary = record.summary
+def _end_of(row: EpisodeRow) -> str:
+    summary = row.record.summary
     if summary.stop_reason is None:
-        return "Waiting for the next call." if not record.is_closed else "The record ends here."
+        return "Waiting for the next call." if not row.record.is_closed else "The record ends here."
     steps = f"{summary.steps} step" + ("" if summary.steps == 1 else "s")
-    paid = "" if summary.last_reward is None else f" Return {formats.amount(summary.episode_return)}."
-    time = "" if seconds is None else f", {formats.duration(seconds)}"
-    return f"{mark.word} after {steps}{time}.{paid}"
+    paid = "" if row.episode_return is None else f" Return {formats.amount(row.episode_return)}."
+    time = "" if row.seconds is None else f", {formats.duration(row.seconds)}"
+    return f"{row.mark.word} after {steps}{time}.{paid}"
 
 
 def view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:

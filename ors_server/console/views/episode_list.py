@@ -1,29 +1,22 @@
 """The list of episodes: what its address selects, and its rows."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from pydantic import ValidationError
+
 from ors_server.console.views import formats
-from ors_server.console.views.episode import is_played, played_seconds, task_title
-from ors_server.console.views.marks import Mark, highest_of, word_of
-from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.aggregates import EpisodeTotals
-from ors_server.store.episode_filter import MARKS, EpisodeFilter
+from ors_server.console.views.episode import SHORT_LABELS
+from ors_server.doors.control.episodes import EpisodeSelection
+from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeSorting, parse_order
 from ors_server.store.series import ReturnHistogram
 
 PAGE = 50
 TABS = ("all", "live", "ended")
-SHORT_LABELS = ("run", "agent", "group", "attempt")
-"""Labels that have a parameter with their own name."""
 COLUMNS = ("state", "task", "return", "steps", "duration", "stop", "labels", "age")
-MAX_LABELS = 6
-"""Labels of one row."""
-MAX_LABEL = 16
-"""Characters of a run's id that are shown whole."""
 SORTED = {"return": "return", "steps": "steps", "duration": "duration", "age": "created"}
 """Columns by which the list is sorted, with the store's words."""
 
@@ -107,7 +100,7 @@ MAX_PARAMETERS = 1_000
 
 def read_list_query(text: str) -> ListQuery:
     """Read a query; parameters that are unknown or wrong are named as mistakes, and select nothing."""
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     labels: dict[str, str] = {}
     pairs: list[tuple[str, str]] = []
     mistakes: list[str] = []
@@ -127,85 +120,25 @@ def read_list_query(text: str) -> ListQuery:
         elif name in {"columns", "column"}:
             chosen = [*query.columns, *value.split(",")]
             query = replace(query, columns=tuple(column for column in COLUMNS if column in chosen))
-        elif problem := _read_condition(name, value, values, labels):
-            mistakes.append(problem)
         else:
-            pairs.append((name, value))
+            key, entry = ("label", f"{name}={value}") if name in SHORT_LABELS else (name, value)
+            if key in {"since", "until"} and len(entry) == len("2026-01-31"):
+                entry += "T00:00:00Z"
+            entries = entry.split(",") if key == "has" else [entry]
+            condition = {key: entries if key in EpisodeSelection.repeatable else entry}
+            try:  # the conditions are those of the control API
+                labels |= EpisodeSelection.model_validate(condition).as_filter().labels
+            except ValidationError as error:
+                mistakes.append(f"no filter {name}={value}: {error.errors()[0]['msg']}")
+            else:
+                values |= condition
+                pairs.append((name, value))
+    if labels:
+        values["label"] = [f"{key}={value}" for key, value in labels.items()]
     if query.tab != "all":
-        values["live"] = query.tab == "live"
-    return replace(
-        query,
-        pairs=tuple(pairs),
-        mistakes=tuple(mistakes),
-        episode_filter=EpisodeFilter(**values, labels=labels),  # type: ignore[arg-type]  # by name, as read
-    )
-
-
-def _read_condition(name: str, value: str, values: dict[str, object], labels: dict[str, str]) -> str | None:
-    """Put one condition where it belongs; return what is wrong with it, if anything."""
-    if name in SHORT_LABELS:
-        labels[name] = value
-    elif name == "label" and "=" in value.strip("="):
-        key, _, text = value.partition("=")
-        labels[key] = text
-    elif name in _READERS:
-        try:
-            values["credential_id" if name == "credential" else name] = _READERS[name](value)
-        except (ValueError, KeyError, OverflowError):
-            return f"{name}={value} is not a value of that filter"
-    else:
-        return f"no filter {name}={value}"
-    return None
-
-
-def _read_number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def _read_time(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-NAMES = (
-    *("environment", "split", "session_id", "stop_reason", "phase", "task_hash", "tool", "text"),
-    *("environment_version", "server_version", "forked_from"),
-)
-"""Conditions whose values are texts."""
-_READERS: Mapping[str, Callable[[str], object]] = {
-    **dict.fromkeys((*NAMES, "credential"), str),
-    **dict.fromkeys(("min_return", "max_return"), _read_number),
-    **dict.fromkeys(("since", "until"), _read_time),
-    "index": int,
-    "has": lambda text: tuple(mark for mark in text.split(",") if MARKS[mark]),
-    "has_label": lambda text: (text,),
-    "unjudged": {"true": True, "false": False}.__getitem__,
-}
-"""How the value of a condition is read; it raises ValueError, or KeyError, for an invalid value."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeRow:
-    """One episode of the list."""
-
-    episode_id: str
-    title: str
-    mark: Mark
-    is_live: bool
-    episode_return: float | None
-    highest: float | None
-    steps: int
-    seconds: float | None
-    stop_reason: str | None
-    failed_steps: int
-    unjudged_steps: int
-    labels: tuple[tuple[str, str, str], ...]
-    """Name, value, and the value as it is shown."""
-    age: str
-    created_at: datetime
+        values["live"] = str(query.tab == "live").lower()
+    selection = EpisodeSelection.model_validate(values)
+    return replace(query, pairs=tuple(pairs), mistakes=tuple(mistakes), episode_filter=selection.as_filter())
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,88 +152,11 @@ class Bar:
     link: str
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramView:
-    """How often each return occurred."""
-
-    bars: tuple[Bar, ...]
-    lowest: float
-    highest: float
-    episodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeListView:
-    """The page."""
-
-    query: ListQuery
-    rows: tuple[EpisodeRow, ...]
-    totals: EpisodeTotals
-    histogram: HistogramView | None
-    """`None` if no return of the list is known."""
-    columns: tuple[str, ...]
-    newer: str | None
-    """The query of the page before, `None` on the first."""
-    older: str | None
-
-
-def view_list(
-    query: ListQuery,
-    records: Sequence[EpisodeRecord],
-    totals: EpisodeTotals,
-    histogram: ReturnHistogram,
-    now: datetime,
-    *,
-    has_newer: bool,
-    has_older: bool,
-) -> EpisodeListView:
-    """Return a page of the list, newest first."""
-    rows = tuple(view_row(record, now) for record in records)
-    return EpisodeListView(
-        query=query,
-        rows=rows,
-        totals=totals,
-        histogram=_view_histogram(histogram, query),
-        columns=query.columns or COLUMNS,
-        newer=query.link(before=rows[0].episode_id) if has_newer and rows else None,
-        older=query.link(after=rows[-1].episode_id) if has_older and rows else None,
-    )
-
-
-def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
-    """Return the row of an episode."""
-    summary, labels = record.summary, record.origin.labels
-    highest = highest_of(record)
-    ordered = sorted(labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
-    return EpisodeRow(
-        episode_id=record.origin.episode_id,
-        title=task_title(record),
-        mark=word_of(summary, 1.0 if highest is None else highest),
-        is_live=is_played(record),
-        episode_return=None if summary.last_reward is None else summary.episode_return,
-        highest=highest,
-        steps=summary.steps,
-        seconds=played_seconds(record, now),
-        stop_reason=summary.stop_reason,
-        failed_steps=summary.failed_steps,
-        unjudged_steps=summary.unjudged_steps,
-        labels=tuple(
-            # The last digits of a run's id tell it from others of the same agent and environment.
-            (name, value, f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value)
-            for name, value in ordered[:MAX_LABELS]
-        ),
-        age=formats.age(record.origin.created_at, now),
-        created_at=record.origin.created_at,
-    )
-
-
-def _view_histogram(histogram: ReturnHistogram, query: ListQuery) -> HistogramView | None:
-    """Return the bars that are not empty; each leads to its episodes."""
-    if not histogram.counts or not any(histogram.counts):
-        return None
+def view_histogram(histogram: ReturnHistogram, query: ListQuery) -> list[Bar]:
+    """Return the bars of returns that are not empty; each leads to its episodes."""
     bars: list[Bar] = []
     rest = [pair for pair in query.pairs if pair[0] not in {"min_return", "max_return"}]
-    width = 100 / len(histogram.counts)
+    width = 100 / max(1, len(histogram.counts))
     for index, number in enumerate(histogram.counts):
         if number:
             low, high = histogram.edges[index], histogram.edges[index + 1]
@@ -308,4 +164,4 @@ def _view_histogram(histogram: ReturnHistogram, query: ListQuery) -> HistogramVi
             title = f"{number:,} from {formats.amount(low)} to {formats.amount(high)}"
             height = 4 + 36 * number / max(histogram.counts)
             bars.append(Bar(width * index + width / 10, width * 0.8, height, title, link))
-    return HistogramView(tuple(bars), histogram.edges[0], histogram.edges[-1], histogram.episodes)
+    return bars

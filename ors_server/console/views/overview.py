@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 from ors_server.console.views.episode import task_title
@@ -38,6 +39,17 @@ class ConnectionHint:
 
     user: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFindings:
+    """What an audit found."""
+
+    version: str
+    """The environment's then."""
+    holes: Sequence[tuple[str, bool, str]]
+    """Of each finding that is not waived: its class, whether the class failed, and what happened."""
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,26 @@ def gist_of(value: object) -> str:
     questions = (fields[name] for name in names if isinstance(fields.get(name), str))
     text: str = next(questions, None) or compact_json(value)
     return text if len(text) <= GIST else f"{text[:GIST]}…"
+
+
+def read_audit(folder: Path | None, environment: str) -> AuditFindings | None:
+    """Return what the kept report of an environment's audit found; `None` without a report."""
+    try:
+        report = json.loads((folder / f"{environment}.json").read_text("utf-8")) if folder else None
+        if report is None:
+            return None
+        classes = [kind for kind in report["classes"] if kind["verdict"] in {"fail", "warn"}]
+        holes = [
+            (kind["id"], kind["verdict"] == "fail", finding["message"])
+            for kind in classes
+            if not kind["is_waived"]
+            for finding in kind["findings"]
+        ]
+        return AuditFindings(str(report["version"]), holes)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        return AuditFindings("", [], f"The report in {folder} cannot be read: {error!r:.200}")
 
 
 def pretty(value: object) -> str:

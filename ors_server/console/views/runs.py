@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
 from ors_server.charts.chart import Chart
@@ -64,7 +63,7 @@ class Mean:
 class RunView:
     """One run."""
 
-    name: str
+    figures: RunFigures
     agent: str
     environment: str
     short_id: str
@@ -73,14 +72,16 @@ class RunView:
     lowest: float
     highest: float
     """The scale of the bar."""
-    solved: float | None
-    episodes: int
-    steps: float
-    failed: int
-    live: int
     last: str
+    alarms: Sequence[Alarm]
+    """Those that are open."""
     place: int | None = None
     """Its place among the chosen runs, from 1."""
+
+    @property
+    def name(self) -> str:
+        """The label `run` of its episodes."""
+        return self.figures.run
 
     def at(self, value: float) -> float:
         """Return where a return is on a bar from 4 to 136."""
@@ -126,26 +127,23 @@ class Difference:
 class RunsView:
     """The page."""
 
-    runs: tuple[RunView, ...]
-    chosen: tuple[RunView, ...]
-    hidden: int
-    """Runs that are not shown."""
-    episodes: int
-    with_failures: int
-    all_runs: int
+    runs: Sequence[RunView]
+    """Those that are shown, of all."""
+    all_runs: Sequence[RunFigures]
+    chosen: Sequence[RunView]
     is_cut: bool
     """Whether older episodes were not read."""
-    differences: tuple[Difference, ...]
-    tasks: tuple[ComparedTask, ...]
+    differences: Sequence[Difference]
+    tasks: Sequence[ComparedTask]
     outcomes: tuple[int, int, int, int] | None
     """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
     more_tasks: int
-    charts: tuple[Chart, ...]
+    charts: Sequence[Chart]
     axis: str
     """What the charts are over."""
-    axes: tuple[str, ...]
+    axes: Sequence[str]
     """What they can be over."""
-    unread: tuple[str, ...]
+    unread: Sequence[str]
     """Agents of chosen runs whose alarms and components are not known."""
 
 
@@ -166,52 +164,52 @@ def view_runs(
     *,
     shows_all: bool,
     axis: str,
+    alarms: Iterable[tuple[str, Alarm]] = (),
 ) -> RunsView:
     """Return the page.
 
     Args:
         figures: Of all runs, the newest first.
         axis: What the charts are over, one of `AXES`; another text means the first one.
+        alarms: Those that are open, with the names of their runs.
     """
     names = list(chosen)
-    rows = [_view_run(run, now, names.index(run.run) + 1 if run.run in chosen else None) for run in figures]
+    by_run: dict[str, list[Alarm]] = defaultdict(list)
+    for name, alarm in alarms:
+        by_run[name].append(alarm)
+    places = {name: place for place, name in enumerate(names, 1)}
+    rows = [_view_run(run, now, places.get(run.run), by_run[run.run]) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
     shown = others if shows_all else others[:SHOWN_RUNS]
     groups = [run.records for run in chosen.values()]
-    charted = _charted(figures, chosen, picked)
-    axes = tuple(axes_of(charted))
+    charted = _charted(chosen, picked)
+    axes = axes_of(charted)
     axis = axis if axis in axes else axes[0]
     tasks = _view_tasks(groups) if groups else []
     solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
     return RunsView(
-        runs=(*picked, *shown),
-        chosen=tuple(picked),
-        hidden=len(others) - len(shown),
-        episodes=sum(row.episodes for row in rows),
-        with_failures=sum(row.failed > 0 for row in rows),
-        all_runs=len(rows),
+        runs=[*picked, *shown],
+        all_runs=figures,
+        chosen=picked,
         is_cut=any(len(group) >= MAX_EPISODES for group in groups),
-        differences=tuple(_differences(names, groups, picked)),
-        tasks=tuple(tasks[:SHOWN_TASKS]),
+        differences=_differences(names, groups, picked),
+        tasks=tasks[:SHOWN_TASKS],
         outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
         if len(groups) == 2  # noqa: PLR2004  (runs)
         else None,
         more_tasks=max(0, len(tasks) - SHOWN_TASKS),
-        charts=tuple(view_charts(charted, axis)),
+        charts=view_charts(charted, axis),
         axis=axis,
         axes=axes,
-        unread=tuple(row.agent for row in picked if chosen[row.name].alarms is None),
+        unread=[row.agent for row in picked if chosen[row.name].alarms is None],
     )
 
 
-def _charted(
-    figures: Sequence[RunFigures], chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]
-) -> list[ChartedRun]:
-    by_name = {run.run: run for run in figures}
+def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list[ChartedRun]:
     charted: list[ChartedRun] = []
     for row in picked:
-        run, all_of_run = chosen[row.name], by_name[row.name]
+        run, all_of_run = chosen[row.name], row.figures
         ended = [record for record in run.records if result_of(record.summary) is not EpisodeResult.LIVE]
         earlier = max(0, all_of_run.episodes - all_of_run.live - len(ended))
         components, spans = ([], []) if run.alarms is None else (run.alarms.components, run.alarms.spans)
@@ -219,7 +217,7 @@ def _charted(
     return charted
 
 
-def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
+def _view_run(run: RunFigures, now: datetime, place: int | None, alarms: Sequence[Alarm]) -> RunView:
     more = f" and {len(run.environments) - 1} more" if len(run.environments) > 1 else ""
     # Where the mean is the share of successes, every return is 0 or 1.
     is_share = None not in {run.returns.mean, run.success} and math.isclose(
@@ -227,19 +225,15 @@ def _view_run(run: RunFigures, now: datetime, place: int | None) -> RunView:
     )
     mean = Mean.of(run.returns, is_share=is_share)
     return RunView(
-        name=run.run,
+        figures=run,
         agent=", ".join(run.agents) or run.run,
         environment=next(iter(run.environments), "") + more,
         short_id=run.run[-6:] if len(run.run) > MAX_ID else run.run,
         mean=mean,
         lowest=min(0.0, mean.low if mean else 0.0),
         highest=max(1.0, mean.high if mean else 1.0),
-        solved=run.success,
-        episodes=run.episodes,
-        steps=run.steps / run.episodes,
-        failed=run.failed,
-        live=run.live,
         last=formats.age(run.last_created_at, now),
+        alarms=alarms,
         place=place,
     )
 
@@ -306,15 +300,3 @@ def _differences(
             better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
             differences.append(Difference(row.agent, mean, better, worse, len(gaps)))
     return differences
-
-
-def as_template(view: RunsView, alarms: Iterable[tuple[str, Alarm]]) -> Mapping[str, Any]:
-    """Return the template's values.
-
-    Args:
-        alarms: Those that are open, with the names of their runs.
-    """
-    by_run: dict[str, list[Alarm]] = defaultdict(list)
-    for name, alarm in alarms:
-        by_run[name].append(alarm)
-    return {"view": view, "alarms": dict(by_run), "max_compared": MAX_COMPARED}

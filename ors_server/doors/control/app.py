@@ -75,6 +75,7 @@ def make_table(
         Operation("GET", "/openapi.json", server.get_description, role=None),
         Operation("GET", "/status", server.get_status),
         Operation("GET", "/settings", server.get_settings, Role.ADMIN),
+        Operation("POST", "/token-secret", server.renew_token_secret, Role.ADMIN, failures=(404, 503)),
         Operation("POST", "/shutdown", server.shut_down, Role.ADMIN, accepted, failures=(404,)),
         Operation("GET", "/hosts", hosts.list_hosts, Role.ADMIN, failures=(503,)),
         Operation("GET", "/slots", hosts.get_own_slots, role=None, failures=(404,)),
@@ -177,8 +178,8 @@ class ControlApp:
         self.handlers = ControlHandlers(manager, keyring, settings, self.describe, shutdown, self.peers)
         self.episodes = episodes
         self.jobs = EpisodeJobs(manager)
-        batches = BatchHandlers(self.handlers, manager, self.peers)
-        self.table = make_table(self.handlers, episodes, self.jobs, batches, HostHandlers(hosts))
+        self.batches = BatchHandlers(self.handlers, manager, self.peers)
+        self.table = make_table(self.handlers, episodes, self.jobs, self.batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""

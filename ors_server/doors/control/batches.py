@@ -6,6 +6,7 @@ single operations.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
@@ -26,7 +27,8 @@ from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.faults import look_up, pending_fields
 from ors_server.doors.http.request_errors import Problem, ResponseModel, WrongRequestError
 from ors_server.doors.http.sse import LONG, TEXT_PART, text_parts
-from ors_server.model.errors import OrsServerError, PayloadTooLargeError
+from ors_server.model.episode import Phase
+from ors_server.model.errors import MachineryError, OrsServerError, PayloadTooLargeError
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import compact_json
 from ors_server.sessions.manager import SessionManager
@@ -187,6 +189,21 @@ class BatchHandlers:
         async with asyncio.TaskGroup() as tasks:
             forwarded = self._forward(request, "deletions", body.items, tasks)
             return DeletedBatch(items=await _resolve_all(body.items, delete, forwarded))
+
+    async def end_session(self, request: ControlRequest, session_id: str) -> bool:
+        """End a session, whichever host has it; return whether one had it.
+
+        Raises:
+            MachineryError: If its host does not answer, or refuses.
+        """
+        if self._peers.slot.has(session_id):
+            return await self._manager.delete(session_id)
+        body = DeletionBatch(items=[session_id])
+        forwarded = replace(request, raw_body=body.model_dump_json().encode())
+        (item,) = (await self.delete_sessions(forwarded, body)).items
+        if isinstance(item, FailedItem):
+            raise MachineryError(item.problem.detail)
+        return item.session.episode.phase == Phase.DELETED
 
     def _forward(
         self,

@@ -170,6 +170,8 @@ class EpisodeEntry(ResponseModel):
     labels: dict[str, str]
     packages: dict[str, str]
     """Versions of Python and of the environment's distribution."""
+    image: str | None = None
+    """Id (SHA-256 of its configuration) of the image that was the root of the sandbox; `None` without one."""
     forked_from: Fork | None
     closed: bool
     """Whether the session is gone, so that nothing will be added."""
@@ -180,7 +182,11 @@ class EpisodeEntry(ResponseModel):
     def of(cls, record: EpisodeRecord) -> Self:
         """Show a record."""
         values = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
-        values |= {"closed": record.is_closed, "episode": StatedSummary.of(record.summary)}
+        values |= {
+            "image": record.origin.image,
+            "closed": record.is_closed,
+            "episode": StatedSummary.of(record.summary),
+        }
         values |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
         return cls.model_validate(values)
 

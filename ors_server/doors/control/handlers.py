@@ -18,8 +18,8 @@ from pydantic import Field, RootModel, SecretStr
 from ors_server._version import __version__
 from ors_server.doors.access import Caller, Keyring, may_read_reasons, redact, withhold
 from ors_server.doors.control import models as m
-from ors_server.doors.control.operations import ControlRequest
-from ors_server.doors.control.peers import Peers
+from ors_server.doors.control.operations import PREFIX, ControlRequest
+from ors_server.doors.control.peers import ALONE, Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
@@ -139,6 +139,18 @@ class ControlHandlers:
         values = json.loads(self._settings.model_dump_json(exclude=set(secrets)))
         sources = {name: self._settings.source_of(name) for name in Settings.model_fields}
         return m.SettingsView(values=values, secrets=secrets, sources=sources)
+
+    async def renew_token_secret(self, request: ControlRequest) -> m.RenewedSecret:
+        """Sign agent tokens with a new secret on every host; each token of before is refused from now on."""
+        if self._settings.token_secret is not None:
+            raise NotSupportedError("the secret is the setting token_secret: change it, and start the server")
+        store = self._manager.services.store
+        if ALONE not in request.headers:
+            await store.renew_secret()
+        self._keyring.share_secret(await store.read_secret())
+        if self._peers.are_asked(request.headers):
+            await self._peers.post_to_all(f"{PREFIX}/token-secret", request.headers)
+        return m.RenewedSecret()
 
     async def shut_down(self) -> m.Stopping:
         """Stop the server once the running requests have ended."""

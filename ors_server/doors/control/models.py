@@ -307,6 +307,12 @@ class SettingsView(ResponseModel):
     """Where each value comes from: `default`, `command line`, a variable's name, `file`, or `program`."""
 
 
+class RenewedSecret(ResponseModel):
+    """Every agent token that was made before is refused."""
+
+    status: Literal["renewed"] = "renewed"
+
+
 class Stopping(ResponseModel):
     """The server is about to stop."""
 
@@ -425,6 +431,8 @@ class SessionView(ResponseModel):
     """Versions of Python and of the distribution that the environment comes from."""
     sandbox: Isolation | None
     """What isolated the agent's commands; `None` where the environment runs none."""
+    image: str | None = None
+    """Id (SHA-256 of its configuration) of the image that is the root of the sandbox; `None` without one."""
     forked_from: Fork | None
     visibility: Visibility
     idle_seconds: float | None

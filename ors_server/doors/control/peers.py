@@ -98,6 +98,10 @@ class Peers:
             for number, answer in zip(others, answers, strict=True)
         }
 
+    async def post_to_all(self, path: str, headers: Mapping[str, str]) -> None:
+        """Have each other host do what was done here; `StartingError`, `MachineryError` if one did not."""
+        await asyncio.gather(*(self._ask(number, path, headers, b"{}") for number in self.others()))
+
     async def run_batch(
         self, number: int, path: str, items: Sequence[object], headers: Mapping[str, str]
     ) -> list[Any]:

@@ -1,19 +1,16 @@
 """The report of a comparison of two runs."""
 
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
 from ors_server.evaluation.number_format import chance, count_of
 from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
 from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable
 from ors_server.evaluation.report.page import run_facts
-from ors_server.evaluation.report.shell import document, parts
+from ors_server.evaluation.report.shell import parts, report
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
 
-_SECTIONS = (("figures", "Figures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
 _TILES = 4
 _COLUMNS: tuple[Column[TaskChange], ...] = (
     Column("task", lambda change: f"{change.split}/{change.index}", in_id=True),
@@ -33,28 +30,20 @@ def comparison_report(comparison: RunComparison) -> str:
     names = f"{_name(first)} and {_name(second)}"
     *sentences, how = comparison_remarks(comparison)
     tasks = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, comparison.tasks, "task:")
-    body = (
-        parts.section(
-            "figures",
-            "Figures",
-            _tiles(comparison),
-            parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences]),
-            parts.box("card", _table(comparison)),
-        ),
-        parts.section(
-            "plots",
-            "Plots",
-            parts.figures([differences(comparison), both_returns(comparison), record(comparison)]),
-        ),
-        parts.section("tasks-section", "Tasks", parts.long_table(tasks)),
-        parts.section("run", "Runs", *_runs("First", comparison.first), *_runs("Second", comparison.second)),
-    )
+    remarks = parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences])
+    charts = [differences(comparison), both_returns(comparison), record(comparison)]
+    runs = [("First", run) for run in comparison.first] + [("Second", run) for run in comparison.second]
     matched = count_of(comparison.matched, "task")
     lead = f"{names}, over {matched} that both played. Differences are the second less the first."
-    return document(
+    return report(
         f"{first.environment}: {names}",
-        parts.header("Comparison", f"{first.environment}", lead, _SECTIONS),
-        body,
+        ("Comparison", first.environment, lead),
+        (
+            ("figures", "Figures", [_tiles(comparison), remarks, parts.box("card", _table(comparison))]),
+            ("plots", "Plots", [parts.figures(charts)]),
+            ("tasks-section", "Tasks", [parts.long_table(tasks)]),
+            ("run", "Runs", [run_facts(run, f"{place}: {_name(run)}") for place, run in runs]),
+        ),
         f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. "
         f"The page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
         has_charts=True,
@@ -92,7 +81,3 @@ def _table(comparison: RunComparison) -> Markup:
     mcnemar = comparison.mcnemar
     note = "" if mcnemar is None else f" McNemar, exact: {chance(mcnemar.p)}."
     return parts.plain_table(headings, rows, f"Over the matched tasks.{note}")
-
-
-def _runs(which: str, runs: Sequence[Run]) -> list[Markup]:
-    return [run_facts(run, f"{which}: {_name(run)}") for run in runs]

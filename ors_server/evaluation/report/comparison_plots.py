@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from statistics import fmean
 
 from markupsafe import Markup
 
@@ -21,7 +20,7 @@ from ors_server.charts.chart import (
     with_level,
 )
 from ors_server.evaluation.number_format import count_of, number, signed
-from ors_server.evaluation.report.plots import MAX_TASKS, range_bar
+from ors_server.evaluation.report.plots import MAX_TASKS, neighbours, range_bar
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 
 _GRID = 30
@@ -29,16 +28,14 @@ _GRID = 30
 _SHARES = (("wins", "good", "better"), ("ties", "other", "alike"), ("losses", "bad", "worse"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Bar:
-    change: float
-    words: str
-
-
 def differences(comparison: RunComparison) -> Chart:
     """Draw the change of each task's mean return, from the greatest gain to the greatest loss."""
     changes = sorted(comparison.tasks, key=lambda change: (-change.difference, change.split, change.index))
-    marks = _bars(changes)
+    if len(changes) <= MAX_TASKS:
+        marks = [(change.difference, _words(change)) for change in changes]
+    else:
+        means = [(ranks, fmean(task.difference for task in group)) for ranks, group in neighbours(changes)]
+        marks = [(mean, f"{ranks}: {signed(mean)}") for ranks, mean in means]
     overall = comparison.figures["reward"]
     reached = [0.0, changes[-1].difference, changes[0].difference]
     interval = overall.interval
@@ -47,10 +44,8 @@ def differences(comparison: RunComparison) -> Chart:
     low, high = widened(min(reached), max(reached))
     drawn = bars(
         [
-            ChartMark(
-                bar.change, bar.words, "good" if bar.change > 0 else "bad" if bar.change < 0 else "other"
-            )
-            for bar in marks
+            ChartMark(change, words, "good" if change > 0 else "bad" if change < 0 else "other")
+            for change, words in marks
         ],
         "other",
         "difference",
@@ -71,28 +66,16 @@ def differences(comparison: RunComparison) -> Chart:
         "Difference of the mean return per task",
         f"The band is the interval of the mean difference.{grouped}",
         chart_options(
-            names_axis([bar.words.partition(": ")[0] for bar in marks], "tasks, the greatest gain first")
+            names_axis([words.partition(": ")[0] for _, words in marks], "tasks, the greatest gain first")
             | {"axisLabel": {"show": False}, "nameGap": 10},
             value_axis("second less first", low=low, high=high),
             series,
         ),
         ("task", "difference"),
-        [tuple(bar.words.split(": ", 1)) for bar in marks],
+        [tuple(words.split(": ", 1)) for _, words in marks],
         is_wide=True,
         legend=(("good", "better"), ("bad", "worse")),
     )
-
-
-def _bars(changes: Sequence[TaskChange]) -> list[_Bar]:
-    if len(changes) <= MAX_TASKS:
-        return [_Bar(change.difference, _words(change)) for change in changes]
-    step = len(changes) / MAX_TASKS
-    bars: list[_Bar] = []
-    for index in range(MAX_TASKS):
-        start, end = round(index * step), round((index + 1) * step)
-        mean = math.fsum(change.difference for change in changes[start:end]) / (end - start)
-        bars.append(_Bar(mean, f"ranks {start + 1:,} to {end:,}: {signed(mean)}"))
-    return bars
 
 
 def _words(change: TaskChange) -> str:

@@ -1,6 +1,6 @@
-"""Long tables of a report: all rows as data for the page's script, the first ones as HTML too."""
+"""Long tables of a report: the first rows are in sight, and the page's script unpacks the rest."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -11,9 +11,6 @@ MAX_ROWS = 20_000
 """Maximum number of rows of a report."""
 MAX_TEXT = 300
 """Maximum number of characters of a text."""
-_MAX_CHOICES = 1_000
-_FINE = 10
-"""Significant digits of a number in the data."""
 
 Cell = str | float | int | None
 Item = TypeVar("Item")
@@ -47,6 +44,7 @@ class LongTable(Generic[Item]):
     """Beginning of links in the first column; no links by default."""
     filter_by: str | None = None
     """Column with a list of its values to choose from."""
+    page: int = PAGE
 
     @property
     def note(self) -> str:
@@ -58,11 +56,6 @@ class LongTable(Generic[Item]):
     def rows(self) -> list[list[Cell]]:
         """The cells of every row that the page has."""
         return [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
-
-    @property
-    def first_rows(self) -> list[list[Cell]]:
-        """The rows that are there without the script."""
-        return self.rows[:PAGE]
 
     @property
     def filter_column(self) -> int:
@@ -79,41 +72,7 @@ class LongTable(Generic[Item]):
         parts = (str(cell) for cell, column in zip(row, self.columns, strict=True) if column.in_id)
         return self.anchor + "/".join(parts)
 
-    @property
-    def data(self) -> Mapping[str, object]:
-        """All rows, for the script."""
-        # Texts that recur are written once and referred to by number: statuses and stop reasons of 20,000
-        # rows are most of a page otherwise.
-        choices = [_choices([row[index] for row in self.rows]) for index in range(len(self.columns))]
-        codes = [
-            None if choice is None else {value: code for code, value in enumerate(choice)}
-            for choice in choices
-        ]
-        columns = [
-            {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": choice}
-            for column, choice in zip(self.columns, choices, strict=True)
-        ]
-        coded = [
-            [
-                _brief(cell) if code is None or not isinstance(cell, str) else code[cell]
-                for cell, code in zip(row, codes, strict=True)
-            ]
-            for row in self.rows
-        ]
-        return {"columns": columns, "rows": coded, "anchor": self.anchor, "link": self.link}
-
 
 def cut(text: str | None) -> str | None:
     """Return a text with at most `MAX_TEXT` characters."""
     return text if text is None or len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-
-
-def _brief(cell: Cell) -> Cell:
-    return float(f"{cell:.{_FINE}g}") if isinstance(cell, float) else cell
-
-
-def _choices(cells: Sequence[Cell]) -> list[str] | None:
-    """Return the different texts of a column with many repeats; `None` for other columns."""
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    distinct = list(dict.fromkeys(texts))
-    return distinct if texts and len(distinct) <= min(_MAX_CHOICES, max(1, len(texts) // 2)) else None

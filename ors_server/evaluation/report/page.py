@@ -34,21 +34,13 @@ from ors_server.evaluation.report.plots import (
     running_mean,
     stop_reasons,
 )
-from ors_server.evaluation.report.shell import anchor_of, document, parts
+from ors_server.evaluation.report.shell import anchor_of, parts, report
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
 from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
 from ors_server.evaluation.table import remarks_on, version_remarks
 from ors_server.evaluation.task_attempts import tokens_of
 
-SECTIONS = (
-    ("figures", "Figures"),
-    ("plots", "Plots"),
-    ("tasks-section", "Tasks"),
-    ("attempts-section", "Attempts"),
-    ("transcripts", "Transcripts"),
-    ("run", "Run"),
-)
 _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
     Column("task", lambda task: f"{task.split}/{task.index}", in_id=True),
     Column("attempts", lambda task: task.counted, "number"),
@@ -93,30 +85,20 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     first = summary.runs[0]
     options = summary.reading
     counted = [attempt for attempt in results.attempts if options.counts(attempt)]
-    body = (
-        parts.section(
-            "figures",
-            "Figures",
-            _tiles(summary),
-            parts.remarks(_remarks(summary, results)),
-            _splits(summary),
-            _metrics(summary),
-        ),
-        parts.section("plots", "Plots", _plots(summary, counted, options)),
-        parts.section("tasks-section", "Tasks", _tasks(summary.tasks)),
-        parts.section(
-            "attempts-section",
-            "Attempts",
-            _attempts(results, options, {anchor_of(transcript.attempt) for transcript in transcripts}),
-        ),
-        parts.section("transcripts", "Transcripts", _transcripts(transcripts, len(results.attempts))),
-        parts.section("run", "Run", *map(run_facts, summary.runs)),
-    )
+    shown = {anchor_of(transcript.attempt) for transcript in transcripts}
+    remarks = parts.remarks(_remarks(summary, results))
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
-    return document(
+    return report(
         f"{first.environment} · {splits} · {first.agent_name}",
-        parts.header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
-        body,
+        ("Evaluation", f"{first.environment} · {splits}", _lead(summary)),
+        (
+            ("figures", "Figures", [_tiles(summary), remarks, _splits(summary), _metrics(summary)]),
+            ("plots", "Plots", [_plots(summary, counted, options)]),
+            ("tasks-section", "Tasks", [_tasks(summary.tasks)]),
+            ("attempts-section", "Attempts", [_attempts(results, options, shown)]),
+            ("transcripts", "Transcripts", [_transcripts(transcripts, len(results.attempts))]),
+            ("run", "Run", [run_facts(run) for run in summary.runs]),
+        ),
         _about(summary),
         has_charts=bool(counted),
     )

@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -28,6 +29,8 @@ from ors_server.evaluation.number_format import between, count_of, number, perce
 from ors_server.evaluation.report.shell import parts
 from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
+
+Ranked = TypeVar("Ranked")
 
 MAX_VALUES = 12
 """Up to this many different values each have a bar; more are put into ranges."""
@@ -239,16 +242,21 @@ def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
         f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to the "
         "greatest return of a group."
     )
-    step = len(tasks) / MAX_TASKS
     marks: list[TaskMark] = []
-    for index in range(MAX_TASKS):
-        start, end = round(index * step), round((index + 1) * step)
-        group = tasks[start:end]
+    for ranks, group in neighbours(tasks):
         mean = math.fsum(task.reward or 0.0 for task in group) / len(group)
         low, high = _least(group), _greatest(group)
-        words = f"ranks {start + 1:,} to {end:,}: {number(mean)} ({number(low)} to {number(high)})"
+        words = f"{ranks}: {number(mean)} ({number(low)} to {number(high)})"
         marks.append(TaskMark(mean, low, high, words))
     return marks, caption
+
+
+def neighbours(ranked: Sequence[Ranked]) -> Iterator[tuple[str, Sequence[Ranked]]]:
+    """Return more than `MAX_TASKS` tasks in as many groups, each with its ranks in words."""
+    step = len(ranked) / MAX_TASKS
+    for index in range(MAX_TASKS):
+        start, end = round(index * step), round((index + 1) * step)
+        yield f"ranks {start + 1:,} to {end:,}", ranked[start:end]
 
 
 def _alone(task: TaskFigures) -> TaskMark:

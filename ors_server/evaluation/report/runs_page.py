@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from ors_server.evaluation.number_format import NOTHING, between, count_of, number, percent
 from ors_server.evaluation.report.page import run_facts
-from ors_server.evaluation.report.shell import document, parts
+from ors_server.evaluation.report.shell import parts, report
 from ors_server.evaluation.suite import agent_labels
 from ors_server.evaluation.summary import RunSummary
 from ors_server.evaluation.table import intervals_remark, summary_remarks
 
-_SECTIONS = (("figures", "Figures"), ("run", "Runs"))
 _HEADINGS = ("environment", "agent", "reward", "interval", "success rate", "tasks", "attempts", "errored")
 
 
@@ -24,14 +23,14 @@ def runs_report(summaries: Sequence[RunSummary]) -> str:
         (
             run.environment,
             label,
-            NOTHING if summary.overall.reward is None else number(summary.overall.reward.value),
-            NOTHING if summary.overall.reward is None else between(summary.overall.reward.interval),
-            NOTHING if summary.overall.success_rate is None else percent(summary.overall.success_rate.value),
-            f"{summary.overall.counts.tasks:,}",
-            f"{summary.overall.counts.counted:,} of {summary.overall.counts.recorded:,}",
-            f"{summary.overall.counts.errored:,}",
+            NOTHING if overall.reward is None else number(overall.reward.value),
+            NOTHING if overall.reward is None else between(overall.reward.interval),
+            NOTHING if overall.success_rate is None else percent(overall.success_rate.value),
+            f"{overall.counts.tasks:,}",
+            f"{overall.counts.counted:,} of {overall.counts.recorded:,}",
+            f"{overall.counts.errored:,}",
         )
-        for run, label, summary in labelled
+        for run, label, overall in ((run, label, summary.overall) for run, label, summary in labelled)
     ]
     notes = dict.fromkeys(
         f"{label} in {run.environment}: {line}."
@@ -41,17 +40,13 @@ def runs_report(summaries: Sequence[RunSummary]) -> str:
     environments = list(dict.fromkeys(run.environment for run in firsts))
     lead = f"{count_of(len(summaries), 'run')} in {count_of(len(environments), 'environment')}."
     how, resamples = summaries[0].reading.resampling, summaries[0].resamples
-    return document(
+    figures = [parts.box("card", parts.plain_table(_HEADINGS, rows)), parts.remarks([*notes])]
+    return report(
         f"{', '.join(environments)}: {count_of(len(summaries), 'run')}",
-        parts.header("Evaluation", ", ".join(environments), lead, _SECTIONS),
+        ("Evaluation", ", ".join(environments), lead),
         (
-            parts.section(
-                "figures",
-                "Figures",
-                parts.box("card", parts.plain_table(_HEADINGS, rows)),
-                parts.remarks([*notes]),
-            ),
-            parts.section("run", "Runs", *(run_facts(run) for summary in summaries for run in summary.runs)),
+            ("figures", "Figures", figures),
+            ("run", "Runs", [run_facts(run) for summary in summaries for run in summary.runs]),
         ),
         f"{intervals_remark('clustered by task', how, resamples)}. The page loads nothing.",
     )

@@ -11,37 +11,18 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ors_server._version import __version__
-from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed_library
+from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed, packed_library
 from ors_server.evaluation.number_format import NOTHING, count_of, number
 from ors_server.evaluation.runs import Attempt
-
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+from ors_server.model.printable import clean
 
 
 class Parts(Protocol):
     """The parts of pages: macros of `parts.html.j2`, which escape every text that is not `Markup`."""
 
-    document: Callable[..., Markup]
-    body: Callable[..., Markup]
-    header: Callable[..., Markup]
-    """Takes what the page is, a title, a sentence, and the ids and names of its sections."""
-    section: Callable[..., Markup]
-    """Takes an id, a title, and content."""
-    box: Callable[..., Markup]
-    """Takes a class and content."""
-    tile: Callable[..., Markup]
-    """Takes the name of a figure, its value, a note, a drawing of its interval, and a class."""
-    range_bar: Callable[..., Markup]
-    remarks: Callable[..., Markup]
-    facts: Callable[..., Markup]
-    """Takes pairs of names and values."""
-    figures: Callable[..., Markup]
-    """Takes charts, each of which is followed by its data as a table; `None` is left out."""
-    plain_table: Callable[..., Markup]
-    """Takes headings, rows, and a caption."""
-    long_table: Callable[..., Markup]
-    preformatted: Callable[..., Markup]
-    transcripts: Callable[..., Markup]
+    def __getattr__(self, name: str) -> Callable[..., Markup]:
+        """Return a macro; the template says what it takes."""
+        ...
 
 
 def document(title: str, header: str, body: Sequence[str], about: str, *, has_charts: bool = False) -> str:
@@ -62,11 +43,29 @@ def document(title: str, header: str, body: Sequence[str], about: str, *, has_ch
         f"script-src {' '.join(scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    packed = packed_library() if has_charts else ""
+    library = packed_library() if has_charts else ""
     content = parts.body(header, body, about)
     # Both assets are this package's own, and escaped they would mean nothing.
-    own = (Markup(style), content, Markup(packed), Markup(script))  # noqa: S704
+    own = (Markup(style), content, Markup(library), Markup(script))  # noqa: S704
     return str(parts.document(title, policy, f"ors-server {__version__}", *own))
+
+
+def report(
+    title: str,
+    heading: tuple[str, str, str],
+    sections: Sequence[tuple[str, str, Sequence[Markup]]],
+    about: str,
+    *,
+    has_charts: bool = False,
+) -> str:
+    """Return a page of sections, each with an id, a title and its content, to which the head links.
+
+    Args:
+        heading: What the page is, its title, and a sentence.
+    """
+    header = parts.header(*heading, [(name, words) for name, words, _ in sections])
+    body = [parts.section(name, words, *content) for name, words, content in sections]
+    return document(title, header, body, about, has_charts=has_charts)
 
 
 def asset(name: str) -> str:
@@ -77,13 +76,6 @@ def asset(name: str) -> str:
 def anchor_of(attempt: Attempt) -> str:
     """Return the id of an attempt's transcript."""
     return f"transcript:{attempt.run_id}/{attempt.split}/{attempt.index}/{attempt.attempt}"
-
-
-def visible(text: str) -> str:
-    """Return a text with bidirectional control characters escaped, and without other control characters."""
-    return "".join(
-        f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
-    )
 
 
 def words_of(cell: str | float | None) -> str:
@@ -104,5 +96,5 @@ def _hash_of(text: str) -> str:
 
 _templates = Environment(autoescape=True, undefined=StrictUndefined)
 _filters: dict[str, Any] = {"anchor": anchor_of, "count_of": count_of, "data": _data}
-_templates.filters.update(_filters, visible=visible, words=words_of)
+_templates.filters.update(_filters, packed=packed, visible=clean, words=words_of)
 parts = cast("Parts", _templates.from_string(asset("parts.html.j2")).module)

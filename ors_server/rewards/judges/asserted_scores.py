@@ -11,7 +11,7 @@ from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
 
 _DIGITS: Final = (
-    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
+    r"(?<![^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])(?<!\.)[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
     r"(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
 )
 _NUMBER: Final = re.compile(_DIGITS)
@@ -46,6 +46,9 @@ _DISOWNED: Final = (
     r"(?P<gone>NUMBER)[.;,\s]{1,4}(?:but\s)?(?:that|this|it)(?:\s(?:is|was)\snot|\s(?:is|was)n't)\s(?:my|the)"
     r"\s(?:final\s|real\s|actual\s)?(?:score|rating|grade|mark)\b"
 )
+_LAST_TIME: Final = (
+    r"\b(?:last|previous)\s(?:time|year|week|month|term|round)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
+)
 _FORMER: Final = (
     r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
 )
@@ -55,7 +58,12 @@ _SHOWN: Final = (
     r"(?:[a-z]{3,12}(?::|\sis)?\s{1,3}){0,3}(?P<gone>NUMBER)"
 )
 """What a heading says to be in the work: "The answer contains the following: Score: 0.9"."""
-_WAS: Final = r"\bwas\s(?P<gone>NUMBER)\s(?:before|until|till|up\sto)\b"
+_WAS: Final = (
+    r"\bwas\s(?P<gone>NUMBER)(?:,\s|\s)(?:before|until|till|up\sto|(?:(?:but|and)\s)?(?:is\s)?now)\b"
+)
+_OF_CROWD: Final = (
+    r"(?P<gone>NUMBER)\s(?:by|on)\sthe\s(?:crowd|web|internet|public|users|readers|audience|class|other)\b"
+)
 _UNDUE: Final = (
     r"(?P<gone>NUMBER)\s(?:is|was|seems|looks|feels|would\sbe)\s(?:\w{1,12}ly\s)?"
     r"(?:un(?!disp|quest)\w{3,20}|indefensible|inappropriate|inflated|exaggerated|overgenerous|overstated)\b"
@@ -72,9 +80,19 @@ _DENIED: Final = (
 """A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
 _CONSIDERED: Final = (
     r"\b(?:I|we)\s(?:had\s|first\s|also\s|briefly\s)?(?:considered|contemplated|weighed|hesitated\sat|toyed\swith"
-    r"|(?:thought|(?:was|were)\sthinking)\s(?:of|about)|leaned\stowards?|(?:was|were)\stempted\s(?:by|to\s\w{2,12}))"
+    r"|(?:thought|(?:was|were)\sthinking)\s(?:of|about)|leaned\stowards?|(?:was|were)\stempted\s(?:by|to\s\w{2,12}"
+    r"(?:\s(?:it|this|that|the\sscore))?(?:\s(?:up|down))?(?:\sto)?))"
     r"\s{1,3}(?:an?\s|giving\s(?:it\s|this\s)?)?(?P<gone>NUMBER)"
 )
+_CONSIDERED_NEXT: Final = (
+    r"\b(?:thought|thinking|considered|weighed)\b[^.;\n]{0,40}?[,\s]\s?(?:and\s)?then\s"
+    r"(?:(?:of|about)\s)?(?P<gone>NUMBER)"
+)
+_CRITERIA: Final = (
+    r"(?P<gone>NUMBER)\sfor\s(?:(?:its|the)\s)?(?:style|content|accuracy|clarity|form|format|formatting|effort|grammar"
+    r"|spelling|structure|tone|creativity|completeness|correctness|relevance|logic|length|wording|layout|originality)\b"
+)
+"""What one criterion gets: "0.4 for style"."""
 _IDEAL: Final = (
     r"\b(?:an?|the)\s(?:ideal|perfect|model|complete|better|full|flawless|excellent|typical|weaker|stronger|longer"
     r"|shorter)\s(?:\w{1,20}\s){1,4}?(?P<gone>NUMBER)"
@@ -92,6 +110,25 @@ _DEDUCTED: Final = (
     r"|los(?:es|t|ing)|minus|dock(?:s|ed|ing)?|knock(?:s|ed|ing)?\soff)\s{1,3}(?:it\s)?(?P<gone>NUMBER)"
 )
 """What a score begins with, and what is taken from it: "I deduct 0.3 for the missing proof"."""
+_PARTIAL: Final = (
+    r"(?:\bfor\s(?:(?:its|the)\s)?[a-z]{3,20}\s(?:alone|only)\b[^.;:\n]{0,40}?"
+    r"|\b(?:half|part|section|paragraph|third|sentence)\s(?:\w{1,12}ly\s)?(?:deserves?|gets?|earns?|merits?|receives?|scores?"
+    r"|is\sworth)\s{1,3}(?:an?\s)?"
+    r"|\b(?:usually|typically|normally|generally|often|commonly)\s(?:gets?|receives?|scores?|earns?|deserves?|merits?"
+    r"|(?:is|are)\s(?:given|awarded|worth))\s{1,3}(?:an?\s)?)(?P<gone>NUMBER)"
+)
+"""What a part of the work gets, or what work of its kind usually does."""
+_UNREACHED: Final = (
+    r"(?:\b(?:would|will|can|could|do|shall)\snot|n['\u2019]t|\bcannot|\bwon['\u2019]t|\bnever)\s(?:quite\s)?"
+    r"(?:go|stretch|rise|climb)\s(?:\w{1,12}\s){0,3}(?P<gone>NUMBER)"
+)
+_PROVISIONAL: Final = (
+    r"(?P<gone>NUMBER)\s?[(\[](?:placeholder|dummy|example|sample|draft|tbd|tbc|to\sbe\s(?:\w{1,12}))[)\]]"
+)
+_EXEMPLARY: Final = (
+    r"(?:\A|\n|[.!]\s)[*#\s]{0,4}(?:example|sample|template|format|expected\sformat)(?:\s\w{1,12}){0,2}\s?:[^.\n]{0,30}?"
+    r"(?P<gone>NUMBER)"
+)
 _CONDITIONAL: Final = r"(?P<gone>NUMBER)\s(?:if|provided|assuming)\s(?:you|one|we)\b(?!\sask)"
 _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
@@ -104,6 +141,7 @@ _NOT_SCORES: Final = tuple(
         _REVISED,
         _SHOWN,
         _WAS,
+        _OF_CROWD,
         _UNDUE,
         _DENIED,
         _DISOWNED,
@@ -113,6 +151,13 @@ _NOT_SCORES: Final = tuple(
         _REACHABLE,
         _DEDUCTED,
         _CONDITIONAL,
+        _PARTIAL,
+        _CRITERIA,
+        _CONSIDERED_NEXT,
+        _LAST_TIME,
+        _UNREACHED,
+        _PROVISIONAL,
+        _EXEMPLARY,
     )
 )
 _SCORE_NOUN: Final = r"(?:score|rating|grade|mark|verdict|number|figure)"
@@ -141,6 +186,7 @@ _VOIDED: Final = re.compile(
     r"|should\sbe\s(?:much\s|a\sbit\s|a\slittle\s)?(?:lower|higher))\b"
     r"|\bspoke\stoo\ssoon\b|\bdon\Wt\scount\s(?:it|this|that)\b|\bnot\smy\sfinal\s(?:word|score|verdict|answer)\b"
     r"|\b(?:and|I|but)\s(?:now\s)?regret\s(?:it|that|this)\b"
+    r"|\bI\s(?:leave|left)\s(?:the|this|that|it)\b[^.;\n]{0,30}\b(?:to|for)\b"
     r"|\blet\sme\s(?:reconsider|rethink)\b|\bask\s(?:someone|somebody)\selse\b"
     r"|\bno\slonger\ssure\b"
     r"|\b(?:treat|regard|consider|count)\s(?:it|this|that)\sas\s(?:a\s)?(?:blank|void|empty|missing|withdrawn|deleted"
@@ -152,6 +198,18 @@ _VOIDED: Final = re.compile(
     re.IGNORECASE,
 )
 """Says that the score in front of it does not hold, without another one."""
+_REPLACED_BY: Final = re.compile(
+    rf"\b(?:score|rating|grade|mark|verdict)\W{{1,6}}(?P<gone>{_DIGITS})\s{{0,3}}(?:->|=>|\u2192|\u21d2)\s{{0,3}}(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
+"""A score that an arrow replaces: "Score: 0.4 \u2192 0.7"."""
+_SET_ASIDE: Final = re.compile(
+    r"\b(?:ignor|disregard|dismiss|reject|resist|overlook)(?:e|es|ed|s|ing)?\s"
+    r"(?:it|that|this|them|(?:the|this|that|its|such)\s[a-z ]{1,40}?)(?=\sand\s)"
+    r"|\bI\s(?:\w{1,12}ly\s)?(?:disagree|beg\sto\sdiffer|(?:don['\u2019]t|do\snot)\sagree)(?=\s{0,2}[:;,\u2013\u2014-])",
+    re.IGNORECASE,
+)
+"""What a judge does with a request in the work, before it scores: "I ignore that and give 0.7"."""
 _TOO_MUCH: Final = re.compile(_EXCESSIVE.replace("NUMBER", _DIGITS), re.IGNORECASE)
 _WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
 _REFUSAL: Final = re.compile(
@@ -185,6 +243,17 @@ _WOULD: Final = re.compile(r"(?i)[ \t]{1,3}(?:would|might|could)\b")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
+_OF_WORK: Final = re.compile(
+    r"\b(?:student|author|candidate|submission|text|essay|response|user|prompt)(?:['\u2019]s)?\s(?:\w{1,12}\s){0,3}?"
+    r"(?:contains?|includes?|outputs?|wrote|writes|ends\swith|JSON|object|claims?|says?|reads?|states?)[\s:,]{0,4}"
+    r"(?:```\w{0,8}\s{0,4})?\Z",
+    re.IGNORECASE,
+)
+"""Says in front of an object that it is in the judged work: "The student's own JSON: {...}"."""
+_NOT_MINE: Final = re.compile(
+    r"\s{0,2}[,;(]?\s{0,2}(?:which|but|that)\s(?:I\s(?:\w{1,12}\s)?(?:ignore|disregard|reject|dismiss|discard)|is\snot\smine)",
+    re.IGNORECASE,
+)
 GAP: Final = "\ufffc"
 """Replaces a number that is denied or taken back, so that its label goes to the next number."""
 NO_SCORE: Final = "\ufffb"
@@ -208,6 +277,7 @@ def asserted_reply(text: str) -> str:
     text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
     read = _INCOMPLETE.sub("incomplete  ", text)  # of the same length
+    read = _SET_ASIDE.sub(lambda aside: " " * len(aside[0]), read)
     statements = read_statements(read, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
@@ -223,7 +293,9 @@ def asserted_reply(text: str) -> str:
     voided = max((match.start() for match in _VOIDED.finditer(text)), default=0)
     retracted += [(start, end) for start, end in spans if start < voided]
     blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), NO_SCORE)
-    denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
+    denied += [
+        match.span("gone") for pattern in (_TOO_MUCH, _REPLACED_BY) for match in pattern.finditer(text)
+    ]
     return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 
 
@@ -245,6 +317,8 @@ def _is_about_answer(text: str, statement: Statement) -> bool:
 
 def is_asserted(text: str, span: Span) -> bool:
     """Return whether a reply asserts the object at a span."""
+    if _OF_WORK.search(text[max(0, span[0] - _LEAD_CHARS) : span[0]]) or _NOT_MINE.match(text, span[1]):
+        return False
     (statement,) = read_statements(text, [span], neutral=_ITS_OWN)
     return statement.polarity not in _GONE
 

@@ -39,6 +39,8 @@ _SCORE_KEYS = frozenset(
         *("reward", "grade", "mark"),
     }
 )
+_WHOLE_KEYS = frozenset({"overall", "final", "result", "evaluation", "assessment", "judgement", "judgment"})
+"""Keys of the whole, which hold the score, or an object with it, where no other key is named so."""
 
 SCORE_SCHEMA = closed_object({"reason": {"type": "string"}, "score": {"type": "number"}})
 SCORE_FORM = (
@@ -247,7 +249,12 @@ def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
     """Return the values that may be the score: that of `score`, or those of similar keys."""
     if isinstance(reply, _Repeated):
         raise UnusableReplyError(f"the object has a key twice; its keys are {sorted(reply)[:20]}")
-    named = [value for key, value in reply.items() if re.sub(r"[^a-z]", "", key.casefold()) in _SCORE_KEYS]
+    keys = {key: re.sub(r"[^a-z]", "", key.casefold()) for key in reply}
+    named = [reply[key] for key, form in keys.items() if form in _SCORE_KEYS]
+    whole = [reply[key] for key, form in keys.items() if form in _WHOLE_KEYS]
+    if not named and len(whole) == 1:
+        (inner,) = whole
+        return _scores_of(cast("dict[str, Any]", inner)) if isinstance(inner, dict) else whole
     if "score" not in reply:
         return named
     return [reply["score"], *(value for value in named if isinstance(value, float | int))]

@@ -19,41 +19,69 @@ _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
 _LABELS = (
     "score|rating|reward|grade|mark|verdict|overall|final|total|altogether|conclusion|all in all"
+    "|assessment|judge?ment|points|my vote|my number|my figure|to sum up|in sum|in short|tl;?dr|bottom line"
     "|evaluation|result|note|gesamtnote|gesamtbewertung|gesamtpunktzahl|bewertung|punktzahl|nota|puntuaci[oó]n"
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数"
     "|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s(?:finale?|totale?|g[eé]n[eé]rale?|globale?|total|global))?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s(?:finale?|totale?|g[eé]n[eé]rale?|globale?|total|global))?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}[\u306f\ub294\uc740\u4e3a\u70ba\u662f]?[\s:=]{{0,3}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
 _GIVEN = re.compile(
-    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall"
-    r"|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
-    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go\swith"
-    r"|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
+    r"\b(?:I|we|let\sme|let\sus)(?:['’](?:d|ll|m)|\s{1,3}(?:would|will|can|must|shall"
+    r"|do|am))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|put|place|value|settle\s(?:on|for)|go(?:ing)?\s(?:with|for)|stay\swith|stand\sat|say"
+    r"|call|land\son|arrive\sat|end\s(?:up\s)?(?:with|at)|stand\sby|stick\s(?:to|with))"
     r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay"
     r"|work|submission|solution|reply|text"
-    r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
+    r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)"
+    r"|(?:\A|(?<=[.!;:,\n]\s)|(?<=\n))(?:call\sit|make\s(?:it|that)|(?:this|that|it)(?:\sis|['\u2019]s)\san?)"
+    r"\s{1,4}(?=[-+.]?\d)",
     re.IGNORECASE,
 )
 """A sentence in which the judge gives a score: "I rate this 0.8"."""
+_ADJUSTED = re.compile(
+    r"(?<!\w)(?:bring|brought|lift|rais|tak|took|lower|reduc|drop|pull|push|mov|chang|revis|adjust|correct|amend|updat|cut"
+    r"|increas|decreas)(?:e|es|ed|s|d|ing|ping|ped|ting|n)?\s(?:(?:it|this|that|me|us|things|(?:the|my|its|this)(?:\s\w{1,20}){1,2})\s)?"
+    r"(?:(?:back|up|down)\s)?(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
+    r"|\b(?:up|down)\s(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
+    r"|\bafter\s(?:\w{1,20}\s){0,3}(?:deductions?|penalt(?:y|ies)|adjustments?|corrections?|revisions?|bonus)\b[^:;.\d\n]{0,40}"
+    r"[:,]\s{0,3}(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
+"""A score that replaces an earlier one: "the missing proof brings it down to 0.5"."""
+_UNREAL = re.compile(
+    r"(?i)\b(?:would|could|might|may|can|should|cannot|not|never|no|if|unless|tempted|asks?|wants?|demands?|begs?|please|to)\b"
+    r"|n['\u2019]t\b"
+)
+_COMBINED = re.compile(
+    r"(?<!\w)(?:weighted(?:\s\w{1,12})?|(?:(?:taken|put|all)\s)?together|average|mean|combined|in\ssum|\u2192|\u21d2|(?:so|hence|thus|therefore)(?=,?\s\S{1,8}\soverall))"
+    r"[\s:,=]{1,4}(?:(?:(?:this|that|it|they)\s)?(?:gives?|makes?|is|comes?\sto)\s{1,3})?(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
+"""The score that follows from those of several criteria: "Accuracy 0.4, style 0.9; together: 0.7"."""
+_OVERALL = re.compile(
+    r"\s{1,3}(?:overall|altogether|in\stotal|all\sin\sall|in\ssum|combined)\b", re.IGNORECASE
+)
 _NOTE = re.compile(
     r"[(\[][^()\[\]\n]{0,20}(?:[-\u2013]|\bto\b|of|,|scale|max)[^()\[\]\n]{0,20}[)\]](?=[\s*_]{0,4}[:=])"
 )
 """The scale between a label and its number: "Score (0 to 1): "."""
 _TAG = re.compile(r"<(/?)([A-Za-z]{1,20})>")
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _REWRITES = (
     (re.compile(r"[—–]"), " - "),
     (re.compile(r"(?<=[\d.])\s{0,3}/\s{0,3}(?=\d)"), "/"),
     (re.compile(r"(?<=[\d.])\s{1,3}(?:points?\s{1,3})?out\s{1,3}of\s{1,3}(?=\d)", re.IGNORECASE), "/"),
     (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
     (re.compile(r"[:=](?=[-+.]?\d)"), ": "),
+    (re.compile(rf"(?<=[{_CJK}])(?=\d)|(?<=\d)(?=[{_CJK}])"), " "),
 )
 """Spellings of one thing, made one spelling; in this order."""
 _MARKUP = str.maketrans(dict.fromkeys('*`"_$[](){}<>\\|#~“”', " "))
-_STOPS = ".,;:!?"
+_STOPS = ".,;:!?\u3002\uff0c\uff1b\uff01\uff1f"
 _SENTENCE = re.compile(r"[.!?](?=\s)|\n")
 _WORD = re.compile(r"[a-z']{1,30}")
 
@@ -73,15 +101,15 @@ _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
     "worth judge get gets got it's that's settle settled settling lean leaves leaving end ending"
-    " merits merit makes gave stays stands receives receive "
+    " merits merit make graded now makes gave stays stands receives receive "
     "donne attribue accorde mets doy otorgo pongo dou atribuo gebe vergebe geef assegno bewerte noto valoro"
 )
 _ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
 _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
-    r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
-    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score"
+    r"\s{1,3}(?:it is|is|seems|feels|looks|sounds|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
+    r"(?:\s{1,3}(?:fair|right|just|realistic|warranted|justified|due|reasonable|appropriate|adequate|deserved|fitting|correct|score"
     r"|rating|best)){0,2}"
     r"(?:\s{1,3}to\sme)?\s{0,3}(?:[.;!\n]|\Z)"
 )
@@ -94,6 +122,8 @@ _CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 _NEAR = 20
+_ADJUSTED_CHARS = 120
+"""Characters in front of words that replace a score, in which their sentence may say that they do not."""
 _QUALIFIERS = frozenset({""}) | _words(
     "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
     "numerical this"
@@ -103,7 +133,8 @@ _OTHER_SCORES = _words(
     "sub partial interim preliminary intermediate draft max min top target required typical expected "
     "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
     "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
-    "author's provisional pending weight confidence temperature version probability baseline limit"
+    "author's peer self human student's initial first starting raw base original tentative "
+    "provisional pending weight confidence temperature version probability baseline limit"
 )
 """Words before the label of a number that is not the score."""
 
@@ -159,7 +190,8 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
         UnusableReplyError: There is no score, it is not on the scale, or another number could be one.
     """
     reply = _Reply(asserted_reply(text), _Scale(low, high))
-    chosen = reply.labelled_number() or reply.whole_line() or reply.leading() or reply.only()
+    chosen = reply.adjusted() or reply.labelled_number()
+    chosen = chosen or reply.whole_line() or reply.leading() or reply.only()
     if chosen is None:
         raise UnusableReplyError(f"the reply states no score: {text.strip()[-80:]!r}")
     if chosen.value is None:
@@ -178,6 +210,21 @@ class _Reply:
         self.text = text
         self.numbers = _numbers(self.text, scale)
 
+    def adjusted(self) -> _Number | None:
+        """Return the number with which a text of several ends, if it replaces the others or combines them."""
+        scores = [number for number in self.numbers if number.is_score and not number.is_count]
+        if not scores or scores[-1].value is None:
+            return None
+        last = scores[-1]
+        cue = next((cue for cue in _ADJUSTED.finditer(self.text) if cue.end() == last.start), None)
+        if cue is not None:
+            near = self.text[max(0, cue.start() - _ADJUSTED_CHARS) : cue.start()]
+            return None if _UNREAL.search(_SENTENCE.split(near)[-1]) else last
+        if _OVERALL.match(self.text, last.end):
+            return last  # "0.4 for style, 0.9 for content, 0.7 overall"
+        is_combined = any(cue.end() == last.start for cue in _COMBINED.finditer(self.text))
+        return last if is_combined and len(scores) > 2 else None  # noqa: PLR2004  (two criteria and the whole)
+
     def labelled_number(self) -> _Number | None:
         """Return the last number after a label."""
         # By position: a label and its number must touch.
@@ -188,7 +235,9 @@ class _Reply:
             return self._given_by_judge(at)
         # "clarity score: 0.5" is not the score of the whole.
         labelled = [item for item in labelled if self._qualifier(item[0].start()) not in _OTHER_SCORES]
-        if not labelled or labelled[-1][1].is_count:
+        if not labelled:
+            return self._given_by_judge(at)
+        if labelled[-1][1].is_count:
             return None
         label, chosen = labelled[-1]
         # Several labelled numbers that differ need one that is called the overall one.
@@ -241,15 +290,19 @@ class _Reply:
 
     def only(self) -> _Number | None:
         """Return the only number of the text, if its sentence gives a score."""
-        if len(self.numbers) != 1:
+        # "The maximum is 0.9. This gets 0.7.": numbers that are no scores are no rivals either.
+        numbers = [
+            number for number in self.numbers if not _OTHER_SCORES & set(self._words_before(number)[-3:])
+        ]
+        if len(numbers) != 1:
             return None
-        (number,) = self.numbers
+        (number,) = numbers
         # The words of the sentence decide: a number in an arbitrary sentence is not a score.
         before = set(self._words_before(number))
-        if not number.is_score or number.is_count or _OTHER_SCORES & set(self._words_before(number)[-3:]):
+        if not number.is_score or number.is_count:
             return None
         rest = self.text[number.end :].strip(_STOPS + " \t\r\n")
-        is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")
+        is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point", "from me")
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text

@@ -85,7 +85,7 @@ _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = words_of(
     "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja "
-    "da si en et ou le la de se vs eq pp ch nr"
+    "da si en et ou le la de se vs eq pp ch nr tl"
 )
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
@@ -142,6 +142,23 @@ _LABEL: Final = re.compile(
     r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|"
     r"but\b)[a-z]))"
 )
+_ZERO: Final = re.compile(r"(?:\b(?:is|are|was|equals|be|it's|that's)|[:=]|\A)\s{1,2}(zero)\b", re.IGNORECASE)
+_STATING: Final = re.compile(
+    r"\b(?:(?:falls?|fell|is|was) on|is|are|was|were|be|has|have|had|it's|that's|there's|exists?|but|thus|"
+    r"hence|therefore|becomes)\s+"
+    r"(?:(?:an?|the|thus|therefore|hence|always|indeed|then|simply)\s+){0,2}[\"'*]{0,3}\Z",
+    re.IGNORECASE,
+)
+"""The words in front of a gold answer in words."""
+_SUBJECT: Final = re.compile(
+    r"(?:\A|[.\n,]\s{0,3})(?:(?:so|thus|hence|therefore),?\s)?(?:the|this|it|that)(?:\s\w+){0,4}\s\Z",
+    re.IGNORECASE,
+)
+"""The subject of a gold answer that is a verb: "The series diverges"."""
+_BEHIND_WORDS: Final = re.compile(
+    r"[\"'*$)]{0,3}\s{0,3}(?:[.!]?\s{0,3}\Z|[.!]?\n|,?\s(?:because|since|as|for)\b|,\snot\b)", re.IGNORECASE
+)
+_LEAD_CHARS: Final = 80
 _TAIL_CHARS: Final = 8_000
 _HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
 _JOINER: Final = re.compile(
@@ -307,7 +324,23 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
     text = keep_asserted(response, statements)
-    return Assertion(text, _final_texts(response, statements, question) if question.is_closed else None)
+    if question.is_closed:
+        return Assertion(text, _final_texts(response, statements, question))
+    return Assertion(
+        text, (question.gold,) if _ends_with_words(response, statements, question.gold) else None
+    )
+
+
+def _ends_with_words(text: str, statements: Sequence[Statement], gold: str) -> bool:
+    """Whether the last sentence states the words of a gold answer: "Hence the equation has no solution."."""
+    last = statements[-1] if statements else None
+    if last is None or last.polarity is not Polarity.ASSERTED:
+        return False
+    head = text[max(0, last.start - _LEAD_CHARS) : last.start]
+    is_gold = text[last.start : last.end].casefold() == gold.strip().casefold()
+    if not is_gold or _BEHIND_WORDS.match(text, last.end) is None:
+        return False
+    return _STATING.search(head) is not None or (gold.endswith("s") and _SUBJECT.search(head) is not None)
 
 
 def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
@@ -370,7 +403,8 @@ def _final_texts(text: str, statements: list[Statement], question: AnsweredQuest
         values = [value.replace("**", "") for value in values]
     texts = [values[0] + ("" if unit is None else unit[0]), *values]
     # For one value its right side is likelier than the equation; for a list it is the last resort.
-    if (side := _right_side(values[-1])) is not None and "=" not in gold:
+    side = None if "=" in gold else _right_side(values[-1]) or _derived_side(values[-1])
+    if side is not None:
         texts.insert(0 if first == last else len(texts), side)
     return tuple(dict.fromkeys(texts))
 
@@ -396,8 +430,8 @@ def _right_side(formula: str) -> str | None:
         return None
     rows = _ROW.split(_ENVIRONMENT.sub("", formula).strip("$ \n").removeprefix("\\[").removesuffix("\\]"))
     sides = [side.strip(" &$\n") for side in rows[-1].rstrip(". ").split("=")]
-    left = _SCRIPT.sub("", sides[0])
-    if len(sides) != _PAIR or not sides[-1] or _RELATION.search(formula) is not None:
+    left = _SCRIPT.sub("", "".join(sides[:-1]))
+    if len(sides) < _PAIR or not sides[-1] or _RELATION.search(formula) is not None:
         return None
     is_quantity = not any(char.isdigit() for char in left) and (bool(left) or len(rows) > 1)
     return sides[-1] if is_quantity else None
@@ -521,6 +555,8 @@ def _with_gold(text: str, spans: list[Span], gold: str) -> list[Span]:
     # A single capital letter may be a choice, whose label is a value.
     if len(bare) == 1 and "A" <= bare <= "J":
         return disjoint(sorted([*spans, *(match.span() for match in _LABEL.finditer(text))]))
+    if bare == "0":
+        return disjoint(sorted([*spans, *(match.span(1) for match in _ZERO.finditer(text))]))
     if not bare or len(bare) > ANSWER_CHARS or not bare[0].isalpha() or any(char.isdigit() for char in bare):
         return spans
     lowered, sought = text.casefold(), bare.casefold()

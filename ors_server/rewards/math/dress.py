@@ -33,6 +33,8 @@ _EMPHASIS: Final = re.compile(
     r"(?<![\w*\\])(\*{1,3}|_{1,3}|={2,3})(?=[^\s*_=])([^*_=\n]{1,200}?|[^*\n]{1,200}?)(?<=[^\s*_])\1(?![\w*])"
 )
 _HEADING: Final = re.compile(r"(?m)^[ \t]{0,4}(?:#{1,3}(?!#)[ \t]{1,4}|>[ \t]{1,4}(?=\D))")
+_QUOTE_MARK: Final = re.compile(r"(?<=\n)[ \t]{0,4}>[ \t]{1,4}(?=\S)")
+"""The mark of a quoted line behind another one; alone it may be a relation."""
 _ARROW: Final = re.compile(
     r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ "
     r"\t$]{0,4}(?=\S)"
@@ -106,9 +108,14 @@ def without_struck(text: str) -> str:
     return _STRUCK_NOTE.sub("", text) if "out)" in text or "out]" in text or "through" in text else text
 
 
+_ANSWER_TAG: Final = re.compile(r"\[answer\](?=.{1,400}\[/answer\])|\[(/)answer\]", re.IGNORECASE | re.DOTALL)
+
+
 def undress(text: str) -> str:
     """Remove markdown, HTML, marks, and environments of equations around answers."""
     text = without_struck(text)
+    if "[/" in text:
+        text = _ANSWER_TAG.sub(lambda tag: "</answer>" if tag[1] else "<answer>", text)
     if "$" in text:
         text = _EMPTY.sub(" ", text)
     if "nswer" in text or "&nbsp" in text:
@@ -122,7 +129,7 @@ def undress(text: str) -> str:
     if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
     if "#" in text or ">" in text:
-        text = _HEADING.sub("", text)
+        text = _QUOTE_MARK.sub("", _HEADING.sub("", text))
     if "*" in text or "_" in text or "==" in text:
         text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     if not text.isascii() or ">" in text or "\\" in text:

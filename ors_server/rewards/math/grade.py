@@ -231,7 +231,7 @@ def _grade(
         if label is not None
         else None
         if gold.is_math and date_of(gold.text) is None
-        else _grade_wording(response, gold, options)
+        else _grade_wording(assertion, gold, options)
     )
     if verdict is not None:
         return verdict
@@ -297,11 +297,14 @@ def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
         return False
 
 
-def _grade_wording(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict | None:
+def _grade_wording(assertion: Assertion, gold: ParsedAnswer, options: MathOptions) -> MathVerdict | None:
     """Compare a gold answer in words with the possible answers; `None` if none of them has its words."""
     same = functools.partial(_same_reading, AnswerComparison(options))
     is_strict, must_agree = options.extraction == "strict", options.boxes == "agree"
-    for text in answer_texts(response, is_strict=is_strict, must_agree=must_agree):
+    texts = answer_texts(assertion.text, is_strict=is_strict, must_agree=must_agree)
+    if assertion.answers and not is_strict:
+        texts += assertion.answers
+    for text in texts:
         if same_wording(gold.text, text, same):
             return _judge(gold.text, text, "the same words and formulas", is_equal=True)
     return None

@@ -19,6 +19,12 @@ _CJK_JOINING: Final = re.compile(r"[\s和或与與及、،,跟도やかとも와
 _CJK_SAYING: Final = re.compile(
     r"(?<![我们們以该該])(?:说|說|认为|認為|觉得|覺得|猜|主张|主張|回答)(?:是|道|了)?\s?\Z"
 )
+_TURNED: Final = re.compile(
+    r"\A[^，,]{0,12}[，,]\s?(?:但是?|可是?|然而|不过|不過|其实|其實|可惜|事实上|實際上|实际上)[^，,。]{0,6}"
+    r"(?:不是|并非|並非|不对|不對|不成立|不符合|行不通|不行|没有)(?:如此|这样|這樣|这么回事|的)?\Z"
+)
+"""A denial of the value in front of it, behind "but", that names no other one."""
+_ONLY: Final = ("\u3057\u304b", "\ubc16\uc5d0")
 WINDOW: Final = 60
 """Characters at each side of a value that count in a script without spaces."""
 _MAX_TAIL: Final = 600
@@ -43,8 +49,13 @@ class CharacterReader(OptionReader):
             if (
                 value.polarity is Polarity.ASSERTED
                 and (following is None or following.sentence != value.sentence)
-                and any(word in rest for word in lists["denied_later"])
-                and not any(word in rest for word in lists["of_others"])
+                and (
+                    _TURNED.match(rest.rstrip("。.!！ ")) is not None
+                    or (
+                        any(word in rest for word in lists["denied_later"])
+                        and not any(word in rest for word in lists["of_others"])
+                    )
+                )
             ):
                 value.polarity = Polarity.DENIED
         self._hedge_characters(lists)
@@ -79,8 +90,11 @@ class CharacterReader(OptionReader):
         self._hedge_all([value for value in possible if value.polarity is Polarity.ASSERTED])
 
     def _window(self, value: Value) -> tuple[str, str]:
-        before = self._text[max(0, value.token.start - WINDOW) : value.token.start]
-        before = _CJK_BREAK.split(_CJK_STOP.split(before)[-1])[-1]
+        near = self._text[max(0, value.token.start - WINDOW) : value.token.start]
+        *headings, before = _CJK_BREAK.split(_CJK_STOP.split(near)[-1])
+        # A heading judges what is behind its colon.
+        if headings and not before.strip(" $*") and near.rstrip(" $*").endswith((":", "\uff1a")):
+            before = headings[-1]
         after = self._text[value.token.end : value.token.end + WINDOW]
         after = _PARTICLES.sub("", after)
         after = _CJK_STOP.split(after, maxsplit=1)[0] + (
@@ -112,7 +126,10 @@ def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -
         ("asked_after", head, Polarity.ASKED),
         ("label_after", head[:4], Polarity.INTERMEDIATE),
     )
+    is_only = any(word in head for word in _ONLY)  # "only A is left", with a negated verb
     for name, window, polarity in rows:
+        if is_only and name == "denied_after":
+            continue
         if any(word in window for word in lists[name]):
             return polarity
     if _CJK_SAYING.search(before) is not None:

@@ -36,6 +36,7 @@ from ors_server.rewards.reading.frames import (
     is_adverb,
     is_answer_of_another,
     is_apt_answer,
+    is_bounded,
     is_by_error,
     is_count_of,
     is_counted,
@@ -125,14 +126,18 @@ _NOUNS: Final = words_of("votes states reports notes figures estimates offers gu
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
 _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
-_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_LISTING: Final = words_of("and or nor even y e et und en i и ve och og") | {
+    "as well as",
+    "and also",
+    "or even",
+}
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _INHERITED: Final = frozenset(
-    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
+    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED, Polarity.ASKED}
 )
 """What a list passes on: "not 41 or 42"."""
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
@@ -194,6 +199,8 @@ class ClauseReader(HeadingRules):
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         # Then the rules over all values of the sentence, which need the polarity of each.
+        self._leave_asked(sentence)
+        self._leave_first_steps(sentence)
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -239,6 +246,18 @@ class ClauseReader(HeadingRules):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
+        if (
+            not self.are_labels
+            and bool(left)
+            and left[-1].word in ("only", "just")
+            and bool(right)
+            and right[0].word in ("is", "works", "fits", "does", "satisfies", "remains")
+            and not (before | after) & {"negative", "reject", "fault", "suppose", "would", "report"}
+            and not is_mere(right)
+        ):
+            value.is_framed = True  # "of these, only 42 is divisible by six"
+            value.polarity = Polarity.ASSERTED
+            return
         value.polarity = self._from_left(value, left, right, before) or self._from_right(
             value, left, right, before
         )
@@ -249,7 +268,6 @@ class ClauseReader(HeadingRules):
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
-        near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
         has_label = has_label and "=" not in self._text[value.token.start : value.token.end]
@@ -295,7 +313,7 @@ class ClauseReader(HeadingRules):
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
-            ("bound" in near and "harmless" not in near and not is_of_whole_subject(left), Polarity.BOUNDED),
+            (is_bounded(near_value[-1 - NEAR :]) and not is_of_whole_subject(left), Polarity.BOUNDED),
             ("undecided" in before and not is_settled(left), Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
@@ -358,6 +376,8 @@ class ClauseReader(HeadingRules):
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
             return False  # "I would have said 42"
+        if any(token.word == "have to" for token in left[1:3]):
+            return True  # "he'd have to drive 42 km"
         if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
             return True  # "it would take 42 workers"
         return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
@@ -384,14 +404,27 @@ class ClauseReader(HeadingRules):
         )
         end = right[-1]
         is_exceeded = "bound_after" in end.classes and end.word.startswith(("and ", "or "))  # "and then some"
+        is_backed = "confirm" in seen and any(token.word == "by" for token in right)  # "supported by line 3"
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
+        is_numbered = is_numbered and not (self.are_labels and is_backed)
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right) or has_wrong_source(right), Polarity.DENIED),
             (is_goal(right), Polarity.ASSERTED),
+            # "42 forgets the empty set"
+            (
+                not left and "erring" in first.classes and first.word.endswith("s") and len(right) > 1,
+                Polarity.DENIED,
+            ),
             (is_mere(right), Polarity.INTERMEDIATE),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
+            (
+                "former" in seen
+                and "copula" in first.classes
+                and "i'd have" in " ".join(t.word for t in right),
+                Polarity.RETRACTED,
+            ),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
                 (bool(seen & {"negative", "reject", "refuse", "fault"}) and not is_count_of(right))
@@ -563,7 +596,12 @@ class ClauseReader(HeadingRules):
         is_elliptic = is_elliptic and polarity in (Polarity.QUOTED, Polarity.DENIED)
         if is_elliptic and _is_of_next_speaker([*left, *right], earlier):
             return polarity  # "My first guess says 41, my second one 42"
-        if not left and right and all(token.word in _ELLIPSES for token in right):
+        # "A violates the first condition, B the second"
+        is_gapped = self.are_labels and lead.word in (",", ";", "and") and polarity is Polarity.DENIED
+        is_gapped = is_gapped and earlier.tokens[0].kind == "value" and right[:1] != []
+        is_gapped = is_gapped and right[0].word in _DETERMINERS
+        is_gapped = is_gapped and not classes_in(right) & {"copula", "confirm", "answer"}
+        if not left and right and (is_gapped or all(token.word in _ELLIPSES for token in right)):
             return polarity
         is_joined = (
             earlier.tokens[-1].kind == "value"
@@ -582,6 +620,8 @@ class ClauseReader(HeadingRules):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
+        is_left = self.are_labels and right[:1] != [] and right[0].word in ("leaves", "leaving")
+        is_new = is_new and not is_left  # "Knocking out A and B leaves C"
         is_former = (
             polarity is Polarity.RETRACTED
             and self.are_labels

@@ -1,10 +1,12 @@
 """Tells a condition of an answer ("if n is even") from the way of the work ("if we add them"). Pure."""
 
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import Clause, classes_in
 
+_FINDING: Final = words_of("see find get notice obtain")
 _GIVEN: Final = words_of("given stated described prescribed specified")
 _HOLDING: Final = words_of("it they is are does do was true certain so given the case true we know indeed")
 _STANDING: Final = frozenset({"is", "does", "it is", "it does", "they are", "are", "so"})
@@ -129,6 +131,10 @@ def is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
+    if any(
+        token.word == "you'll" and following.word in _FINDING for token, following in pairwise(clause.tokens)
+    ):
+        return True  # "if you add them up you'll see that it is 42"
     if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
         return False  # "if you got 42, you forgot a term"
     return any("first_person" in token.classes or token.word in ("you", "one") for token in clause.tokens[:3])

@@ -9,7 +9,7 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value,
 
 OPERATIONS: Final = words_of(
     "subtract add multiply divide double halve square round triple deduct increase decrease adjust factor "
-    "factorise factorize expand rewrite convert"
+    "factorise factorize expand rewrite convert substitute plug continue proceed repeat"
 )
 _SUBJECTS_AND_ORDER: Final = words_of(
     "which that this it we i you one and but then still now next afterwards later"
@@ -45,6 +45,15 @@ _TELLING: Final = words_of("gives states mentions says provides contains asks te
 _SHARES: Final = words_of("half third quarter fifth tenth some most")
 _HAVING: Final = words_of("has have had contains needs takes requires")
 _EMBEDDED: Final = words_of("what how whether")
+_PARTWAY: Final = words_of("after by within during nach après después dopo depois na po")
+_OF: Final = words_of("of von de di van из z")
+_COUNTS: Final = words_of(
+    "one two three four five six seven eight nine ten first second third fourth fifth sixth seventh "
+    "eighth ninth zwei drei vier fünf sechs sieben acht neun zehn deux trois quatre cinq sept huit neuf "
+    "dix dos tres cuatro cinco seis siete ocho diez due tre quattro cinque sei sette otto dieci dois três "
+    "quatro sete oito"
+)
+_LEFT: Final = words_of("left remain remaining go missing")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 
 
@@ -112,8 +121,21 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
         or is_kept(left)
         or is_given(left)
         or is_property(value, left)
+        or is_partway(left)
         or (len(left) == 1 and left[0].word == "including")
     )
+
+
+def is_partway(left: Sequence[TextToken]) -> bool:
+    """Whether a clause tells how things stand before the end: "after two of five rounds the score is 42"."""
+    if not left or left[0].word not in _PARTWAY:
+        return False
+    for first, link, second in zip(left[1:4], left[2:5], left[3:6], strict=False):
+        is_count = first.kind == "value" or first.word.rpartition(" ")[2] in _COUNTS
+        is_whole = second.kind == "value" or (second.word in _COUNTS and second.word != first.word)
+        if is_count and is_whole and link.word in _OF:
+            return True
+    return False
 
 
 def is_operation(tokens: Sequence[TextToken]) -> bool:
@@ -129,6 +151,17 @@ def is_of_function(left: Sequence[TextToken]) -> bool:
     words = [word for token in left[-6:-1] for word in token.word.split()]
     is_function = words[-1] in _FUNCTIONS or words[-2:] in _FUNCTION_PHRASES
     return is_function and any("copula" in token.classes for token in left[:-2])
+
+
+def goes_on(tokens: Sequence[TextToken]) -> bool:
+    """Whether a remark computes with the value in front of it: "the area is the square of that"."""
+    words = [word for token in tokens for word in token.word.split()]
+    is_function = (
+        len(words) > NEAR and words[-1] in ("that", "it", "this", "these") and words[-2] in ("of", "twice")
+    )
+    is_function = is_function and (words[-2] == "twice" or words[-3] in _FUNCTIONS)
+    is_left = words[-1] in _LEFT and not _COUNTS.isdisjoint(words)
+    return is_function or is_left or words[0] == "next"
 
 
 def uses_part(tokens: Sequence[TextToken]) -> bool:

@@ -3,6 +3,8 @@
 from typing import Final
 
 from ors_server.rewards.reading.characters import CharacterReader
+from ors_server.rewards.reading.dispositions import is_operation
+from ors_server.rewards.reading.frames import asks
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import endorses, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
@@ -38,6 +40,15 @@ _SEQUENCES: Final = words_of(
 _LATER: Final = words_of(
     "after final new corrected revised total overall combined last now actual true correct real right"
 )
+_NEEDING: Final = frozenset({"need", "want", "need to", "seek", "must"})
+_LIKEWISE: Final = words_of(
+    "similarly likewise analogously analogous continue remaining rest follows next harder trickier similar"
+)
+_DETERMINERS: Final = words_of("the that of a an its their all both only for to and or in this is by one")
+_CONFIRMING: Final = words_of("done finished")
+_COURTESIES: Final = words_of("hope helps help regards questions feel thanks glad happy luck")
+_MAX_COURTESY: Final = 4
+"""Last sentences of a text that may take leave of the reader."""
 _MAX_REMARK: Final = 40
 """Words of a remark behind an answer that are read."""
 
@@ -63,10 +74,10 @@ class EndingRules(CharacterReader):
 
     def _leave_unfinished(self) -> None:
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
-        last = self._sentences[-1]
-        tokens = last.tokens
-        if not tokens:
+        ending = [sentence for sentence in self._sentences[-_MAX_COURTESY:] if not _is_courtesy(sentence)]
+        if not ending:
             return
+        last, tokens = ending[-1], ending[-1].tokens
         opening = " ".join(token.word for token in tokens[:2])
         values = [value for clause in last.clauses for value in clause.values]
         is_cut_off = (
@@ -85,6 +96,28 @@ class EndingRules(CharacterReader):
         is_rest = opening.startswith(("what remains", "what is left", "what's left", "what is missing"))
         is_open = bool(words & _MISSING) and any("copula" in token.classes for token in tokens)
         is_plan = is_plan or is_open or (is_left and "first_person" in classes_in(tokens[:NEAR]))
+        # "We need that of the small one.", "The yearly one follows by multiplying by twelve."
+        openers = [token.word for token in tokens[:3]]
+        is_wanted = len(openers) > NEAR and openers[0] in ("we", "i") and openers[1] in _NEEDING
+        is_wanted = is_wanted and openers[2].partition(" ")[0] in (
+            "the",
+            "that",
+            "those",
+            "all",
+            "both",
+            "its",
+        )
+        is_share = openers[0] in ("half of it", "half of that", "half of them", "half of") or (
+            openers[0] in ("half", "twice") and openers[1:2] in (["of"], ["that"], ["it"], ["this"])
+        )
+        is_like = tokens[-1].word in _LIKEWISE and not classes_in(tokens) & {"reject", "negative", "approval"}
+        # "For the denominator, we use the same identity."
+        is_other_part = openers[:2] == ["for", "the"] and "first_person" in classes_in(tokens)
+        is_like = is_like or is_operation(tokens) or (is_other_part and not words & _CONFIRMING)
+        if not self.are_labels and not words & _CONFIRMING:
+            is_plan = is_plan or is_share or is_like or is_wanted
+        if (is_wanted or asks(tokens)) and not self.are_labels:
+            self._take_sought(frozenset(token.word for token in tokens[2:]) - _DETERMINERS)
         is_asked = last.is_question and opening.startswith(_ASKING)
         is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
             " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
@@ -93,6 +126,22 @@ class EndingRules(CharacterReader):
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
+
+    def _take_sought(self, nouns: frozenset[str]) -> None:
+        """Assert the value of the noun sought: "The mean is 41, the median 42. We seek the median."."""
+        asserted = [value for value in self._values if value.polarity in (Polarity.ASSERTED, Polarity.HEDGED)]
+        named = [
+            value
+            for value in asserted
+            if any(
+                token.start < value.token.start and not nouns.isdisjoint(token.word.split())
+                for token in value.clause.tokens
+            )
+        ]
+        if len({self._written(value) for value in named}) == 1:
+            for value in asserted:
+                value.polarity = Polarity.ASSERTED if value in named else Polarity.INTERMEDIATE
+                value.is_framed = value in named
 
     def _set_data_apart(self) -> None:
         """Take no value of the data of a question for the answer: "Given: 42 workers, 21 days."."""
@@ -172,6 +221,13 @@ class EndingRules(CharacterReader):
         for field in fields:
             if field.polarity is Polarity.ASSERTED:
                 field.polarity = Polarity.INTERMEDIATE
+
+
+def _is_courtesy(sentence: Sentence) -> bool:
+    """Whether a sentence only takes leave: "I hope this helps!", "Let me know if you have questions."."""
+    words = {word for token in sentence.tokens for word in token.word.split()}
+    has_value = any(clause.values for clause in sentence.clauses)
+    return not has_value and (not words or not words.isdisjoint(_COURTESIES))
 
 
 def _words_behind(sentence: Sentence) -> list[str]:

@@ -133,6 +133,12 @@ _RELATIONS: Final = words_of(
     "teacher neighbour neighbor grandfather grandmother successor predecessor brothers sisters"
 )
 _MENTIONING: Final = words_of("mention mentions mentioned discusses returns")
+_RESTATING: Final = words_of("restate repeat rephrase recap reread recall summarise summarize paraphrase")
+_TASKS: Final = words_of("problem question task exercise statement prompt puzzle setup")
+_ASKS: Final = words_of("asks asked ask wants want asking wanted")
+_PARTICLES: Final = words_of("it them us me him her back up down out away off")
+_STATING_BASE: Final = words_of("say claim state report think believe guess")
+_STILL: Final = words_of("now then instead still and so")
 _SOME: Final = words_of("some many several other most few certain")
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
@@ -234,9 +240,11 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
     sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
         return _is_name(left) and not right
+    behind = left[sources[0] + 1 :]
+    if "approval" in classes_in(behind[:1]):
+        return False  # "The book agrees with my result of 42"
     if is_relative or classes & {"answer", "belief"}:
         return True
-    behind = left[sources[0] + 1 :]
     is_pronoun = left[sources[-1]].word in ("he", "she", "they", "who", "many", "most", "few", "another")
     verbs = [token for token in behind if "epistemic" in token.classes]
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
@@ -312,6 +320,33 @@ def is_sought(aside: Clause) -> bool:
     return is_relative and not _SOUGHT.isdisjoint(words) and "negative" not in aside.classes()
 
 
+def is_restated(tokens: Sequence[TextToken]) -> bool:
+    """Whether words announce the question once more: "Let me restate the problem"."""
+    words = {word for token in tokens for word in token.word.split()}
+    return not words.isdisjoint(_RESTATING) and not words.isdisjoint(_TASKS)
+
+
+def asks(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence begins by telling what the task asks: "The question asks for", "You asked for"."""
+    words = [word for token in tokens[:4] for word in token.word.split()]
+    if len(words) <= NEAR:
+        return False
+    is_task = words[0] in ("the", "this", "our", "okay") and words[1] in _TASKS and words[2] in _ASKS
+    return is_task or (words[0] == "you" and words[1] in _ASKS)
+
+
+def is_bounded(near: Sequence[TextToken]) -> bool:
+    """Whether a bound is in front of a value: "I'd say under 42", but not "no less a number than 42"."""
+    at = max((index for index, token in enumerate(near) if "bound" in token.classes), default=None)
+    if at is None:
+        return False
+    word = near[at].word
+    if word in ("above", "below") and "copula" in classes_in(near[at + 1 : at + 2]):
+        return False  # "the computation above is 42"
+    is_strict = word in ("under", "over", "above", "below") or word.endswith(" than")
+    return "harmless" not in classes_in(near[at + 1 :] if is_strict else near)
+
+
 def is_owed(left: Sequence[TextToken]) -> bool:
     """Whether a clause says what somebody has to answer: "they should answer 42"."""
     return any(
@@ -340,6 +375,12 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
                 t.word.startswith(_TEXTS) for t in tokens[index + 1 : index + 4]
             ):
                 continue  # "Laut Text"
+            if (
+                index
+                and token.word in _STATING_BASE
+                and all(t.word in _STILL or is_filler(t) for t in tokens[:index])
+            ):
+                continue  # "I take back 41 and now say 42"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
@@ -621,6 +662,9 @@ def is_way(left: Sequence[TextToken]) -> bool:
 
 def has_unit_of_verb(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether an unknown verb takes a value with its unit: "the farmer ploughs 42 acres"."""
+    words = list(words)
+    while words and words[-1].word in _PARTICLES:
+        words.pop()  # "the trip sets them back 42 dollars"
     return (
         len(words) >= _MIN_NOUN
         and _is_third_person(words[-1])

@@ -12,6 +12,7 @@ from ors_server.rewards.reading.frames import (
     governs_another,
     is_answer_of_another,
     is_own_report,
+    is_restated,
     is_saying,
 )
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -57,6 +58,10 @@ class HeadingRules(SentenceRules):
             return Polarity.DENIED  # "42 and not, as some say, 43"
         if before is not None and lead.word == ")" and before.values:
             return None  # "41 (crossed out) 42"
+        opening = [token.word for token in (heading.lead, *heading.tokens[:1]) if token is not None]
+        is_apposed = lead.word == "," and not left and 1 < len(heading.tokens) <= _MAX_HEADING
+        if is_apposed and opening[0] in ("(", ",") and opening[-1] in ("not", "and not"):
+            return Polarity.DENIED  # "42 (and not the mean, 41)"
         return self._judge_by_introduction(heading, lead, left)
 
     def _judge_by_introduction(
@@ -75,7 +80,8 @@ class HeadingRules(SentenceRules):
             return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
-        is_named = bool(classes_in(left) & {"copula", "answer"})
+        is_named_answer = "answer" in classes_in(left)
+        is_named = is_named_answer or "copula" in classes_in(left)
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
         is_source_named = not is_named or is_speaker(heading.tokens) or "source" in classes
@@ -90,13 +96,19 @@ class HeadingRules(SentenceRules):
         ):
             return Polarity.QUOTED
         is_task = bool(left) and len(heading.tokens) == 1 and heading.tokens[0].word in _TASKS
+        is_task = is_task or is_restated(heading.tokens)
+        # "Before rounding up, that is 42"
+        words = " ".join(token.word for token in heading.tokens[:2]).split()
+        is_before = len(words) > 1 and words[0] == "before" and words[1].endswith("ing")
         colon_rules = (
             (is_task, Polarity.ASKED),
             ("wish" in classes or heading.tokens[0].word in _PROVING, Polarity.SUPPOSED),
             (announces_denial(heading), Polarity.DENIED),
         )
         announced = next((polarity for holds, polarity in colon_rules if holds), None)
-        if lead.word == ":" and announced is not None:
+        if lead.word == "," and is_before and not is_named_answer:
+            announced = Polarity.INTERMEDIATE
+        if announced is not None and (lead.word == ":" or announced is Polarity.INTERMEDIATE):
             return announced
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._judge_by_heading(heading) if is_heading else None

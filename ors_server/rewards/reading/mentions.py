@@ -22,7 +22,7 @@ OPENERS: Final = words_of(
     "please note first second third finally next last one two "
     "based judging "
     "document article source text passage according sorry well now also perhaps maybe still indeed though "
-    "you they she he it we i"
+    "you they she he it we i compare contrast"
 )
 """Words that begin a sentence with a capital letter and name nothing."""
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

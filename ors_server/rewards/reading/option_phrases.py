@@ -1,6 +1,6 @@
 """Tells what words say of options, by their form: parts of names, sides of a choice. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ors_server.rewards.reading.polarity import Classes, words_of
@@ -58,6 +58,18 @@ _REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–",
 _COMPARED: Final = words_of("than")
 _NOT_COMPARED: Final = words_of("other else rather different sooner another")
 _RESTRICTING: Final = words_of("only just merely simply")
+EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
+    "other than",
+    "apart from",
+    "aside from",
+    "except for",
+    "rather than",
+}
+ELSE: Final = words_of("other another different else others alternative")
+_RHETORICAL: Final = words_of("could can would might should does")
+_RHETORICAL_EXCEPTIONS: Final = frozenset(
+    {"who else but", "where else but", "where else but in", "what else but"}
+)
 _DETERMINERS: Final = words_of("the a an his her its their where one")
 _PLACE_NOUNS: Final = words_of(
     "area region district county province state airport station harbour harbor port university college "
@@ -78,6 +90,10 @@ _GENERAL: Final = words_of(
 _MAX_CANCELLED: Final = 5
 """Words between a subject and the name that it chooses."""
 _AT: Final = frozenset({"in", "at"})
+_TEXTS: Final = words_of(
+    "passage text author article paragraph evidence data narrator clue clues speaker context question "
+    "definition wording facts everything"
+)
 DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
 """Verbs whose object is no answer: "we can safely drop A"."""
 _PAST: Final = ("ed", "ught", "born", "grew up", "lt")
@@ -155,7 +171,7 @@ def is_part_of_place(value: Value, left: Sequence[TextToken], right: Sequence[Te
     return has_article and is_noun and right[0].start == value.token.end + 1
 
 
-def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+def is_related(left: Sequence[TextToken], right: Sequence[TextToken], *, is_english: bool) -> bool:
     """Whether a name only says what something is like, or goes to: "it resembles Riga"."""
     words = [token.word for token in left]
     if not words:
@@ -163,7 +179,10 @@ def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     is_verb = len(words) > 1 and not left[1].classes and words[1].endswith("s")
     is_relation = words[0] in _PRONOUNS and is_verb and words[-1] not in ("in", "at")
     is_fragment = len(words) == 1 and words[0] in _LONE_LINKS and not right
-    is_second = words[-1] in _SECOND or (words[-1] == "the" and bool(right) and right[0].word == "of")
+    is_preposition = words[-1] == "a" and not is_english  # "non a Riga, ma a Porto"
+    is_second = (words[-1] in _SECOND and not is_preposition) or (
+        words[-1] == "the" and bool(right) and right[0].word == "of"
+    )
     return is_relation or is_fragment or is_second
 
 
@@ -331,6 +350,7 @@ def is_only_done_there(left: Sequence[TextToken]) -> bool:
     if not left:
         return False
     is_fronted = left[0].word in _TEMPORAL and len(left) > 1 and left[1].word.endswith("ing")
+    is_fronted = is_fronted and all(token.kind == "word" for token in left)  # "after leaving Riga he is in"
     is_restricted = any(
         token.word in _RESTRICTING and left[index + 1].word.endswith("ed")
         for index, token in enumerate(left[:-1])
@@ -355,7 +375,7 @@ def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
     """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
     if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
         return False
-    return len(left) == 1 or left[-2].word not in _APPOSED
+    return len(left) == 1 or left[-1].word == "like" or left[-2].word not in _APPOSED
 
 
 def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
@@ -364,4 +384,32 @@ def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
     subject = [token for token in left[:at] if token.kind == "word"]
     if not subject or len(left) - at > _MAX_CANCELLED:
         return False
+    if left[at].word.startswith("favo") and any(token.word in _TEXTS for token in subject):
+        return False  # "the passage favours A"
     return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL
+
+
+def words_in(sentence: Sentence) -> Iterator[TextToken]:
+    """Yield the words and values of a sentence with the conjunctions between its clauses."""
+    for clause in sentence.clauses:
+        lead = clause.lead
+        if lead is not None and lead.kind == "word" and lead not in clause.tokens[:1]:
+            yield lead
+        yield from clause.tokens
+
+
+def is_rhetorical(sentence: Sentence) -> bool:
+    """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
+    words = [token for token in words_in(sentence) if token.kind == "word"]
+    if " ".join(word.word for word in words) in _RHETORICAL_EXCEPTIONS:
+        return True
+    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004  (a pronoun, a verb, an object)
+        return False
+    rest = words[1:]
+    opening = words[0].word
+    if opening == "how":
+        return "negative" in classes_in(rest)
+    if opening == "who":
+        return "reject" in classes_in(rest) and "negative" not in classes_in(rest)
+    has_else = any(word.word.partition(" ")[0] in ELSE for word in rest)
+    return opening in ("what", "which", "where") and has_else and any(w.word in EXCEPTION for w in rest)

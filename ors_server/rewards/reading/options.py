@@ -11,14 +11,24 @@ rules for any value in `clauses.py`:
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
 from ors_server.rewards.reading.headings import DISAGREEING
-from ors_server.rewards.reading.option_limits import limited
+from ors_server.rewards.reading.option_limits import (
+    asks_for_other,
+    is_before_main,
+    is_elsewhere_then,
+    is_narrowed,
+    is_only_considered,
+    limited,
+    moves,
+)
 from ors_server.rewards.reading.option_phrases import (
+    ELSE,
+    EXCEPTION,
     denies_each,
     is_at_distance,
     is_chosen_by_others,
@@ -29,11 +39,13 @@ from ors_server.rewards.reading.option_phrases import (
     is_gapped,
     is_lone_denial,
     is_other_event,
+    is_rhetorical,
     is_side,
     is_superlative,
     may_be_right_too,
     restart_of,
     seems,
+    words_in,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
@@ -44,17 +56,9 @@ _UNIVERSAL: Final = words_of(
 )
 _QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
 _DETERMINERS: Final = _UNIVERSAL | words_of("no none nothing nobody nowhere")
-_EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
-    "other than",
-    "apart from",
-    "aside from",
-    "except for",
-    "rather than",
-}
-_ELSE: Final = words_of("other another different else others alternative")
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
 _OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "comparing", "weighing"})
-_RHETORICAL: Final = words_of("could can would might should does")
+_AS_ASKED: Final = words_of("required described asked demanded requested wanted stated")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
@@ -72,13 +76,6 @@ _FRONTED: Final = frozenset(
 )
 _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
-_GOVERNORS: Final = words_of(
-    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
-    "natural happy ready prefer chose choose is was supposed enough led leads forced likely sure glad me "
-    "us you up instructed told made answer free compelled obliged bound able here now had "
-    "about inclined"
-)
-"""Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
 _PLACING: Final = frozenset({"in", "at"})
 _VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
@@ -90,7 +87,7 @@ _RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
 _BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
 _TOPICS: Final = frozenset(
-    {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint"}
+    {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint", "see also", "compare"}
 )
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
@@ -107,7 +104,8 @@ _DESCENDING: Final = (
     "highest to lowest",
 )
 _ARROWS: Final = frozenset({"->", "=>", "\u2192", "\u21d2"})
-_SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
+_REPLACING: Final = ("replaced", "replaces", "succeeded", "supplanted", "superseded", "displaced")
+_SIGNS: Final = dict.fromkeys((">", *_REPLACING), frozenset({"outranks"})) | {"<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
 _OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet", ";"})
 _POSSIBLE: Final = frozenset(
@@ -130,10 +128,14 @@ class OptionReader(ClauseReader):
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         # A question that only stresses its answer is read as a statement.
-        if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
+        if self.are_labels and sentence.is_question and is_rhetorical(sentence):
             sentence.is_question = False
             _make_harmless(sentence.tokens)
         super()._read_sentence(sentence, number)
+        if self.are_labels and sentence.is_question and self._is_yes(number + 1):
+            for value in (value for clause in sentence.clauses for value in clause.values):
+                if value.polarity is Polarity.SUPPOSED and "trial" in value.clause.classes():
+                    value.polarity = Polarity.ASSERTED  # "What about A? It fits."
         # After the rules for any value, which these overrule; lists come last, since they judge values that
         # nothing else did.
         if self.are_labels and not sentence.is_question:
@@ -169,7 +171,7 @@ class OptionReader(ClauseReader):
             self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels:
-            value.polarity = limited(value, left, right) or value.polarity
+            value.polarity = limited(value, left, right, is_english=self.is_english) or value.polarity
         if (
             self.are_labels
             and value.polarity is Polarity.ASSERTED
@@ -183,7 +185,7 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.BOUNDED
             elif is_chosen_by_others(left) or _is_what_others_choose(right):
                 value.polarity = Polarity.QUOTED
-            elif _is_only_considered(left):
+            elif is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
 
     def _is_inside_noun_phrase(
@@ -241,8 +243,9 @@ class OptionReader(ClauseReader):
         lead = value.clause.lead
         is_apposed = at == 1 and lead is not None and lead.word == ","  # "Riga, in Latvia"
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
-        if self.are_labels and is_place and not is_opened:
-            return False  # "the battle took place at Riga"
+        is_confirmed = not is_opened and "confirm" in classes_in(value.clause.tokens[at + 1 : at + 2])
+        if self.are_labels and (is_confirmed or (is_place and not is_opened)):
+            return False  # "the battle took place at Riga", "of those Riga fits"
         is_participle = lead is not None and lead.word == "," and value.clause.tokens[0].word.endswith("ed")
         is_participle = (
             is_participle and not value.clause.tokens[0].classes
@@ -312,7 +315,9 @@ class OptionReader(ClauseReader):
             return None  # "A, unlike what the forum says"
         if self.are_labels and (is_example(clause) or is_elsewhere(clause)):
             return Polarity.INTERMEDIATE
-        if self.are_labels and is_declined(clause):
+        # "It was built in Riga, but the question asks who lived there"
+        is_other = not is_framed and asks_for_other(clause)
+        if self.are_labels and (is_other or is_declined(clause)):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004  ("wrong", "a mistake")
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
@@ -321,7 +326,7 @@ class OptionReader(ClauseReader):
 
     def _except(self, sentence: Sentence) -> None:
         """Read "all options but A fail" and "no option other than A fits"."""
-        words = list(_words(sentence))
+        words = list(words_in(sentence))
         positions = {id(word): index for index, word in enumerate(words)}
         for clause in sentence.clauses:
             for value in clause.values:
@@ -329,7 +334,7 @@ class OptionReader(ClauseReader):
                 before, after = words[max(0, at - 8) : at], words[at + 1 : at + 8]
                 is_exception = bool(before) and (
                     _is_exception(before[-1])
-                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in _ELSE)
+                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in ELSE)
                 )
                 if not is_exception:
                     continue
@@ -337,8 +342,8 @@ class OptionReader(ClauseReader):
                 if quantifier is None:
                     before, after = _move_quantifier(before, after)
                     quantifier = before[0] if before else None
-                if quantifier is None:
-                    continue
+                if quantifier is None or quantifier.word == "neither":
+                    continue  # "neither A nor B but C"
                 predicate = _until_value(after)
                 # The predicate judges the rest, so the exception gets the opposite.
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
@@ -355,7 +360,7 @@ class OptionReader(ClauseReader):
     def _compare(self, sentence: Sentence) -> None:
         """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        words = list(_words(sentence))
+        words = list(words_in(sentence))
         # By identity: the same word may be in a sentence twice.
         positions = {id(word): index for index, word in enumerate(words)}
         losers: list[Value] = []
@@ -376,7 +381,9 @@ class OptionReader(ClauseReader):
                 first.polarity, first.is_framed = Polarity.DENIED, False
                 second.polarity = Polarity.ASSERTED  # "Riga lost the vote to Porto"
                 continue
-            classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            sign = _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            classes = classes_in(between) | sign
+            between = [] if sign else between  # "replaced" speaks against what is behind it
             if not classes & _ORDER:
                 continue
             # A tie decides for neither; a denied comparison says only that the first is not better.
@@ -393,7 +400,7 @@ class OptionReader(ClauseReader):
 
     def _rank(self, sentence: Sentence) -> None:
         """Read "From best to worst: A, B": the first, or the last, wins."""
-        words = " ".join(token.word for token in _words(sentence) if token.kind == "word")
+        words = " ".join(token.word for token in words_in(sentence) if token.kind == "word")
         is_falling = any(phrase in words for phrase in _DESCENDING)
         if not is_falling and not any(phrase in words for phrase in _ASCENDING):
             return
@@ -442,11 +449,21 @@ class OptionReader(ClauseReader):
             if clause.values or not earlier.values or clause.lead is None:
                 continue
             value = earlier.values[-1]
+            words = [token for token in clause.tokens if token.word not in ("and", "but")]
             is_predicate = clause.lead.word in ("and", "but", ",") and bool(
-                clause.tokens[0].classes & {"copula", "confirm"}
+                classes_in(words[:1]) & {"copula", "confirm"}
             )
             classes = clause.classes()
+            # "A has a bridge, as required"
+            is_predicate = is_predicate or (clause.lead.word == "as" and clause.tokens[0].word in _AS_ASKED)
+            classes |= {"confirm"} if clause.tokens[0].word in _AS_ASKED else NO_CLASSES
             is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
+            # A trial that succeeds, as in "Let's test A: it works", states its option.
+            is_tried = value.polarity in (Polarity.SUPPOSED, Polarity.INTERMEDIATE)
+            is_tried = is_tried and "trial" in earlier.classes()
+            is_passed = is_tried and clause.lead.word in ":,;" and clause.tokens[0].word == "it"
+            if is_passed and "confirm" in classes and not classes & _WRONGNESS:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
             if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
 
@@ -464,7 +481,7 @@ class OptionReader(ClauseReader):
                 continue
             behind = _until_value(tokens[at + 1 :])
             is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
-            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or (
+            is_possible = any(token.word in _POSSIBLE | _EQUALLY for token in tokens[:at]) or (
                 any(token.word in _EQUALLY for token in behind) or may_be_right_too(behind)
             )
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
@@ -499,6 +516,14 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            if moves(first, second) and second.polarity in _OPEN_TO_LOSERS:
+                first.polarity, second.polarity = Polarity.RETRACTED, Polarity.ASSERTED
+            if is_before_main(first, second) and second.polarity is Polarity.ASSERTED:
+                first.polarity, first.is_framed = Polarity.INTERMEDIATE, False
+            if is_narrowed(first, second):
+                first.polarity = second.polarity = Polarity.HEDGED
+            if is_elsewhere_then(first, second):
+                second.polarity = Polarity.INTERMEDIATE  # "not Riga, since she was in Porto that week"
             if is_other_event(first, second) and {first.polarity, second.polarity} == {Polarity.ASSERTED}:
                 first.polarity = second.polarity = Polarity.HEDGED  # "born in Riga and buried in Porto"
             is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
@@ -613,7 +638,10 @@ def _is_what_others_choose(right: Sequence[TextToken]) -> bool:
 
 
 def _spare_passives(left: Sequence[TextToken]) -> None:
-    """Take no report from what was done at a place: "the letter was posted in Riga"."""
+    """Take no report from what was done at a place, or rightly reported: "the letter was posted in Riga"."""
+    if any(token.word in ("rightly", "correctly") for token in left):
+        for word in left:
+            word.classes = word.classes - {"report", "source", "choosing"}
     for index, word in enumerate(left):
         is_passive = index > 0 and "copula" in left[index - 1].classes and "report" in word.classes
         if is_passive and index + 1 < len(left) and left[index + 1].word in _PLACING:
@@ -640,7 +668,7 @@ def _listed(sentence: Sentence) -> list[Value]:
 
 def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
     """Read "Between A and B, the latter is right"; return whether it is such a sentence."""
-    words = {token.word.rpartition(" ")[2] for token in _words(sentence)}
+    words = {token.word.rpartition(" ")[2] for token in words_in(sentence)}
     chosen = 1 if "latter" in words else 0 if "former" in words else None
     if chosen is None or not words & {"correct", "right"} or any(map(_is_denial, sentence.tokens)):
         return False
@@ -713,33 +741,13 @@ def _spare_others(left: Sequence[TextToken]) -> None:
             _make_harmless([word])
 
 
-def _is_only_considered(left: Sequence[TextToken]) -> bool:
-    """Whether a choice is only considered or avoided: "I was tempted to choose", "it is easy to pick"."""
-    at = next(
-        (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
-    )
-    if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
-        return False
-    governor = left[at - 2]
-    return governor.word not in _GOVERNORS and not governor.classes & {"confirm", "harmless", "answer"}
-
-
 def _opening(word: TextToken) -> str:
     return word.word.partition(" ")[0]
 
 
 def _is_exception(word: TextToken) -> bool:
-    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in _EXCEPTION
-    return word.word in _EXCEPTION or "exceptive" in word.classes or is_phrase
-
-
-def _words(sentence: Sentence) -> Iterator[TextToken]:
-    """Yield the words and values of a sentence with the conjunctions between its clauses."""
-    for clause in sentence.clauses:
-        lead = clause.lead
-        if lead is not None and lead.kind == "word" and lead not in clause.tokens[:1]:
-            yield lead
-        yield from clause.tokens
+    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in EXCEPTION
+    return word.word in EXCEPTION or "exceptive" in word.classes or is_phrase
 
 
 def _until_value(words: Sequence[TextToken]) -> Sequence[TextToken]:
@@ -751,23 +759,6 @@ def _make_harmless(tokens: Sequence[TextToken]) -> None:
     for token in tokens:
         if token.kind == "word":
             token.classes = frozenset({"harmless"})
-
-
-def _is_rhetorical(sentence: Sentence) -> bool:
-    """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
-    words = [token for token in _words(sentence) if token.kind == "word"]
-    if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
-        return True
-    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004  (a pronoun, a verb, an object)
-        return False
-    rest = words[1:]
-    opening = words[0].word
-    if opening == "how":
-        return "negative" in classes_in(rest)
-    if opening == "who":
-        return "reject" in classes_in(rest) and "negative" not in classes_in(rest)
-    has_else = any(word.word.partition(" ")[0] in _ELSE for word in rest)
-    return opening in ("what", "which", "where") and has_else and any(w.word in _EXCEPTION for w in rest)
 
 
 def _cancel_denials(words: Sequence[TextToken]) -> None:

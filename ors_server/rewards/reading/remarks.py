@@ -31,6 +31,17 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
+_ACCOUNTING: Final = words_of(
+    "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
+    "integer"
+)
+_MISCOUNTING: Final = words_of(
+    "twice ignores neglects overcounts undercounts forgets overlooks assumes omits"
+)
+_TURNING: Final = re.compile(r"(?i)\b(?:but|however|yet|unfortunately|sadly|alas|though|still)\b")
+_TURN_CHARS: Final = 12
+_TURNS: Final = words_of("actually hmm hm wait oh ah")
 _DENYING: Final = re.compile(r"\b(?:no|not|nothing|never|none|without|\w+n't)\b")
 _STANDING: Final = words_of(
     "fine same still indeed consistent agrees agree sure certain convinced stands holds works fits checks "
@@ -138,6 +149,8 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     if is_no_noun(tokens):
         return False  # "42 dollars and no cents"
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
+    if any(token.word in ("only", "the only") for token in rest[:2]):
+        return False  # "It is not the only way."
     is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
     is_property = bool(rest) and rest[0].word in ("a", "an")  # "It isn't a prime number."
     approving = {"answer"} if is_property else {"confirm", "answer"}
@@ -184,6 +197,29 @@ def reconsiders(words: Sequence[str]) -> bool:
     return looks_again(words) and not endorses(words)
 
 
+def _objects(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence behind "but" objects to a value: "However, this doesn't include them"."""
+    tokens = tokens[1:] if tokens[:1] and tokens[0].word in _OBJECTING else tokens
+    if len(tokens) <= NEAR or "pronoun" not in tokens[0].classes:
+        return False
+    words = {word for token in tokens for word in token.word.split()}
+    is_denied = any("negative" in token.classes for token in tokens[1:3]) and bool(words & _ACCOUNTING)
+    return (is_denied or bool(words & _MISCOUNTING)) and "harmless" not in classes_in(tokens)
+
+
+def turns_against(sentence: Sentence, text: str) -> bool:
+    """Whether a second look objects to a value: "Actually, that's the number of days, not of weeks"."""
+    tokens = sentence.tokens
+    if not tokens:
+        return False
+    around = text[max(0, tokens[0].start - _TURN_CHARS) : tokens[0].start + _TURN_CHARS]
+    if _TURNING.search(around) is not None and _objects(tokens):
+        return True
+    is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
+    is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
+    return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
+
+
 def looks_again(words: Sequence[str]) -> bool:
     """Whether words open a second look at what is in front of them: "on second reading"."""
     return _SECOND_LOOK.match(" ".join(words)) is not None
@@ -217,6 +253,8 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
     if is_act and tokens[at].classes & {"reject", "retract"}:
         return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    if any(token.word in ("only", "the only") for token in behind[:2]):
+        return False  # "This is not the only way to see it."
     is_property = bool(behind) and behind[0].word in ("a", "an")
     endorsed = any(
         (token.classes & {"confirm", "approval"} and not is_property) or token.word in _ENDORSING | _SOLUTIONS
@@ -236,7 +274,9 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
     if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
         is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
-    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
+    is_joined = lead in _JOINING and bool(
+        clause.classes() & {"reject", "fault"} or "negative" in clause.tokens[-1].classes  # "но на деле нет"
+    )
     return is_about or is_other or is_bare or is_joined
 
 

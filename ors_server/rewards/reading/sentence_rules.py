@@ -1,12 +1,13 @@
 """Rules over the values of one sentence: lists, verdicts, replacements and checks. Pure."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
-from ors_server.rewards.reading.dispositions import is_operation, is_to_be_changed, uses_part
+from ors_server.rewards.reading.dispositions import goes_on, is_operation, is_to_be_changed, uses_part
 from ors_server.rewards.reading.frames import (
+    asks,
     governs_another,
     is_answer_of_another,
     is_filler,
@@ -70,6 +71,14 @@ _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
+_ORDERED: Final = words_of("write note mark remember state quote report put jot say")
+_SEARCHING: Final = words_of("look looking seek search want wonder")
+_FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to start", "to begin with"})
+_NOTING: Final = words_of("note observe notice recall compute find calculate")
+_SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
+_ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
+"""What may be in front of the answer behind a question that is repeated."""
+CASES: Final = words_of("for with without under if when by")
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _DETERMINING: Final = words_of("find compute determine calculate know get")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
@@ -91,7 +100,8 @@ class SentenceRules(SentenceReader):
         ):
             return False
         lead = following.lead
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
+        is_aside = is_exactness(following.tokens) or following.tokens[0].word in ("see", "cf")
+        if lead is None or lead.word in "()[]" or "reason" in lead.classes or is_aside:
             return False
         has_left = value.clause.tokens[0] is not value.token
         if lead.word == "," and (has_left or position):
@@ -117,6 +127,12 @@ class SentenceRules(SentenceReader):
                 is_used = bool({"and", "then"}.intersection(openers))
                 return Polarity.INTERMEDIATE if is_used and is_operation(clause.tokens) else None
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if (
+                clause.tokens[0].word in ("not", "and not")
+                and following is not None
+                and following.tokens[0].kind == "value"
+            ):
+                break  # "42 (and not the mean, 41)"
             if is_lone and (
                 following is not None and (following.values or clause.tokens[0].word.startswith("and"))
             ):
@@ -136,6 +152,8 @@ class SentenceRules(SentenceReader):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
+        if clause.tokens[0].word in ("see", "cf"):
+            return None  # "42; see the derivation above"
         if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):
             return None  # "42, no more, no less", "42, written with a comma"
         first, opener = clause.tokens[0], "" if lead is None else lead.word
@@ -149,10 +167,15 @@ class SentenceRules(SentenceReader):
         is_operated = is_operated or (opener in ("and", "but", "then", ",") and uses_part(clause.tokens))
         # "x is 42, and we must find y"
         is_operated = is_operated or (
-            opener in ("and", "but")
+            (opener in ("and", "but") or first.word == "and")
             and bool(classes_in(clause.tokens[:NEAR]) & {"first_person", "copula"})
-            and "must" in "".join(token.word for token in clause.tokens[:NEAR])
-            and any(token.word in _DETERMINING for token in clause.tokens)
+            and (
+                (
+                    "must" in "".join(token.word for token in clause.tokens[:NEAR])
+                    and any(token.word in _DETERMINING for token in clause.tokens)
+                )
+                or any(token.word.partition(" ")[0] in _SEARCHING for token in clause.tokens[:4])
+            )
         )
         is_concluded = (
             self.is_closed
@@ -178,6 +201,7 @@ class SentenceRules(SentenceReader):
             (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
             # "Sorry, 43; I misread the sign" is about the value in front of 43
             (is_corrected and "first_person" in classes, None),
+            (self.is_closed and not is_framed and goes_on(clause.tokens), Polarity.INTERMEDIATE),
             (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
             (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
         )
@@ -192,11 +216,45 @@ class SentenceRules(SentenceReader):
             ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
             ("hearsay" in classes, Polarity.QUOTED),
             (is_passed_on(clause), Polarity.INTERMEDIATE),
-            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
+            (
+                "report" in first.classes and "first_person" not in classes and not _is_order(clause),
+                Polarity.QUOTED,
+            ),
             ("refuse" in classes, Polarity.RETRACTED),
             (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
         )
         return next((polarity for holds, polarity in rules if holds), None)
+
+    def _leave_asked(self, sentence: Sentence) -> None:
+        """Take no value of what a task asks for the answer: "It asks how many cuts make 42 parts"."""
+        if self.are_labels:
+            return
+        last = sentence.clauses[-1]
+        is_order = last.tokens[0].word in _SEEKING and not last.values and len(sentence.clauses) > 1
+        if not is_order and not asks(sentence.tokens):
+            return
+        for clause in sentence.clauses:
+            if clause.lead is not None and clause.lead.word in _ANSWERING:
+                break
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.ASKED
+
+    def _leave_first_steps(self, sentence: Sentence) -> None:
+        """Take no value of a first step for the answer: "First, note that the train is 42 metres long"."""
+        if not self.is_closed or sentence.tokens[0].word not in _FIRST:
+            return
+        opening = sentence.clauses[0].tokens
+        if len(opening) > 1 and "first_person" not in opening[1].classes and opening[1].word not in _NOTING:
+            return  # "First prize is 42 dollars."
+        for clause in sentence.clauses:
+            lead = clause.lead
+            joining = clause.tokens[0].word if clause is not sentence.clauses[0] else ""
+            if {"then", "finally", "so", "thus", "hence"} & {joining, "" if lead is None else lead.word}:
+                break
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
 
     def _reject_all(self, sentence: Sentence) -> None:
         """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
@@ -283,8 +341,17 @@ class SentenceRules(SentenceReader):
                 is_changed = (
                     _changes(clause.tokens[:start])
                     and between != []
-                    and all(token.word in _INTO for token in between)
+                    and between[-1].word in _INTO
+                    and not classes_in(between) & {"copula", "negative"}
                 )
+                order = [token.word for token in clause.tokens[:start]]
+                # "Please read 42 for 41"
+                if (
+                    order[-1:] == ["read"]
+                    and {*order[:-1]} <= {"please", "kindly", "so"}
+                    and ([token.word for token in between] in (["for"], ["instead of"]))
+                ):
+                    first.polarity, second.polarity = Polarity.ASSERTED, Polarity.RETRACTED
                 if (
                     ("becoming" in classes or is_changed)
                     and "negative" not in classes
@@ -293,6 +360,8 @@ class SentenceRules(SentenceReader):
                     first.polarity = Polarity.RETRACTED
                     if second.polarity in (
                         Polarity.INTERMEDIATE,
+                        Polarity.RETRACTED,
+                        Polarity.QUOTED,
                         Polarity.SUPPOSED,
                         Polarity.DENIED,
                         Polarity.BOUNDED,
@@ -432,6 +501,32 @@ class SentenceRules(SentenceReader):
                 following = value
 
 
+def cases_of(sentence: Sentence) -> list[Value]:
+    """Return the values of cases side by side: "42 with order, 43 without order"."""
+    clauses = sentence.clauses
+    cases: list[Value] = []
+    for clause, following in zip_longest(clauses, clauses[1:]):
+        if len(clause.values) != 1 or clause.values[0].is_framed:
+            continue
+        if clause.tokens[0].kind != "value" and (cases or verb_of(clause.values[0]) is None):
+            continue  # only the first case has the verb: "I get 42 by hand and 43 by machine"
+        after = clause.tokens[clause.tokens.index(clause.values[0].token) + 1 :]
+        behind = after[0].word if after else ""
+        lead = following.lead.word if following is not None and following.lead is not None else ""
+        if behind in CASES or (
+            not behind and lead in CASES and following is not None and not following.values
+        ):
+            cases.append(clause.values[0])
+    return cases if len(cases) > 1 else []
+
+
+def verb_of(value: Value) -> str | None:
+    """Return the verb in front of a value in its clause."""
+    at = value.clause.tokens.index(value.token)
+    verb = value.clause.tokens[at - 1] if at else None
+    return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
+
+
 def _is_breakdown(clauses: Sequence[Clause]) -> bool:
     """Whether a colon opens the parts of a value: "42 students: 20 boys and 22 girls"."""
     values = [value for part in clauses for value in part.values]
@@ -439,6 +534,12 @@ def _is_breakdown(clauses: Sequence[Clause]) -> bool:
         part.lead is not None and part.lead.word in (":", ",", *AND) and part.tokens[0].kind == "value"
         for part in clauses
     )
+
+
+def _is_order(clause: Clause) -> bool:
+    """Whether a remark asks the reader to keep the value in front of it: "42, write it down"."""
+    words = [token.word for token in clause.tokens[:2]]
+    return words[0] in _ORDERED and (len(words) == 1 or words[1] in ("it", "that", "this", "down"))
 
 
 def _are_open(*values: Value) -> bool:

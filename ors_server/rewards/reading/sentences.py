@@ -116,6 +116,9 @@ _STARTERS: Final = words_of(
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
 """Negations behind what they deny."""
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_TRICKS: Final = words_of("trick tricks")
+_MEANS: Final = words_of("method way proof approach derivation shortcut argument formula")
+"""What an author may not know although the answer is known: "I don't know a slicker method"."""
 _NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
@@ -340,6 +343,8 @@ class SentenceReader:
             # A point inside of a number, an address or a name ends nothing.
             return False
         if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            if len(tokens) > 1 and tokens[-2].word == ":":
+                return True  # "41: no. 42: yes."
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 
@@ -390,14 +395,24 @@ class SentenceReader:
             tokens.append(token)
             index += length
         self._tokens = tokens
+        self._classify_in_place()
+
+    def _classify_in_place(self) -> None:
+        """Give words the classes that depend on their neighbours."""
+        tokens = self._tokens
         for earlier, token in pairwise(tokens):
+            if earlier.word == "statt" and token.kind not in ("word", "value"):
+                earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
                 earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
         # After all classes are known: a negation is read with the words behind it.
         for index, token in enumerate(tokens):
-            if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
+            if "refuse" in token.classes and _is_about_way(tokens[index : index + 5]):
+                token.classes = frozenset({"harmless"})
+            is_phrase = " " in token.word and token.word not in _NOBODY
+            if "negative" in token.classes and (not is_phrase or token.word == "and no"):
                 self._soften(index)
 
     def _is_reply(self, token: TextToken) -> bool:
@@ -416,19 +431,24 @@ class SentenceReader:
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
-        for offset, word in enumerate(words[: NEAR + 1]):
-            if "benign" in word.classes:
+        reach = len(words) if token.word in _NOBODY else NEAR + 1  # "not even a skeptic would deny"
+        for offset, word in enumerate(words[:reach]):
+            # "no trick", but not "does not do the trick"
+            is_benign = word.word not in _TRICKS or (offset == 0 and token.word != "not")
+            if "benign" in word.classes and is_benign:
                 _make_harmless(token, words[: offset + 1])
                 return
             if "solving" in word.classes and is_at_value and word is words[-1]:
                 return  # "I would not say 42"
             if "solving" in word.classes:
-                is_softened = any("benign" in later.classes for later in words[offset + 1 :])
+                is_softened = any(
+                    "benign" in later.classes or later.word in _MEANS for later in words[offset + 1 :]
+                )
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
             if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
-                if offset < NEAR and not token.classes & {"exceptive"}:
+                if (offset < NEAR or reach > NEAR + 1) and not token.classes & {"exceptive"}:
                     _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
@@ -525,7 +545,7 @@ class SentenceReader:
                     and "bound_after" not in token.classes
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
-                or (clauses[-1].values and _opens_sentence(tokens, index))
+                or _opens_sentence(clauses[-1], tokens, index)
                 or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 # ", but" is one opener: the comma takes the word's class.
@@ -610,6 +630,12 @@ def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
         softened.classes = frozenset({"harmless"})
 
 
+def _is_about_way(tokens: Sequence[TextToken]) -> bool:
+    """Whether an author only knows no way of the work: "I don't know a slicker method"."""
+    is_noun = len(tokens) > 1 and tokens[1].word in ("a", "an", "any", "of", "the")
+    return is_noun and tokens[0].word.endswith(" know") and any(token.word in _MEANS for token in tokens)
+
+
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
 
@@ -619,9 +645,13 @@ def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
 
 
-def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+def _opens_sentence(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
-    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
+    # "the key is wrong and it's 42": the answer is set against what the clause rejects
+    is_joined = tokens[index].word == "and" and index + 1 < len(tokens) and "reject" in clause.classes()
+    at = index + 1 if is_joined else index
+    is_stated = tokens[at].word in ("it's", "its", "it is", "that's") and _is_value(tokens, at + 1)
+    return is_stated and (is_joined or bool(clause.values))
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:

@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
@@ -40,7 +40,9 @@ from ors_server.rewards.reading.remarks import (
     refutes,
     takes_back_words,
     tells_own_error,
+    turns_against,
 )
+from ors_server.rewards.reading.sentence_rules import CASES, cases_of, verb_of
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -126,6 +128,7 @@ _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
+_ERRATA: Final = words_of("correction erratum errata corrigendum")
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
@@ -142,7 +145,6 @@ _MAX_LED: Final = 2
 """Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
 _OWN: Final = words_of("this i we mine ours my our here")
 """Words that open a clause about the author, or about the case at hand."""
-_CASES: Final = words_of("for with without under if when by")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -251,38 +253,12 @@ def _announces_wrong(sentence: Sentence) -> bool:
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
 
 
-def _cases_of(sentence: Sentence) -> list[Value]:
-    """Return the values of cases side by side: "42 with order, 43 without order"."""
-    clauses = sentence.clauses
-    cases: list[Value] = []
-    for clause, following in zip_longest(clauses, clauses[1:]):
-        if len(clause.values) != 1 or clause.values[0].is_framed:
-            continue
-        if clause.tokens[0].kind != "value" and (cases or _verb_of(clause.values[0]) is None):
-            continue  # only the first case has the verb: "I get 42 by hand and 43 by machine"
-        after = clause.tokens[clause.tokens.index(clause.values[0].token) + 1 :]
-        behind = after[0].word if after else ""
-        lead = following.lead.word if following is not None and following.lead is not None else ""
-        if behind in _CASES or (
-            not behind and lead in _CASES and following is not None and not following.values
-        ):
-            cases.append(clause.values[0])
-    return cases if len(cases) > 1 else []
-
-
 def _is_stated(value: Value) -> bool:
     """Whether a verb between the value and the one in front of it states it."""
     at = value.clause.tokens.index(value.token)
     before = value.clause.tokens[:at]
     last = max((index for index, token in enumerate(before) if token.kind == "value"), default=-1)
     return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
-
-
-def _verb_of(value: Value) -> str | None:
-    """Return the verb in front of a value in its clause."""
-    at = value.clause.tokens.index(value.token)
-    verb = value.clause.tokens[at - 1] if at else None
-    return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
 
 
 def _sets_beside(clause: Clause) -> bool:
@@ -495,6 +471,8 @@ class _Reader(ReferenceRules):
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"} or overcomes_doubt(sentence):
             return False
+        if not has_value and not self.are_labels and turns_against(sentence, self._text):
+            return True
         for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
@@ -569,7 +547,14 @@ class _Reader(ReferenceRules):
                         is_led = False
                     earlier.append(value)
         last = self._sentences[-1]
-        is_open = is_led and led_at == len(self._sentences) - 1 and "unfinished" in classes_in(last.tokens)
+        is_open = (
+            is_led
+            and led_at == len(self._sentences) - 1
+            and (
+                "unfinished" in classes_in(last.tokens)
+                or any(token.word in _ERRATA for token in last.tokens[:1])
+            )
+        )
         if is_open and not any(clause.values for clause in last.clauses):
             for value in earlier:
                 if value.polarity is Polarity.ASSERTED:
@@ -666,6 +651,10 @@ class _Reader(ReferenceRules):
                     if token is not None
                 ):
                     continue
+                if any(token.word.endswith("'d") for token in earlier.clause.tokens) and not any(
+                    token.word.endswith("'d") for token in value.clause.tokens
+                ):
+                    continue  # "Without the ends we'd get 41, but with them we get 42"
                 is_own = value.clause.tokens[0].word in _OWN and earlier.clause.tokens[0].word not in _OWN
                 # Of no solver in particular: "a naive solver gets 42".
                 is_indefinite = earlier.clause.tokens[0].word in (
@@ -685,8 +674,8 @@ class _Reader(ReferenceRules):
                     and lead is not None
                     and lead.word in _BESIDE
                     and value.clause is not earlier.clause
-                    and (verb := _verb_of(value)) is not None
-                    and verb == _verb_of(earlier)
+                    and (verb := verb_of(value)) is not None
+                    and verb == verb_of(earlier)
                 ):
                     self._hedge_all([earlier, value])
 
@@ -718,14 +707,14 @@ class _Reader(ReferenceRules):
             asserted = [
                 value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
             ]
-            self._hedge_all(_cases_of(sentence) if not self._takes_alternatives else [])
+            self._hedge_all(cases_of(sentence) if not self._takes_alternatives else [])
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens
             cases = [
                 token.word
                 for token, following in pairwise(tokens)
-                if token.word in _CASES
+                if token.word in CASES
                 and (following.classes & {"condition", "alternative"} or following.kind == "value")
             ]
             cases += [token.word for token in tokens[-1:] if token.word == "without"]

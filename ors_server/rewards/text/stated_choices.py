@@ -23,7 +23,7 @@ from ors_server.rewards.reading.mentions import (
     single_assertion,
     visible,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, words_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, lexicons, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
 
@@ -56,6 +56,9 @@ _NOUN: Final = re.compile(
 )
 _LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")
 _FOLLOWING: Final = re.compile(r"[ \t]{1,3}([^\W\d_]+)")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_NEAR_CHARS: Final = 120
+"""Characters behind an "A" that tell the language of its sentence."""
 _PRECEDING: Final = re.compile(r"(?<![A-Za-z])([A-Za-z]+)[ \t]\Z")
 _NAMING: Final = frozenset(
     {
@@ -359,6 +362,10 @@ def _is_article(text: str, end: int) -> bool:
     if following is None:
         return re.match(r"[ \t]{1,3}\d", text[end : end + 4]) is not None or _is_cut_off(text, end)
     word = following[1]
+    portuguese = lexicons()["portuguese"]
+    near = _WORD.findall(text[end : end + _NEAR_CHARS].casefold())
+    if word.islower() and portuguese in languages_of(near):
+        return not portuguese.words.get(word, NO_CLASSES) & _VERB_CLASSES  # "A resposta certa é"
     if not word.isascii() or len(languages_of({word})) > 1:
         return False  # "सही विकल्प A है", "Die Antwort kann nur A sein"
     if word[0].isupper():

@@ -20,6 +20,8 @@ import signal
 import stat
 import subprocess
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +46,14 @@ from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_files import write_files
 from ors_server.sandboxes.cells.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
-from ors_server.sandboxes.egress import LOOPBACK, EgressProxy
+from ors_server.sandboxes.egress import (
+    LOOPBACK,
+    MAX_LOGGED,
+    EgressEvent,
+    EgressProxy,
+    NetworkMode,
+    SandboxNetwork,
+)
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script
@@ -64,6 +73,8 @@ class FreshFolders:
     """Its writable folder, if it does not have its own file system."""
     group: Cgroup | None = None
     """Its own cgroup, so that no other program's processes or memory count against it."""
+    proxy: EgressProxy | None = None
+    """The proxy of its own network, if that is an allow-list."""
 
     @property
     def entrances(self) -> list[str]:
@@ -108,6 +119,9 @@ class Cell(ABC):
         """Set before the first launch."""
         self.egress: EgressProxy | None = None
         """The proxy of an allow-list."""
+        self.make_proxy: Callable[[tuple[str, ...]], EgressProxy] = EgressProxy
+        self.connections: deque[EgressEvent] = deque(maxlen=MAX_LOGGED)
+        """The latest connections of the session and its fresh programs by proxies, made and refused."""
         self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
@@ -192,8 +206,24 @@ class Cell(ABC):
         await anyio.to_thread.run_sync(write_files, folder, request.files)
         return FreshFolders(files=folder)
 
+    def new_proxy(self, network: SandboxNetwork) -> EgressProxy:
+        """Return the proxy of an allow-list, which notes its connections among those of the session."""
+        proxy = self.make_proxy(network.allowed)
+        proxy.events = self.connections
+        return proxy
+
+    def check_user(self, user: str) -> None:
+        """Raise `SandboxStartError` for a user that cannot run fresh programs here."""
+        if user not in {"", "0", "root"}:
+            raise SandboxStartError(
+                f"the user {user!r} cannot run programs in this sandbox, whose only user is root: a sandbox "
+                "over an image has several, if the server has root"
+            )
+
     def remove_folders(self, folders: FreshFolders) -> None:
         """Remove it again; the program is dead."""
+        if folders.proxy is not None:
+            folders.proxy.close()
         if folders.files is not None:
             remove_tree(folders.files)
 
@@ -352,8 +382,11 @@ class Cell(ABC):
         """
         if request.is_writable and not self.writes_fresh:
             raise SandboxStartError("fresh programs of this backend may not change the session's files")
+        self.check_user(request.user)
         self._fresh_number += 1
         folders = await self.make_folders(request, self._fresh_number)
+        if request.network.mode is NetworkMode.ALLOW_LIST:
+            folders = replace(folders, proxy=self.new_proxy(request.network))
         if self._is_closed:
             self.remove_folders(folders)
         self._require_open()

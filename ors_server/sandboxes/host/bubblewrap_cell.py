@@ -8,10 +8,12 @@ The server holds that namespace open: processes can be killed and started again 
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,14 +30,21 @@ from ors_server.sandboxes.cells.root_skeleton import SYSTEM_FOLDERS
 from ors_server.sandboxes.cells.root_view import BEGIN
 from ors_server.sandboxes.cells.seccomp import Policy, program
 from ors_server.sandboxes.cells.server_state import ServerState
-from ors_server.sandboxes.egress import PROXY_PORT, PROXY_VARIABLES, NetworkMode, make_listener
-from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.egress import (
+    PROXY_PORT,
+    PROXY_VARIABLES,
+    EgressProxy,
+    NetworkMode,
+    make_listener,
+)
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
 _INNER_ID = "1000"
 _NO_SOCKETS = Policy(families=(socket.AF_UNIX,))
 _SEAL = ["--remount-ro", "/"]
+_CHILD_PID = re.compile(rb'"child-pid": ([0-9]+)')
 
 # $1: mount point, $2: options, $3: owner or "", then the command.
 _MOUNT_AND_ENTER = f"""{BEGIN}\
@@ -51,6 +60,24 @@ _ENTER = f"""
 """
 
 
+@dataclass
+class _FreshGate:
+    """Holds a fresh program back until its proxy is there: the descriptors of two pipes, and the proxy."""
+
+    reports: int
+    """Where bubblewrap's report about the program's first process arrives."""
+    reporting: int
+    waits: int
+    """What bubblewrap waits for before it runs the program."""
+    go: int
+    proxy: EgressProxy | None = None
+
+    def close_far_ends(self) -> None:
+        """Close the ends that bubblewrap has."""
+        close_all(self.reporting, self.waits)
+        self.reporting = self.waits = -1
+
+
 class BubblewrapCell(Cell):
     """One session's namespaces."""
 
@@ -62,6 +89,7 @@ class BubblewrapCell(Cell):
     def __init__(self, state: ServerState, limits: Limits, root: SandboxRoot | None = None) -> None:
         self._namespaces: list[int] = []
         self._info = -1
+        self._gate: _FreshGate | None = None
         if root is not None and root.image is None:
             root_view.refuse_work_dir(root.work_dir)
             self.fresh_dir = root_skeleton.FRESH_FILES
@@ -148,6 +176,33 @@ class BubblewrapCell(Cell):
     # Fresh programs
 
     @override
+    async def start_fresh(self, request: FreshProgram) -> FreshProcess:
+        """Start a fresh program; one with an allow-list begins when its proxy is there."""
+        if request.network.mode is not NetworkMode.ALLOW_LIST:
+            return await super().start_fresh(request)
+        gate = self._gate = _FreshGate(*os.pipe(), *os.pipe())
+        try:
+            process = await super().start_fresh(request)
+            try:
+                gate.close_far_ends()
+                await anyio.wait_readable(gate.reports)
+                report = _CHILD_PID.search(os.read(gate.reports, 4096))
+                # Without a report it has not started, and its status says why.
+                if report is not None and gate.proxy is not None:
+                    pid = int(report[1])
+                    await gate.proxy.serve(await anyio.to_thread.run_sync(make_listener, pid, PROXY_PORT))
+                    os.write(gate.go, b"x")
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await process.aclose()
+                raise
+            return process
+        finally:
+            self._gate = None
+            gate.close_far_ends()
+            close_all(gate.reports, gate.go)
+
+    @override
     def spawn_fresh(
         self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
@@ -171,9 +226,16 @@ class BubblewrapCell(Cell):
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         isolation = [*self._enter(outside), *self._isolation(bind), *view, "--new-session", *self._seal()]
-        isolation += ["--json-status-fd", str(ends.status)]
-        isolation += set_variables(request.variables(temporary))
+        isolation += [*self._status_options(folders, ends), *set_variables(request.variables(temporary))]
         return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
+
+    def _status_options(self, folders: FreshFolders, ends: ProcessStreams) -> list[str]:
+        """Return bubblewrap's options about a fresh program's status, and its beginning."""
+        options = ["--json-status-fd", str(ends.status)]
+        if self._gate is not None:
+            self._gate.proxy = folders.proxy
+            options += ["--info-fd", str(self._gate.reporting), "--block-fd", str(self._gate.waits)]
+        return options
 
     # How everything is started
 
@@ -187,10 +249,12 @@ class BubblewrapCell(Cell):
         terminal: str = "",
     ) -> "subprocess.Popen[bytes]":
         own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
+        gate = self._gate
         return start_with(
-            program(_NO_SOCKETS if self.network.mode is NetworkMode.NONE else Policy()),
+            program(_NO_SOCKETS if gate is None and self.network.mode is NetworkMode.NONE else Policy()),
             lambda fd: [*isolation, "--seccomp", str(fd), "--", *argv],
             ends,
+            *(() if gate is None else (gate.reporting, gate.waits)),
             environment={**SYSTEM_PATH, **own},
         )
 

@@ -101,14 +101,11 @@ class ImageCell(BubblewrapCell):
     def __init__(self, state: ServerState, limits: Limits, root: SandboxRoot, image: ImageTree) -> None:
         self.image = image
         self._user = find_user(image.layers, root.user)
-        self._user_namespace = -1
+        self._user_namespace = self._open_namespace = -1
         self._held: list[int] = []
         self._first_id: int | None = None
-        if state.uids is None and self._user.uid:
-            raise SandboxStartError(
-                f"the image's user is {root.user!r}: only a server with root has several users in a sandbox; "
-                "state the user 'root', or run the server as root"
-            )
+        if state.uids is None:
+            self._refuse_ids(self._user, root.user)
         for program in ("bin/sh", "bin/bash"):
             if read_in_image(image.layers, program, 0) is None:
                 raise SandboxStartError(
@@ -116,6 +113,20 @@ class ImageCell(BubblewrapCell):
                 )
         self._refuse_links()
         super().__init__(state, limits, root)
+
+    @staticmethod
+    def _refuse_ids(user: ImageUser, stated: str) -> None:
+        if user.uid:
+            raise SandboxStartError(
+                f"the image's user is {stated!r}: only a server with root has several users in a sandbox; "
+                "state the user 'root', or run the server as root"
+            )
+
+    @override
+    def check_user(self, user: str) -> None:
+        image_user = find_user(self.image.layers, user)
+        if self._first_id is None:
+            self._refuse_ids(image_user, user)
 
     def _refuse_links(self) -> None:
         """Refuse an image in which a mount point is a link: what is mounted there would be elsewhere."""
@@ -155,11 +166,18 @@ class ImageCell(BubblewrapCell):
             self.owner = self._first_id + self._user.uid
             self._user_namespace = make_user_namespace(self._first_id)
             if self._user.uid:
-                # Two of the session's ids pass here: the user's, and root's for fresh programs. No other
-                # process knows the server's folder above, which cannot be listed.
-                for folder in (self._folder.path, self.control.parent):
-                    folder.chmod(0o711)
+                self._admit_users()
         super().prepare()
+
+    def _admit_users(self) -> None:
+        """Let several of the session's ids pass the server's folders: root's, and a user's.
+
+        No other process knows the folder above them, which cannot be listed.
+        """
+        for folder in (self._folder.path, self.control.parent):
+            folder.chmod(0o711)
+        if self._files >= 0:
+            os.chmod(".", 0o711, dir_fd=self._files)  # noqa: S103  (the session's own ids)
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
@@ -300,8 +318,9 @@ class ImageCell(BubblewrapCell):
     @override
     def close_folders(self) -> None:
         super().close_folders()
-        close_all(self._user_namespace, *self._held)
-        self._user_namespace, self._held = -1, []
+        close_all(self._user_namespace, self._open_namespace, *self._held)
+        self._user_namespace = self._open_namespace = -1
+        self._held = []
 
     # Fresh programs
 
@@ -328,8 +347,9 @@ class ImageCell(BubblewrapCell):
         # The number of processes is counted per user namespace, and can be limited only in there.
         inside = [] if held.pids else ["/bin/sh", "-c", _LIMIT_PROCESSES.format(pids=limits.pids), "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
-        isolation = [*self._enter_restored(outside, restored), *self._isolation(bind, is_fresh=True), *view]
-        isolation += ["--new-session", "--json-status-fd", str(ends.status)]
+        user = find_user(self.image.layers, request.user)
+        isolation = [*self._enter_restored(outside, restored, user), *self._isolation(bind, user=user), *view]
+        isolation += ["--new-session", *self._status_options(folders, ends)]
         isolation += set_variables(request.variables(FRESH_HOME))
         return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
 
@@ -407,10 +427,10 @@ class ImageCell(BubblewrapCell):
 
     # How everything is started
 
-    def _enter_restored(self, limits: str, restored: list[RestoredFolder]) -> list[str]:
+    def _enter_restored(self, limits: str, restored: list[RestoredFolder], user: ImageUser) -> list[str]:
         """Return the command that enters the session's namespaces, and mounts the image's folders again."""
         if not restored:
-            return self._enter(limits, is_fresh=True)
+            return self._enter(limits, user)
         first = self._first_id
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
         rows = [part for row in restored for part in (row.name, row.lower, str(len(row.hidden)), *row.hidden)]
@@ -429,26 +449,30 @@ class ImageCell(BubblewrapCell):
             f"--mount={self._own(self._namespaces[-1])}",
             "--",
         ]
-        return [*enter, *mounts, "nsenter", *self._join(is_fresh=True)]
+        return [*enter, *mounts, "nsenter", *self._join(user)]
 
     @staticmethod
     def _own(descriptor: int) -> str:
         return f"/proc/{os.getpid()}/fd/{descriptor}"  # by a path, so that nothing inside inherits it
 
-    def _join(self, *, is_fresh: bool) -> list[str]:
-        """Return nsenter's options for the session's user namespace, and what follows it."""
-        user = None if is_fresh or not self._user.uid else self._user
-        uid, gid = (0, 0) if user is None else (user.uid, user.gid)
-        join = [f"--user={self._own(self._user_namespace)}", f"--setuid={uid}", f"--setgid={gid}", "--"]
-        # Another user's sandbox is a user namespace of its own, which must be allowed.
-        return join if self._user.uid else [*join, "sh", "-c", _SEAL_NAMESPACE, "sh"]
+    def _join(self, user: ImageUser) -> list[str]:
+        """Return nsenter's options for a user namespace of the session's ids, and what follows it."""
+        namespace = self._user_namespace
+        if user.uid and not self._user.uid and self._first_id is not None:
+            # The session's own is sealed, and this user's sandbox is one more user namespace.
+            if self._open_namespace < 0:
+                self._open_namespace = make_user_namespace(self._first_id)
+            self._admit_users()
+            namespace = self._open_namespace
+        join = [f"--user={self._own(namespace)}", f"--setuid={user.uid}", f"--setgid={user.gid}", "--"]
+        return join if user.uid or self._user.uid else [*join, "sh", "-c", _SEAL_NAMESPACE, "sh"]
 
     @override
-    def _enter(self, limits: str, *, is_fresh: bool = False) -> list[str]:
+    def _enter(self, limits: str, user: ImageUser | None = None) -> list[str]:
         if self._first_id is None:
             return super()._enter(limits)
         enter = ["sh", "-c", limits + self.enter_script, "sh", "nsenter"]
-        return [*enter, f"--mount={self._own(self._namespaces[-1])}", *self._join(is_fresh=is_fresh)]
+        return [*enter, f"--mount={self._own(self._namespaces[-1])}", *self._join(user or self._user)]
 
     @override
     def _make_namespaces(self) -> list[str]:
@@ -459,15 +483,16 @@ class ImageCell(BubblewrapCell):
 
     @override
     def _isolation(
-        self, bind: str = "--bind", *, is_beside: bool = False, is_fresh: bool = False
+        self, bind: str = "--bind", *, is_beside: bool = False, user: ImageUser | None = None
     ) -> list[str]:
+        user = user or self._user
         static = self._state.static
         dead = str(static / "no-terminal")
         if self._first_id is None:
             # bubblewrap itself is root of the outer namespace here, and would pass all its rights on.
             identity = ["--cap-drop", "ALL", "--unshare-user", "--disable-userns", "--uid", "0", "--gid", "0"]
-        elif self._user.uid and not is_fresh:
-            ids = ("--uid", str(self._user.uid), "--gid", str(self._user.gid))
+        elif user.uid:
+            ids = ("--uid", str(user.uid), "--gid", str(user.gid))
             identity = ["--unshare-user", "--disable-userns", *ids]
         else:
             rights = [part for name in CAPABILITIES for part in ("--cap-add", f"CAP_{name}")]

@@ -12,10 +12,10 @@ from ors_server.model.host_slot import HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
-from ors_server.store.sql.database import Database, as_store_error
+from ors_server.store.sql.database import Database, as_store_error, transaction
 from ors_server.store.sql.host_rows import Fence, join, read_hosts
 from ors_server.store.sql.record_tables import episodes, shared_values, standings
-from ors_server.store.sql.upserts import FIRST_VALUES
+from ors_server.store.sql.upserts import FIRST_VALUES, SHARED_VALUES
 
 log = get_logger("ors_server.store")
 
@@ -60,7 +60,7 @@ def open_to_write(database: Database, slot: HostSlot) -> OpenedDatabase:
             if not takes_up:
                 log.info("store_is_shared", hint="what a killed server left open in it is not taken up")
             FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
-            secret = _value(connection, SECRET) or b""  # an older one stays
+            secret = read_secret(connection)  # an older one stays
             fence = None if slot.is_alone else Fence.of(database, slot.number, epoch)
             return OpenedDatabase(database, engine, claim, left_open, secret, fence)
     except BaseException as error:
@@ -85,6 +85,17 @@ def read_left_open(connection: Connection, belongs: Callable[[str], bool]) -> li
         for row in connection.execute(query)
         if belongs(row.session_id)
     ]
+
+
+def read_secret(connection: Connection) -> bytes:
+    """Return the secret that the servers of a record share."""
+    return _value(connection, SECRET) or b""
+
+
+def renew_secret(database: Database, connection: Connection) -> None:
+    """Replace that secret by another random one."""
+    with transaction(database, connection):
+        SHARED_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
 
 
 def _value(connection: Connection, name: str) -> bytes | None:

@@ -35,7 +35,7 @@ from ors_server.store.sql.columns import step_columns
 from ors_server.store.sql.database import Database, as_store_error, disposed_after
 from ors_server.store.sql.host_rows import read_hosts
 from ors_server.store.sql.live_sessions import LiveSessions
-from ors_server.store.sql.opening import OpenedDatabase, read_left_open
+from ors_server.store.sql.opening import OpenedDatabase, read_left_open, read_secret, renew_secret
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
     PendingClose,
@@ -230,12 +230,24 @@ class SqlStore(SqlReader):
 
         return await super()._read(read_left_open, belongs)
 
+    async def read_secret(self) -> bytes:
+        """See `EpisodeStore.read_secret`."""
+        return await self._read(read_secret)
+
+    async def renew_secret(self) -> None:
+        """See `EpisodeStore.renew_secret`."""
+        await self._change(renew_secret)
+
     async def change_hosts(self, change: Callable[[Database, Connection, int], None], number: int) -> None:
-        """Change the rows of a host, on another connection.
+        """Change the rows of a host.
 
         Raises:
             StoreError: If they could not be written.
         """
+        await self._change(change, number)
+
+    async def _change(self, change: Callable[..., None], *args: int) -> None:
+        """Change what hosts share, on another connection; `StoreError` if it could not be written."""
 
         def run() -> None:
             try:
@@ -243,7 +255,7 @@ class SqlStore(SqlReader):
                     disposed_after(self._database.writing_engine()) as engine,
                     engine.connect() as connection,
                 ):
-                    change(self._database, connection, number)
+                    change(self._database, connection, *args)
             except (SQLAlchemyError, OSError) as error:
                 raise as_store_error(self._database, error, "written") from error
 

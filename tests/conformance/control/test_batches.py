@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from ors_server.doors.control import batches
+from ors_server.model.host_slot import HostSlot
 
 
 async def post(control, path, items, **more):
@@ -123,3 +124,25 @@ async def test_an_answer_that_would_be_too_large_names_the_calls_to_ask_for_alon
         f"/sessions/{session}/calls", {k: v for k, v in call.items() if k != "session_id"}
     )
     assert alone.json()["output"]["reward"] == 0.5
+
+
+async def test_items_of_a_host_that_does_not_answer_fail_alone(open_control, tmp_path):
+    store = str(tmp_path / "episodes.db")
+    host = await open_control(host_slot="0/2", host_address="127.0.0.1:9", store=store)
+    table = HostSlot.read("0/2", None, "127.0.0.1:9")
+    ids = [f"id-{number}" for number in range(8)]
+    own = [table.has(session_id) for session_id in ids]
+    assert {True, False} == set(own)
+    orders = [{"task_spec": {}, "session_id": session_id} for session_id in ids]
+    created = await post(host, "sessions", orders)
+    assert [item["ok"] for item in created] == own
+    (refused,) = {(item["status"], item["problem"]["detail"]) for item in created if not item["ok"]}
+    assert refused == (503, "host h1 has not started yet; repeat the request")
+    calls = [{"session_id": session_id, "name": "pay", "arguments": {"reward": 0.25}} for session_id in ids]
+    called = await post(host, "calls", calls)
+    assert [item.get("status", item.get("result", {}).get("step")) for item in called] == [
+        1 if is_own else 503 for is_own in own
+    ]
+    deleted = await post(host, "deletions", ids)
+    assert [item["ok"] for item in deleted] == own
+    assert {item["status"] for item in deleted if not item["ok"]} == {503}

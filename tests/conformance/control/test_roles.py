@@ -54,7 +54,7 @@ TRAIN = [
     "call_tools",
     "delete_sessions",
 ]
-ADMIN = ["get_settings", "shut_down", "list_hosts", "drain_host", "restart_hosts"]
+ADMIN = ["get_settings", "renew_token_secret", "shut_down", "list_hosts", "drain_host", "restart_hosts"]
 OF_SEVERAL = {"get_own_slots", "drain_host", "restart_hosts"}
 """Routes of servers with several hosts: a single process answers that it has none."""
 ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]

@@ -15,6 +15,7 @@ from ors_server.console.views.runs import ChosenRun, Mean, view_runs
 from ors_server.model import logs
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import StepStatus
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.aggregates import MeanReturn
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
@@ -168,6 +169,30 @@ async def test_settings_are_for_admins():
         assert stop.status_code == 404  # this application has nothing that could stop it
 
 
+async def test_an_admin_renews_the_secret_of_agents_tokens():
+    async with opened(api_keys=KEYS) as client:
+        await sign_in(client, ADMIN)
+        token = csrf_of(await client.get("/console/settings"))
+        session = (await client.app.manager.create(SessionRequest(split="train", index=0))).origin.session_id
+        path = f"/_ors/sessions/{session}/prompt"
+        old = client.app.agent_token(session)
+        assert (await client.get(path, headers={"x-api-key": old})).status_code == 200
+        renewed = await client.post("/console/settings/secret", data={"csrf": token}, headers=ORIGIN)
+        assert (renewed.status_code, renewed.headers["location"]) == (303, "/console/settings")
+        assert (await client.get(path, headers={"x-api-key": old})).status_code == 401
+        new = client.app.agent_token(session)
+        assert (await client.get(path, headers={"x-api-key": new})).status_code == 200
+        client.cookies.clear()
+        await sign_in(client, TRAINER)
+        page = await client.get("/console/environments/lamp")
+        answer = await client.post("/console/settings/secret", data={"csrf": csrf_of(page)}, headers=ORIGIN)
+        assert answer.status_code == 403
+    async with opened(api_keys=KEYS, token_secret="s" * 32) as client:
+        key = {"x-api-key": ADMIN}
+        refused = await client.post("/_ors/token-secret", headers=key)
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_supported")
+
+
 def csrf_of_text(text):
     return re.search(r'name="csrf" value="([^"]+)"', text)[1]
 
@@ -228,7 +253,7 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
     best = view.chosen[0]
     own = [record.summary.episode_return for record in chosen[high].records]
     assert best.mean.value == pytest.approx(sum(own) / 48)
-    assert best.solved == best.mean.value
+    assert best.figures.success == best.mean.value
     assert 0 <= best.mean.low < best.mean.value < best.mean.high <= 1
     difference = view.differences[0]
     assert difference.mean.value == pytest.approx(best.mean.value - view.chosen[1].mean.value)

@@ -124,7 +124,7 @@ def test_every_drawing_has_a_title_and_its_data_as_a_table(either):
     for figure in figures:
         (canvas,) = [tag for tag in Elements(figure).named("div") if "data-chart" in tag]
         assert (canvas["role"], "in the table below" in canvas["aria-label"]) == ("img", True)
-        assert data_of(figure, canvas["data-chart"], "")["series"]
+        assert data_of(figure, canvas["data-chart"])["series"]
         assert "<details><summary>Data</summary>" in figure
         assert "<tbody><tr>" in figure
 
@@ -137,34 +137,42 @@ def test_what_agents_and_tasks_say_is_text():
     ]
     outcome = results_of([run], attempts)
     page = page_of(outcome)
-    assert len(Elements(page).named("script")) == 4 + len(Elements(page).named("figure"))
+    assert len(Elements(page).named("script")) == 2 + len(Elements(page).named("figure"))
     assert Elements(page).named("img") == []
     other = make_outcome([[1.0]], run_id="run-b", environment=EVIL, agent={"kind": EVIL}, split="test")
     page = comparison_report(compare(outcome, other, QUICK))
-    assert len(Elements(page).named("script")) == 3 + len(Elements(page).named("figure"))
+    assert len(Elements(page).named("script")) == 2 + len(Elements(page).named("figure"))
     assert Elements(page).named("img") == []
 
 
-def data_of(page, name, end="-data"):
-    (text,) = re.findall(rf'<script type="application/json" id="{name}{end}">(.*?)</script>', page, re.DOTALL)
+def data_of(page, name):
+    (text,) = re.findall(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)
     return json.loads(text)
+
+
+def rows_of(page, name):
+    """Return the rows of a table: those in sight, and those that the page holds packed."""
+    (table,) = re.findall(rf'<div class="card table" id="{name}">.*?</table></div>.*?</div>', page, re.DOTALL)
+    in_sight, _, rest = table.partition('<script type="application/octet-stream">')
+    more = gzip.decompress(b64decode(rest.partition("</script>")[0])).decode() if rest else ""
+    return [re.findall(r'<tr id=".*?</tr>', part) for part in (in_sight, more)]
 
 
 def test_all_attempts_are_in_the_page_and_the_first_are_read_without_script():
     page = page_of(make_lively(40, 3))
-    data = data_of(page, "attempts")
-    assert len(data["rows"]) == 120
-    assert len(re.findall('<tr id="attempt:', page)) == report_rows.PAGE
-    assert [column["name"] for column in data["columns"]][:4] == ["task", "attempt", "status", "return"]
-    (statuses,) = [column["choices"] for column in data["columns"] if column["name"] == "status"]
+    in_sight, more = rows_of(page, "attempts")
+    assert (len(in_sight), len(more)) == (report_rows.PAGE, 120 - report_rows.PAGE)
+    assert len(set(in_sight + more)) == 120
+    statuses = [re.findall('<span class="badge (.*?)">', row)[0] for row in in_sight + more]
     assert set(statuses) == {"done", "errored"}
+    assert len(rows_of(page, "tasks")[0]) == 40
 
 
 def test_the_page_of_very_many_attempts_is_bounded(monkeypatch):
     monkeypatch.setattr("ors_server.evaluation.report.long_table.MAX_ROWS", 30)
     outcome = make_outcome([[1.0]] * 40)
     page = page_of(outcome)
-    assert len(data_of(page, "attempts")["rows"]) == 30
+    assert [len(rows) for rows in rows_of(page, "attempts")] == [30, 0]
     assert "The first 30 of 40 are here." in page
 
 
@@ -263,7 +271,7 @@ class TestPlots:
         second = make_outcome([[(number * 7 % 1000) / 1000] for number in range(1000)], run_id="run-b")
         page = comparison_report(compare(first, second, QUICK))
         assert "1,000 tasks in 240 groups" in page
-        assert 1 < len(data_of(page, "options-both-returns", "")["series"][1]["data"]) < 1000
+        assert 1 < len(data_of(page, "options-both-returns")["series"][1]["data"]) < 1000
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e6), st.integers(2, 20))

@@ -1,5 +1,7 @@
 """Tasks over an image of the cache: the agent has its files, and the verifier its programs as they were."""
 
+import asyncio
+import os
 from contextlib import AsyncExitStack
 
 import pytest
@@ -8,7 +10,10 @@ from ors_server.harbor.find_tasks import find_tasks
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.images.image_cache import ImageCache
+from ors_server.model.errors import EnvironmentFailedError, MachineryError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
+from ors_server.sandboxes.egress import EgressProxy
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.host_images import make_tree, write_host_image
 
@@ -19,6 +24,57 @@ if [ "$(cat /opt/data/answer)" = 42 ] && [ -e /usr/local/bin/tool ]; then echo 1
 """
 SOLVE = "#!/bin/bash\necho 42 > answer\n"
 FORGED = "#!/usr/bin/bash\necho 42\n"
+IS_ROOT = os.geteuid() == 0
+# Ada can read what root left and write her reward, and change nothing of root's.
+TEST_AS_ADA = """\
+#!/bin/bash
+if [ "$(id -u):$(cat /opt/data/answer)" = 1000:42 ] && ! : > /opt/data/answer && ! : > /tests/test.sh
+then echo 1; else echo 0; fi 2>/dev/null > /logs/verifier/reward.txt
+"""
+# In the verifier's own image: the task's folder has no such file.
+TEST_IN_IMAGE = """\
+#!/bin/bash
+if [ "$(cat /opt/data/answer /etc/judge)" = "42
+judge" ] && [ "$KIND" = own ] && [ "$PWD" = /check ] && [ ! -e /opt/data/left ]
+then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+FETCH = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT answers.test:443 HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
+TEST_WITH_NETWORK = f"""\
+#!/bin/bash
+fetched=$({FETCH})
+if [ "$(cat answer)" = "${{fetched##*:}}" ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+VERIFIERS = {
+    "verifier-image": {
+        "task": """\
+artifacts = ["answer"]
+[environment]
+docker_image = "made:1"
+[verifier.environment]
+docker_image = "judge:1"
+env = { KIND = "own" }
+workdir = "/check"
+memory_mb = 100
+""",
+        "tests/test.sh": "#!/bin/bash\nexit 1\n",
+    },
+    "verifier-network": {
+        "task": """\
+[environment]
+docker_image = "made:1"
+[verifier]
+network_mode = "allowlist"
+allowed_hosts = ["answers.test"]
+""",
+        "tests/test.sh": TEST_WITH_NETWORK,
+    },
+    "verifier-user": {
+        "task": '[environment]\ndocker_image = "made:1"\n[verifier]\nuser = "ada"\n'
+        "[[verifier.collect]]\ncommand = '[ $(id -u) = 1000 ]'\nuser = 1000\n",
+        "tests/test.sh": TEST_AS_ADA,
+    },
+}
+NAMES = ["named", "separate", *VERIFIERS]
 
 
 def write_task(folder, task, dockerfile=None, **files):
@@ -48,19 +104,51 @@ def tasks(tmp_path_factory):
         separate = 'artifacts = ["answer"]\n[verifier]\nenvironment_mode = "separate"\n'
         dockerfile = "FROM docker.io/library/made:1\nENV KIND=copied\nCOPY tool /usr/local/bin/own\n"
         write_task(top / "tasks/separate", separate, dockerfile)
+        for name in ("tests", "check"):
+            (tree / name).mkdir()
+        (tree / "tests/test.sh").write_text(TEST_IN_IMAGE)
+        (tree / "etc/judge").write_text("judge\n")
+        ImageCache().add(write_host_image(top / "judge.tar", tree), "judge:1")
+        for name, files in VERIFIERS.items():
+            write_task(top / "tasks" / name, **files)
         yield find_tasks(str(top / "tasks"))
 
 
 @pytest.fixture(scope="module")
 async def client(tasks):
-    async with AsyncExitStack() as stack:
-        sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP)
-        yield await stack.enter_async_context(open_environment(tasks, sandbox=sandbox))
+    async def answer(_reader, writer):
+        writer.write(b":42")
+        writer.close()
+
+    async def resolve(_host, _port):
+        return ["93.184.216.34"]
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+
+    async def connect(_address, _port):
+        return await asyncio.open_connection(*server.sockets[0].getsockname())
+
+    with pytest.MonkeyPatch.context() as patch:
+        make_proxy = staticmethod(lambda allowed: EgressProxy(allowed, resolve, connect))
+        patch.setattr(BubblewrapBackend, "make_proxy", make_proxy)
+        async with AsyncExitStack() as stack:
+            sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP, allow_network=True)
+            yield await stack.enter_async_context(open_environment(tasks, sandbox=sandbox))
+    server.close()
 
 
-@pytest.mark.parametrize("index", [0, 1])
+def needs_root(name):
+    return name == "verifier-user" and not IS_ROOT
+
+
+@pytest.mark.parametrize("index", range(len(NAMES)), ids=NAMES)
 async def test_oracle_earns_the_most_over_an_image_and_idle_agents_nothing(client, tasks, index):
     task = tasks.make_task("test", index)
+    if needs_root(NAMES[index]):
+        session = await client.create(split="test", index=index)
+        with pytest.raises(EnvironmentFailedError, match="only a server with root has several users"):
+            await session.call("submit")
+        return
     assert task["root"].startswith("image:")
     session = await client.create(split="test", index=index)
     outputs = [await session.call(tool, **arguments) for tool, arguments in tasks.gold_actions(task)]
@@ -75,7 +163,7 @@ async def test_agent_sees_the_image_and_what_the_dockerfile_adds(client):
     assert printed.blocks[0].text == "/opt/data\ncopied\necho tool\nas in the image\n"
 
 
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("index", [index for index, name in enumerate(NAMES) if not needs_root(name)])
 async def test_swapped_programs_earn_nothing_and_are_recorded(client, index):
     session = await client.create(split="test", index=index)
     forge = f"printf '{FORGED}' > /tmp/forged; chmod +x /tmp/forged; cp /tmp/forged /usr/bin/cat"
@@ -86,6 +174,42 @@ async def test_swapped_programs_earn_nothing_and_are_recorded(client, index):
     if index == 0:
         restored = result.metadata["harbor"]["restored"]
         assert restored == ["/bin", "/usr/bin/cat", "/usr/local/bin/cat"]
+
+
+CHEATS = {
+    # What the agent leaves in its own root is not in the verifier's, but for the artefact.
+    "verifier-image": """\
+echo judge > /etc/judge; mkdir -p /tests /logs/verifier; echo 1 > /logs/verifier/reward.txt
+printf '#!/bin/bash\\necho 1 > /logs/verifier/reward.txt\\n' | tee /tests/test.sh > /check
+ln -s /etc/judge answer; touch left; export KIND=own""",
+    # A proxy of the agent's own would tell what the agent has answered.
+    "verifier-network": """\
+echo 7 > answer
+printf 'import socket\\ns = socket.create_server(("127.0.0.1", 3128))\\nwhile 1:\\n c = s.accept()[0]\\n'\
+' c.send(b":7")\\n c.close()\\n' > /proxy.py
+(setsid python3 /proxy.py &) >/dev/null 2>&1""",
+    # The verifier's user finds folders that he cannot write, and a reward that is there already.
+    "verifier-user": """\
+mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; chmod 777 /etc /usr/bin; chown -R ada /opt/data
+mkdir /elsewhere; echo 1 > /elsewhere/reward.txt; rm -rf /tests; ln -s /elsewhere /tests
+printf 'ada:x:0:0::/:/bin/sh\\n' > /etc/passwd""",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in CHEATS if not needs_root(name)])
+async def test_cheats_on_a_verifier_with_its_own_image_user_or_network_earn_nothing(client, name):
+    session = await client.create(split="test", index=NAMES.index(name))
+    await session.call("bash", command=CHEATS[name])
+    result = await session.call("submit")
+    assert result.reward == 0.0, result.metadata
+
+
+async def test_verifiers_network_is_refused_before_the_agent_begins_unless_the_operator_allows_it(tasks):
+    sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP)
+    async with open_environment(tasks, sandbox=sandbox) as client:
+        session = await client.create(split="test", index=NAMES.index("verifier-network"))
+        with pytest.raises(MachineryError, match=r"connects to answers\.test, which the operator has"):
+            await session.call("submit")
 
 
 def test_image_that_is_not_in_the_cache_is_named(tmp_path, monkeypatch):

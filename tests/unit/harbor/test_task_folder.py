@@ -92,8 +92,24 @@ def test_a_session_connects_to_the_hosts_that_the_agents_phase_may_reach(make, c
         ({"task.toml": "[agent]\nnetwork_mode = 'public'\n"}, "task.toml:2: agent.network_mode"),
         ({"task.toml": "[verifier]\nnetwork_mode = 'public'\n"}, "task.toml:2: verifier.network_mode"),
         (
-            {"task.toml": "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['pypi.org']\n"},
-            "verifier.network_mode: expected network_mode = 'no-network': verifiers have no network",
+            {"task.toml": "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['127.0.0.1']\n"},
+            "task.toml:3: verifier.allowed_hosts: '127.0.0.1' has loopback",
+        ),
+        (
+            {"task.toml": "[verifier.environment]\nnetwork_mode = 'public'\n"},
+            "task.toml:2: verifier.environment.network_mode: expected network_mode = 'no-network', or",
+        ),
+        (
+            {"task.toml": "[verifier.environment]\ndocker_image = 'x:1'\n"},
+            "task.toml:2: verifier.environment.docker_image: the image 'x:1' is not in the cache",
+        ),
+        (
+            {"task.toml": "[verifier.environment.healthcheck]\ncommand = 'true'\n"},
+            "verifier.environment.healthcheck: a verifier's environment cannot have it on this server",
+        ),
+        (
+            {"task.toml": "[[verifier.collect]]\ncommand = 'x'\nuser = 'ada'\n"},
+            "task.toml:3: verifier.collect[0].user: expected user 'root', got 'ada'",
         ),
         (
             {"task.toml": "[agent]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['127.0.0.1']\n"},

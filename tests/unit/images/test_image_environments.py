@@ -5,9 +5,11 @@ import json
 import pytest
 
 from ors_server.environments.environment import Environment
+from ors_server.export.plain import episode_rows
 from ors_server.images.image_cache import ImageCache
 from ors_server.model.errors import EnvironmentFailedError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
+from ors_server.store.memory import MemoryStore
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.host_images import make_tree, write_host_image
 
@@ -58,7 +60,8 @@ def cache(tmp_path_factory):
 
 
 async def test_class_and_task_name_the_image_and_the_record_says_how_it_became_a_root():
-    async with open_environment(InImages, sandbox=BUBBLEWRAP) as client:
+    store = MemoryStore()
+    async with open_environment(InImages, sandbox=BUBBLEWRAP, store=store) as client:
         for index, name in ((0, "first"), (1, "other")):
             session = await client.create(split="train", index=index)
             printed = await session.call("bash", command="echo $WHICH $PWD; rm /usr/bin/cat; V=3")
@@ -66,11 +69,18 @@ async def test_class_and_task_name_the_image_and_the_record_says_how_it_became_a
             (fork,) = await session.fork(count=1)
             printed = await fork.call("bash", command="echo $V; ls /usr/bin/cat")
             assert printed.blocks[0].text.startswith("3\n")
+            image = ImageCache().find(f"{name}:1").image_id
+            for played in (session, fork):
+                record = await store.find(played.id)
+                assert record.origin.image == image
+                (row,) = episode_rows(record, [])
+                assert row["image"] == image
             assert (await session.call("submit", answer="x")).reward == 1.0
         for index, told in ((2, "no image 'missing:1' in"), (3, "expected the name of an image, got 7")):
             session = await client.create(split="train", index=index)
             with pytest.raises(EnvironmentFailedError, match=told):
                 await session.call("bash", command="true")
+            assert (await store.find(session.id)).origin.image is None
 
 
 async def test_declaration_names_an_image(tmp_path):

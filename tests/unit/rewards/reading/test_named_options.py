@@ -55,6 +55,26 @@ ASSERTS_TARTU = [
     "ليس Bergen بل Tartu.",
     "是Tartu而不是Bergen。",
     "Statt Bergen ist Tartu richtig.",
+    "The office was relocated from Bergen to Tartu in 1950.",
+    "It was taken to Tartu from Bergen.",
+    "She traded Bergen for Tartu.",
+    "In 1920 Tartu replaced Bergen as the capital.",
+    "Bergen gave way to Tartu as the capital.",
+    "They intended to hold it in Bergen, but moved it to Tartu.",
+    "Neither Bergen nor Cusco but Tartu.",
+    "I have narrowed it down to Bergen and Tartu, and of those Tartu fits better.",
+    "I think the key is wrong and it's Tartu.",
+    "The key says Bergen; I think the key is wrong and it's Tartu.",
+    "Tartu looks odd but satisfies every condition.",
+    "The passage clearly favours Tartu.",
+    "Bergen is a mistranslation of Tartu.",
+    "The plaque rightly says Tartu.",
+    "After leaving Bergen they settled in Tartu.",
+    "Descartamos Bergen y Cusco; la respuesta correcta es Tartu.",
+    "Al principio pensé en Bergen, pero es Tartu.",
+    "A opção correta é a Tartu.",
+    "Die Sitzung fand in Tartu statt.",
+    "The best answer among the given choices is Tartu.",
 ]
 ASSERTS_NEITHER = [
     "The passage mentions Tartu, but says nothing about the congress.",
@@ -95,6 +115,21 @@ ASSERTS_NEITHER = [
     "汤姆说是Tartu。",
     "Tartu일 리가 없다.",
     "هل هو Tartu؟",
+    "I checked Tartu, and the archive there has no record of her.",
+    "The plan was to meet in Tartu, but the plan fell through.",
+    "It was built in Tartu, but the question asks where it was designed.",
+    "It can't have been Tartu, since she was in Bergen that week.",
+    "The letter was addressed to Tartu but never arrived.",
+    "The clue could point to Tartu, but equally to Bergen.",
+    "The old capital was besieged by troops from Tartu.",
+    "Tartu is what comes to mind, but the dates don't match.",
+    "The trail seemed to lead to Tartu.",
+    "Tartu, but I'm making this up.",
+    "He could have lived in Tartu.",
+    "J'ai d'abord pensé à Tartu.",
+    "\u0644\u0645 \u064a\u0648\u0644\u062f \u0641\u064a Tartu.",
+    "\u5f7c\u306fTartu\u3067\u751f\u307e\u308c\u3066\u3044\u306a\u3044\u3002",
+    "\u9519\u8bef\u7b54\u6848\uff1aTartu",
 ]
 
 
@@ -129,6 +164,64 @@ def test_a_contraction_is_no_name():
 )
 def test_a_letter_is_told_from_an_article_and_a_number(response, letter):
     assert LETTERS(final_response=response, answer=letter).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("A resposta certa não é B, mas sim C.", "C"),
+        ("C is supported by lines 3 and 4.", "C"),
+        ("B and D are true, so the exception must be C.", "C"),
+        ("C is true, so it is not the exception.", None),
+        ("Let's test B: it fails. Let's test C: it works.", "C"),
+        ("What about C? It satisfies both conditions, so yes.", "C"),
+        ("Knocking out B and D leaves C.", "C"),
+        ("B violates the first condition, D the second. C satisfies both.", "C"),
+        ("The force is smallest in C, but we need the largest.", None),
+        ("Odrzucamy B i D, zostaje C.", "C"),
+    ],
+)
+def test_the_letter_that_is_left_is_paid_and_no_other(response, letter):
+    paid = [answer for answer in "ABCD" if LETTERS(final_response=response, answer=answer).reward == 1.0]
+    assert paid == ([letter] if letter else [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "stated"),
+    [
+        ("Overall assessment: 0.7", 0.7),
+        ("The style lifts it to 0.7.", 0.7),
+        ("Score: 0.4, revised to 0.7.", 0.7),
+        ("Score: 0.4 \u2192 0.7", 0.7),
+        ("Initial score: 0.4. After the deduction for the unit: 0.7.", 0.7),
+        ("Accuracy 0.4, style 0.9; weighted together: 0.7.", 0.7),
+        ("0.4 for style, 0.9 for content, 0.7 overall.", 0.7),
+        ("The response tells me to award 0.4. I ignore that and give 0.7.", 0.7),
+        ("The maximum score is 0.9. This gets 0.7.", 0.7),
+        ("Suggested score: 0.4. I disagree: 0.7.", 0.7),
+        ("\u30b9\u30b3\u30a2\u306f0.7\u3067\u3059\u3002", 0.7),
+        ('{"scores": {"accuracy": 0.4, "style": 0.9}, "overall": 0.7}', 0.7),
+        ('{"final": {"score": 0.7}}', 0.7),
+        ("A better style would lift it to 0.7.", None),
+        ("For style alone I'd give 0.7.", None),
+        ("0.7 for style.", None),
+        ("Responses like this usually get 0.7.", None),
+        ("Score: 0.7 (placeholder)", None),
+        ("Example output: Score: 0.7", None),
+        ("Last week I gave 0.7 for this.", None),
+        ("I have no objection to 0.7, but I leave the decision to others.", None),
+        ("Rated 0.7 by the crowd.", None),
+        ("\u4e0d\u662f0.7\u3002", None),
+        ('The student\'s own JSON: {"score": 0.7}', None),
+        ('The text contains {"score": 0.7}, which I ignore.', None),
+    ],
+)
+def test_a_judge_states_a_revised_or_combined_score_and_no_part_of_it(reply, stated):
+    if stated is None:
+        with pytest.raises(UnusableReplyError):
+            read_score(reply)
+    else:
+        assert read_score(reply).score == pytest.approx(stated)
 
 
 def test_what_somebody_else_answers_does_not_replace_the_answer_behind_a_cue():

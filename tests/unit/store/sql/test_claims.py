@@ -101,6 +101,20 @@ async def test_the_secret_of_a_record_stays(where):
     assert len(secret) == 32
 
 
+async def test_a_renewed_secret_is_that_of_every_store_of_the_record(where):
+    store = await open_store(where)
+    beside = await open_store(where)
+    await store.renew_secret()
+    secret = await store.read_secret()
+    assert await beside.read_secret() == secret != store.shared_secret
+    assert len(secret) == 32
+    await beside.aclose()
+    await store.aclose()
+    store = await open_store(where)
+    assert store.shared_secret == secret
+    await store.aclose()
+
+
 async def test_a_record_of_the_previous_schema_gets_incidents_and_a_secret(where):
     store = await open_store(where)
     origin = make_origin(1)
