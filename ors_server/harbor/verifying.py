@@ -149,7 +149,7 @@ async def _verify(
             await copy_files(verifier_sandbox, files)
             for path, content in artifacts.items():
                 await verifier_sandbox.write_file(path, content)
-            own = {} if request.root is None else request.root.variables
+            own = dict[str, str]() if request.root is None else request.root.variables
             work_dir = verifier_sandbox.work_dir
             return await _run_tests(verifier_sandbox, folder, step, {**own, **variables}, work_dir, record)
         finally:
