@@ -21,10 +21,10 @@ MAX_FALSE_PAID = {
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.003,
     ("multiple_choice_reward", "fullmatch"): 0.002,
-    ("word_match_reward", "default"): 0.0185,
+    ("word_match_reward", "default"): 0.019,  # the templates of the eleventh batch are harder
     ("word_match_reward", "choices"): 0.0195,  # the templates of the eighth batch are harder
     ("qa_em_reward", "default"): 0.0095,
-    ("qa_f1_reward", "default"): 0.0125,
+    ("qa_f1_reward", "default"): 0.0195,  # the templates of the eighth batch are harder
     ("judge_reply", "default"): 0.035,  # the templates of the ninth batch are harder
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
@@ -42,10 +42,10 @@ MAX_FALSE_UNPAID = {
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.028,
     ("multiple_choice_reward", "fullmatch"): 0,
-    ("word_match_reward", "default"): 0.064,  # the templates of the tenth batch are harder
-    ("word_match_reward", "choices"): 0.068,  # the templates of the fifth batch are harder
+    ("word_match_reward", "default"): 0.07,  # the templates of the eleventh batch are harder
+    ("word_match_reward", "choices"): 0.074,  # the templates of the eleventh batch are harder
     ("qa_em_reward", "default"): 0.024,
-    ("qa_f1_reward", "default"): 0.018,
+    ("qa_f1_reward", "default"): 0.027,  # the templates of the eighth batch are harder
     ("judge_reply", "default"): 0.11,  # the templates of the ninth batch are harder
     ("find_answer", "answer"): 0.055,
     ("find_answer", "tag"): 0.055,
