@@ -103,7 +103,7 @@ class Settings(BaseSettings):
     certificate."""
     console: Annotated[bool, _ADDRESS] = True
     """Serve the pages for browsers at /console, to which the address itself leads browsers."""
-    audits: Path | None = None
+    audits: Annotated[Path | None, _ADDRESS] = None
     """Folder of audits' reports, `NAME.json` as `ors-server audit NAME --json` prints them, whose findings
     the console shows on the page of the environment."""
     allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
