@@ -461,7 +461,7 @@ class OptionReader(ClauseReader):
             # A trial that succeeds, as in "Let's test A: it works", states its option.
             is_tried = value.polarity in (Polarity.SUPPOSED, Polarity.INTERMEDIATE)
             is_tried = is_tried and "trial" in earlier.classes()
-            is_passed = is_tried and clause.lead.word in ":,;" and clause.tokens[0].word == "it"
+            is_passed = is_tried and clause.lead.word in ":,;" and clause.tokens[0].word in ("it", "it works")
             if is_passed and "confirm" in classes and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
             if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,10 +53,13 @@ class FileClaim:
         except OSError:
             yield False
             return
-        is_alone = False
-        with suppress(BlockingIOError):
+        is_alone = True
+        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_alone = True
+        except BlockingIOError:
+            is_alone = False
+            # Waits for one that is opening it alone just now: what that writes first is then to be read.
+            fcntl.flock(self._file, fcntl.LOCK_SH)
         try:
             yield is_alone
         finally:
@@ -96,9 +99,19 @@ def _share(connection: Any, _record: object) -> None:
 
 
 def _take(connection: Connection) -> bool:
+    """Take the lock alone, in place of the share that the connection has, if no other one comes to have it.
+
+    Two that open a database at once have a share each, so that neither would be alone: both give theirs up
+    while they wait, and the first to try again is.
+    """
     for attempt in range(ATTEMPTS):
+        if attempt == 1:
+            connection.execute(text(f"SELECT pg_advisory_unlock_shared({NUMBER})"))
         if attempt:
             time.sleep(PAUSE)
-        if connection.execute(text(f"SELECT pg_try_advisory_lock({NUMBER})")).scalar():
-            return True
-    return False
+        is_alone = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({NUMBER})")).scalar())
+        if is_alone or attempt == ATTEMPTS - 1:
+            break
+    if attempt:
+        connection.execute(text(f"SELECT pg_advisory_lock_shared({NUMBER})"))
+    return is_alone

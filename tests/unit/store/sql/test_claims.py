@@ -3,13 +3,17 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Barrier, Thread
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 from ors_server.model.trajectory import Incident, IncidentKind
 from ors_server.store.open import open_reader, open_store
+from ors_server.store.sql.claims import AdvisoryClaim
 from ors_server.testing.store_promises import MORNING, make_origin, play
 from tests.fixtures.older_records import FIGURES
 from tests.unit.store.sql.test_opening import differences
@@ -159,3 +163,26 @@ async def test_a_folder_in_which_nobody_can_make_a_claim_takes_up_nothing(tmp_pa
     store = await open_store(str(path))
     assert store.left_open == ()
     await store.aclose()
+
+
+def test_of_two_that_open_a_database_at_once_one_is_alone_first(postgres):
+    where = postgres.create_database().replace("postgresql://", "postgresql+psycopg://")
+    ready, found = Barrier(2), []
+    with ExitStack() as stack:
+        engines = [create_engine(where) for _ in range(2)]
+        claims = [AdvisoryClaim(engine) for engine in engines]
+        connections = [stack.enter_context(engine.connect()) for engine in engines]
+
+        def claim(number):
+            ready.wait()
+            with claims[number].alone(connections[number]) as is_alone:
+                found.append(is_alone)
+
+        threads = [Thread(target=claim, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for engine in engines:
+        engine.dispose()
+    assert found[0] is True
