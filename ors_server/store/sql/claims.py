@@ -104,14 +104,18 @@ def _take(connection: Connection) -> bool:
     Two that open a database at once have a share each, so that neither would be alone: both give theirs up
     while they wait, and the first to try again is.
     """
-    for attempt in range(ATTEMPTS):
-        if attempt == 1:
-            connection.execute(text(f"SELECT pg_advisory_unlock_shared({NUMBER})"))
-        if attempt:
-            time.sleep(PAUSE)
-        is_alone = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({NUMBER})")).scalar())
-        if is_alone or attempt == ATTEMPTS - 1:
+    if _try_alone(connection):
+        return True
+    connection.execute(text(f"SELECT pg_advisory_unlock_shared({NUMBER})"))
+    is_alone = False
+    for _ in range(ATTEMPTS - 1):
+        time.sleep(PAUSE)
+        is_alone = _try_alone(connection)
+        if is_alone:
             break
-    if attempt:
-        connection.execute(text(f"SELECT pg_advisory_lock_shared({NUMBER})"))
+    connection.execute(text(f"SELECT pg_advisory_lock_shared({NUMBER})"))
     return is_alone
+
+
+def _try_alone(connection: Connection) -> bool:
+    return bool(connection.execute(text(f"SELECT pg_try_advisory_lock({NUMBER})")).scalar())
