@@ -18,6 +18,7 @@ remove() {
   rm -rf -- "$1"
 }
 """
+# pytest reads its configuration from the folders above its tests, and so from `/`.
 _GRADER_FOLDERS = """\
 if [ -L /logs ] || [ ! -d /logs ]; then remove /logs; fi
 chmod u+rwx /logs 2>/dev/null
@@ -29,7 +30,6 @@ done
 mkdir -p /tests /logs/verifier || exit 1
 for name in agent artifacts; do [ -d "/logs/$name" ] || mkdir -p "/logs/$name"; done
 """
-# pytest reads its configuration from the folders above its tests, and so from `/`.
 
 
 class RootFilesError(Exception):

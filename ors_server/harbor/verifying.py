@@ -28,7 +28,7 @@ from ors_server.model.wire import JSONObject
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.sandboxes.base import MIB, EntryKind, Sandbox
 from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
-from ors_server.sandboxes.fresh import FreshRun, run_to_end
+from ors_server.sandboxes.fresh import ROOT_NAMES, FreshRun, run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
 
 OUTPUT = "/logs/verifier/test-stdout.txt"
@@ -166,7 +166,7 @@ async def _verify(
 def _verifier_folders(step: TaskStep) -> list[RootFile]:
     """Return the verifier's folders; a verifier that is not root writes into the last one."""
     paths = ("/tests", "/logs", "/logs/verifier")
-    is_root = step.verifier_user in {"", "0", "root"}
+    is_root = step.verifier_user in ROOT_NAMES
     return [RootFile(path, None, 0o777 if path == paths[-1] and not is_root else 0o755) for path in paths]
 
 

@@ -21,6 +21,8 @@ from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxError, S
 
 RECEIVE_BYTES = 65_536
 """Most bytes that one `receive` returns by default: the capacity of a pipe (pipe(7))."""
+ROOT_NAMES = frozenset({"", "0", "root"})
+"""What may be stated for root, who runs programs by default."""
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 

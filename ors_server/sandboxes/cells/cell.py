@@ -54,7 +54,7 @@ from ors_server.sandboxes.egress import (
     NetworkMode,
     SandboxNetwork,
 )
-from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.fresh import ROOT_NAMES, FreshProcess, FreshProgram
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script
 
@@ -214,7 +214,7 @@ class Cell(ABC):
 
     def check_user(self, user: str) -> None:
         """Raise `SandboxStartError` for a user that cannot run fresh programs here."""
-        if user not in {"", "0", "root"}:
+        if user not in ROOT_NAMES:
             raise SandboxStartError(
                 f"the user {user!r} cannot run programs in this sandbox, whose only user is root: a sandbox "
                 "over an image has several, if the server has root"

@@ -36,7 +36,7 @@ from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
 from ors_server.sandboxes.cells.server_state import ServerState, remove_entry
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
 from ors_server.sandboxes.cells.uids import IDS_OF_IMAGES
-from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.fresh import ROOT_NAMES, FreshProgram
 from ors_server.sandboxes.host.bubblewrap_cell import BubblewrapCell, set_variables
 from ors_server.sandboxes.host.image_mounts import (
     MOUNT_IMAGE,
@@ -533,7 +533,7 @@ def find_user(layers: tuple[Path, ...], stated: str) -> ImageUser:
     if row is not None and len(row) > 5:  # noqa: PLR2004  (passwd(5): the sixth field is the home)
         uid, gid, home = _number(row[2], stated), _number(row[3], stated), row[5] or "/"
         name = row[0]
-    elif name in {"", "0", "root"}:
+    elif name in ROOT_NAMES:
         uid, gid, home, name = 0, 0, "/root", "root"
     else:
         uid, gid, home = _number(name, stated), 0, "/"
