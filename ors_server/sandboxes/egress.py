@@ -310,12 +310,15 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
 
 
 async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+    try:
         while piece := await reader.read(_PIECE):
             writer.write(piece)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+    except OSError:
+        # A broken connection breaks the other one too, whose program would wait for its end for ever.
+        writer.transport.abort()
 
 
 # Arguments: pid of the sandbox's first process, port, descriptor of the socket to the server. Root may enter
@@ -377,5 +380,6 @@ def make_listener(pid: int, port: int) -> socket.socket:
             raise SandboxStartError(f"the proxy of a sandbox cannot be made: {printed}")
         _, descriptors, _, _ = socket.recv_fds(own_end, 1, 1)
         listener = socket.socket(fileno=descriptors[0])
+        listener.set_inheritable(False)  # received descriptors are inherited unless one says so
         listener.setblocking(False)  # noqa: FBT003  (its only signature)
         return listener

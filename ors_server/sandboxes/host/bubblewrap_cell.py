@@ -78,6 +78,13 @@ class _FreshGate:
         self.reporting = self.waits = -1
 
 
+@dataclass(frozen=True)
+class _GatedProgram(FreshProgram):
+    """A fresh program with its own gate: several may be started in one session at once."""
+
+    gate: _FreshGate | None = None
+
+
 class BubblewrapCell(Cell):
     """One session's namespaces."""
 
@@ -89,7 +96,6 @@ class BubblewrapCell(Cell):
     def __init__(self, state: ServerState, limits: Limits, root: SandboxRoot | None = None) -> None:
         self._namespaces: list[int] = []
         self._info = -1
-        self._gate: _FreshGate | None = None
         if root is not None and root.image is None:
             root_view.refuse_work_dir(root.work_dir)
             self.fresh_dir = root_skeleton.FRESH_FILES
@@ -180,9 +186,9 @@ class BubblewrapCell(Cell):
         """Start a fresh program; one with an allow-list begins when its proxy is there."""
         if request.network.mode is not NetworkMode.ALLOW_LIST:
             return await super().start_fresh(request)
-        gate = self._gate = _FreshGate(*os.pipe(), *os.pipe())
+        gate = _FreshGate(*os.pipe(), *os.pipe())
         try:
-            process = await super().start_fresh(request)
+            process = await super().start_fresh(_GatedProgram(**vars(request), gate=gate))
             try:
                 gate.close_far_ends()
                 await anyio.wait_readable(gate.reports)
@@ -198,7 +204,6 @@ class BubblewrapCell(Cell):
                 raise
             return process
         finally:
-            self._gate = None
             gate.close_far_ends()
             close_all(gate.reports, gate.go)
 
@@ -226,16 +231,24 @@ class BubblewrapCell(Cell):
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         isolation = [*self._enter(outside), *self._isolation(bind), *view, "--new-session", *self._seal()]
-        isolation += [*self._status_options(folders, ends), *set_variables(request.variables(temporary))]
-        return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
+        isolation += set_variables(request.variables(temporary))
+        return self._spawn_program(request, folders, ends, isolation, inside)
 
-    def _status_options(self, folders: FreshFolders, ends: ProcessStreams) -> list[str]:
-        """Return bubblewrap's options about a fresh program's status, and its beginning."""
-        options = ["--json-status-fd", str(ends.status)]
-        if self._gate is not None:
-            self._gate.proxy = folders.proxy
-            options += ["--info-fd", str(self._gate.reporting), "--block-fd", str(self._gate.waits)]
-        return options
+    def _spawn_program(
+        self,
+        request: FreshProgram,
+        folders: FreshFolders,
+        ends: ProcessStreams,
+        isolation: list[str],
+        inside: list[str],
+    ) -> "subprocess.Popen[bytes]":
+        """Start a fresh program in its isolation, with bubblewrap's options about its status and beginning."""
+        isolation = [*isolation, "--json-status-fd", str(ends.status)]
+        gate = request.gate if isinstance(request, _GatedProgram) else None
+        if gate is not None:
+            gate.proxy = folders.proxy
+            isolation += ["--info-fd", str(gate.reporting), "--block-fd", str(gate.waits)]
+        return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances, gate=gate)
 
     # How everything is started
 
@@ -247,9 +260,9 @@ class BubblewrapCell(Cell):
         entrances: list[str],
         *,
         terminal: str = "",
+        gate: _FreshGate | None = None,
     ) -> "subprocess.Popen[bytes]":
         own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
-        gate = self._gate
         return start_with(
             program(_NO_SOCKETS if gate is None and self.network.mode is NetworkMode.NONE else Policy()),
             lambda fd: [*isolation, "--seccomp", str(fd), "--", *argv],

@@ -349,9 +349,8 @@ class ImageCell(BubblewrapCell):
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         user = find_user(self.image.layers, request.user)
         isolation = [*self._enter_restored(outside, restored, user), *self._isolation(bind, user=user), *view]
-        isolation += ["--new-session", *self._status_options(folders, ends)]
-        isolation += set_variables(request.variables(FRESH_HOME))
-        return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
+        isolation += ["--new-session", *set_variables(request.variables(FRESH_HOME))]
+        return self._spawn_program(request, folders, ends, isolation, inside)
 
     def _restored_folders(self) -> list[RestoredFolder]:
         """Return the system's folders of the image with their lower layers; put its links and files back.
