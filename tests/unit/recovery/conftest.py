@@ -11,8 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from ors_server.app import App, create_app
+from ors_server.app import App
 from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
+from ors_server.model.clock import Clock
 from ors_server.model.settings import Settings
 from tests.fixtures.recovered_journal import COUNTERS, Journal
 
@@ -78,8 +80,11 @@ class Lives:
     def path(self) -> Path:
         return self.folder / f"record-{self.count}.db"
 
-    async def start(self, *environments: type | EnvironmentDefinition, **settings: Any) -> Player:
-        app = create_app(environments or [Journal], Settings(store=str(self.path), **settings))
+    async def start(
+        self, *environments: type | EnvironmentDefinition, clock: Clock | None = None, **settings: Any
+    ) -> Player:
+        definitions = [found for item in environments or [Journal] for found in definitions_of(item)]
+        app = App(definitions, Settings(store=str(self.path), **settings), clock=clock)
         await self.stack.enter_async_context(app.running())
         transport = httpx2.ASGITransport(app)
         http = await self.stack.enter_async_context(

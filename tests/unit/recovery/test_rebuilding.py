@@ -1,12 +1,15 @@
 """A session of a server that was killed goes on at the next one as if nothing had happened."""
 
 import sqlite3
+from datetime import datetime, timedelta
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from ors_server.app import create_app
+from ors_server.model.clock import SystemClock
 from ors_server.model.errors import SettingsError
 from ors_server.model.settings import Settings
 from ors_server.store.location import parse_location
@@ -298,6 +301,42 @@ async def test_time_without_a_server_is_not_played(lives):
     now = answer["metadata"]["episode"]["time_remaining"]
     assert left - 30 < now <= left
     assert (await player.status("s"))["episode"]["phase"] == "playing"
+
+
+class ShiftedClock(SystemClock):
+    """The clock of a machine that is minutes away from the others'."""
+
+    def __init__(self, minutes: float) -> None:
+        self.shift = timedelta(minutes=minutes)
+
+    def now(self) -> datetime:
+        return super().now() + self.shift
+
+
+async def test_servers_whose_clocks_are_minutes_apart_continue_an_episode_in_order(lives):
+    request = {"environment": "journal", "split": "train", "index": 0, "policy": {"time_limit": 600.0}}
+    left = [600.0]
+    for number, minutes in enumerate((0, -7, 7, -3)):
+        player = await lives.start(clock=ShiftedClock(minutes))
+        if not number:
+            await player.http.post("/_ors/sessions", json={**request, "session_id": "s"})
+        output = said(await player.call("s", "note", text=f"n{number}"))["output"]
+        assert output["blocks"][0]["text"] == ", ".join(f"n{count}" for count in range(number + 1))
+        left.append(output["metadata"]["episode"]["time_remaining"])
+        lives.kill()
+    player = await lives.start()
+    ended = said(await player.call("s", "finish", answer="42"))["output"]
+    assert ended["finished"]
+    # No shift of a clock is played time.
+    assert left == sorted(left, reverse=True)
+    assert left[-1] > 600.0 - LIMIT
+    record = await player.record("s")
+    assert [incident["kind"] for incident in record["incidents"]] == ["rebuilt"] * 4
+    assert record["episode"]["stop_reason"] == "completed"
+    moments = [step["started_at"] for step in await player.steps("s")]
+    assert moments == sorted(moments)
+    found = await anyio.to_thread.run_sync(verify, parse_location(str(lives.path)))
+    assert not found.findings
 
 
 async def test_what_is_older_than_the_idle_limit_is_closed(lives):
