@@ -42,6 +42,7 @@ SLEEPS = {
     "stress/test_ray_cluster.py": SILENT,
     "stress/test_sandbox_docker.py": SILENT,
     "stress/test_soak.py": "a steady rate of calls",
+    "stress/test_idle_hosts.py": "a steady rate of calls, and a while without any",
     "stress/test_workers_faults.py": "a schedule of faults, and a client's pause before it repeats a call",
     "stress/test_webshop_catalogue.py": "how late a sleep ends is what is measured",
     "unit/processes/offload/slow_to_import.py": "a module that takes long to import",
