@@ -14,8 +14,12 @@ from zlib import crc32
 
 from ors_server.model.errors import InvalidRequestError, SettingsError, ShuttingDownError
 
-_PORTABLE_ID = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
-"""Ids that every place of a request carries as they are: a header, a path, a token, a JSON text."""
+_PORTABLE_ID = re.compile(r"""(?! )[ !#-+\--.0-\[\]-~]{1,200}(?<! )""")
+"""Ids that every place of a request carries: a header, a path, a token, a JSON text.
+
+Spaces at the ends get lost in a header, and a comma separates values there; a slash separates parts of a
+path, and quotation marks and backslashes have other forms in JSON.
+"""
 
 SLOTS = 1024
 """Slots of session ids: many more than hosts, so that a host's share can be divided among all others."""
@@ -174,8 +178,8 @@ class HostSlot:
             return
         if _PORTABLE_ID.fullmatch(session_id) is None:
             raise InvalidRequestError(
-                f"a session id of a server with several hosts has 1 to 200 letters, digits and characters of "
-                f"._~:-, got {session_id!r:.80}"
+                "a session id of a server with several hosts has 1 to 200 visible ASCII characters without "
+                f'any of , / " \\, and spaces within: got {session_id!r:.80}'
             )
         if not self.has(session_id):
             raise InvalidRequestError(

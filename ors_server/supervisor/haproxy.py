@@ -215,7 +215,7 @@ def _server(address: str) -> str:
 def _rules(options: FrontOptions) -> list[str]:
     """Return the rules that find the host of a request; the first one that matches decides."""
     hashed = f"crc32,mod({SLOTS})"
-    token = f"path,field(3,/),regsub(^{options.token_prefix},),field(1,.),ub64dec,word(2,' ')"
+    token = f"path,field(3,/),regsub(^{options.token_prefix},),field(1,.),ub64dec,field(2,' ',0)"
     meta_key = options.session_key.replace(".", "\\\\.")  # a dot would go into an object
     key = "{ var(txn.key) -m len gt 0 }"
     unset = "!{ var(txn.host) -m found } !{ var(txn.slot) -m found }"
@@ -228,11 +228,11 @@ def _rules(options: FrontOptions) -> list[str]:
         ("slot", f"{token},{hashed}", "{ path_beg /agent/ }"),
         # A browser's session is known to one host alone.
         ("slot", "int(0)", "{ path -m reg ^/console(/|$) }"),
-        ("slot", f"req.hdr(X-Session-ID),{hashed}", "{ req.hdr(X-Session-ID) -m len gt 0 }"),
+        ("slot", f"req.fhdr(X-Session-ID),{hashed}", "{ req.hdr(X-Session-ID) -m len gt 0 }"),
         ("key", "req.body,json_query('$.params.arguments.session_id')", "METH_POST { path /mcp }"),
         ("key", f"req.body,json_query('$.params._meta.{meta_key}')", f"METH_POST {{ path /mcp }} !{key}"),
         ("key", "req.body,json_query('$.session_id')", "METH_POST { path /_ors/sessions }"),
-        ("key", "url_param(session_id),url_dec", "{ path_beg /openenv/ }"),
+        ("key", "url_param(session_id),url_dec(1)", "{ path_beg /openenv/ }"),
         ("key", "req.body,json_query('$.session_id')", f"METH_POST {{ path_beg /openenv/ }} !{key}"),
         ("key", "req.body,json_query('$.params.session_id')", f"METH_POST {{ path_beg /openenv/ }} !{key}"),
         ("slot", f"var(txn.key),{hashed}", key),

@@ -8,14 +8,14 @@ import secrets
 import shutil
 import socket
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from zlib import crc32
 
 import pytest
 
 from ors_server.doors.access import TOKEN_PREFIX
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
-from ors_server.model.errors import SettingsError
+from ors_server.model.errors import InvalidRequestError, SettingsError
 from ors_server.model.host_slot import SLOTS, HostSlot, slot_of, socket_path
 from ors_server.supervisor.front_control import FrontControl, FrontControlError
 from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
@@ -110,16 +110,18 @@ def places_of(session_id):
     token = f"{TOKEN_PREFIX}{claim}.signature-_"
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     long = "x" * 20_000
+    quoted = quote(session_id, safe="")
     return {
         "header": ("POST", "/call", [("X-Session-ID", session_id)], {"name": "x"}),
-        "path of MCP": ("POST", f"/sessions/{session_id}/mcp", [], call),
-        "path of the control API": ("GET", f"/_ors/sessions/{session_id}/steps?limit=1", []),
-        "encoded path": ("GET", f"/_ors/sessions/{quote(session_id, safe='').replace('-', '%2D')}", []),
+        "path of MCP": ("POST", f"/sessions/{quoted}/mcp", [], call),
+        "path of the control API": ("GET", f"/_ors/sessions/{quoted}/steps?limit=1", []),
+        "encoded path": ("GET", f"/_ors/sessions/{quoted.replace('-', '%2D')}", []),
         "token": ("POST", f"/agent/{token}/mcp", [], call),
         "argument": ("POST", "/mcp", [], {**call, "params": {"arguments": {"session_id": session_id}}}),
         "meta": ("POST", "/mcp", [], {**call, "params": {"_meta": {"a": 1, SESSION_KEY: session_id}}}),
         "body": ("POST", "/_ors/sessions", [], {"environment": "x", "session_id": session_id, "task": long}),
-        "query of OpenEnv": ("GET", f"/openenv/x/ws?a=1&session_id={quote(session_id, safe='')}", []),
+        "query of OpenEnv": ("GET", f"/openenv/x/ws?a=1&session_id={quoted}", []),
+        "form's query of OpenEnv": ("GET", f"/openenv/x/state?{urlencode({'session_id': session_id})}", []),
         "body of OpenEnv": ("POST", "/openenv/x/step", [], {"action": {}, "session_id": session_id}),
         "JSON-RPC of OpenEnv": ("POST", "/openenv/x/mcp", [], {**call, "params": {"session_id": session_id}}),
     }
@@ -127,6 +129,7 @@ def places_of(session_id):
 
 async def test_every_place_of_a_session_id_leads_to_its_host(tmp_path):
     ids = [secrets.token_hex(16) for _ in range(6)] + ["a", "A.b_c~d-e", "0" * 128]
+    ids += ["my own session", "a@b+c=d#e%41?f", "{'a': [1];&|$!*}", "owner:run (2)"]
     async with front(tmp_path) as ask:
         for session_id in ids:
             expected = f"h{crc32(session_id.encode()) % 1024 % HOSTS}"
@@ -233,6 +236,12 @@ def test_a_host_knows_the_sockets_of_the_others_on_its_machine_before_they_start
     ]
     far = HostSlot.read("1/2", None, "host-b:8080")
     assert [far.address_of(number) for number in (0, 1)] == [None, "host-b:8080"]
+
+
+@pytest.mark.parametrize("session_id", ["", " a", "a ", "a/b", "a,b", 'a"b', "a\\b", "a\tb", "é", "a" * 201])
+def test_an_id_that_not_every_place_of_a_request_carries_is_refused(tmp_path, session_id):
+    with pytest.raises(InvalidRequestError, match="1 to 200 visible ASCII characters"):
+        HostSlot.read("0/2/9", tmp_path).check(session_id)
 
 
 def test_a_host_draws_ids_of_its_own_slot():
