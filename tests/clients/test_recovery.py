@@ -1,4 +1,4 @@
-"""The `openreward` client plays on when its server is killed in the middle of its calls."""
+"""The reference clients play on when their server is killed in the middle of their calls."""
 
 import json
 import subprocess
@@ -16,14 +16,15 @@ CALLS = 6
 
 
 @pytest.mark.timeout(600)
-async def test_openreward_plays_on_when_its_server_is_killed_in_its_calls(tmp_path):
+@pytest.mark.parametrize("client", ["openreward", pytest.param("ors_sdk", marks=pytest.mark.stress)])
+async def test_a_client_plays_on_when_its_server_is_killed_in_its_calls(tmp_path, client):
     """Each session has a call in flight whose id the client knows, and which is on no record."""
     server = KilledServer(str(tmp_path / "episodes.db"))
     played: list[subprocess.CompletedProcess[bytes]] = []
     try:
         await server.start()
         async with HoldingProxy(server).running() as front:
-            command = [str(client_python("openreward")), str(SCRIPTS / "outlive_openreward.py")]
+            command = [str(client_python(client)), str(SCRIPTS / "outlive_kills.py")]
             command += [front.url, str(tmp_path), str(SESSIONS), str(CALLS)]
 
             async def play() -> None:

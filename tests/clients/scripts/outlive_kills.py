@@ -1,19 +1,27 @@
-"""Plays sessions with the `openreward` client while their server is killed; prints what each call returned.
+"""Plays sessions with `openreward` or `ors-sdk` while their server is killed; prints what each call returned.
 
-Usage: `python outlive_openreward.py URL FOLDER SESSIONS CALLS`. In the middle of each session a call hangs
-until the server is killed; its mark is a file in FOLDER.
+Usage: `python outlive_kills.py URL FOLDER SESSIONS CALLS`, with the interpreter of the client. In the middle
+of each session a call hangs until the server is killed; its mark is a file in FOLDER.
 """
 
 import asyncio
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
 
-from openreward import AsyncOpenReward
+if find_spec("openreward") is not None:
+    from openreward import AsyncOpenReward
+
+    ENVIRONMENTS = AsyncOpenReward(api_key="").environments
+else:
+    from ors.client import AsyncORS
+
+    ENVIRONMENTS = AsyncORS(base_url=sys.argv[1]).environments
 
 
 async def play(environment: object, folder: Path, number: int, calls: int) -> dict[str, object]:
@@ -34,7 +42,7 @@ async def play(environment: object, folder: Path, number: int, calls: int) -> di
 
 async def main() -> None:
     folder, sessions, calls = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    environment = AsyncOpenReward(api_key="").environments.get("journal")
+    environment = ENVIRONMENTS.get("journal")
     played = await asyncio.gather(*(play(environment, folder, n, calls) for n in range(sessions)))
     sys.stdout.write(json.dumps(played))
 
