@@ -225,7 +225,11 @@ class App:
                     clock=self._clock,
                     store=store,
                     sandboxes=self.sandboxes,
-                    resources=None if self._in_process is None else self._in_process.resources,
+                    resources=self._in_process.resources
+                    if self._in_process is not None
+                    else await stack.enter_async_context(
+                        ResourcePool(pools_per_machine=settings.slot.hosts_of_machine)
+                    ),
                 )
             )
             hosts: HostControl | None = None

@@ -124,6 +124,11 @@ class HostSlot:
         return self.count == SINGLE
 
     @property
+    def hosts_of_machine(self) -> int:
+        """Number of hosts on this machine, of those that a supervisor started, which divide its limits."""
+        return SINGLE if self.folder is None else self.count
+
+    @property
     def group(self) -> str:
         """What the hosts of one server have in common, and no other server on the record; empty if alone."""
         if self.is_alone:

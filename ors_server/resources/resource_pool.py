@@ -117,8 +117,15 @@ class ResourcePool:
         *,
         backends: Mapping[str, ResourceBackend] | None = None,
         bindings: Mapping[NamedResourceSpec, ResourceSpec] | None = None,
+        pools_per_machine: int = 1,
     ) -> None:
-        """Make an empty pool; `backends` are by name and come besides `local`."""
+        """Make an empty pool; `backends` are by name and come besides `local`.
+
+        Args:
+            pools_per_machine: Pools of as many processes on this machine divide the specs' maxima: each may
+                have its share, rounded down, and at least 1.
+        """
+        self._pools_per_machine = pools_per_machine
         self._backends: dict[str, ResourceBackend] = {"local": LocalBackend(), **(backends or {})}
         self._bindings: dict[str, ResourceSpec] = {}
         self._queues: dict[Hashable, SlotQueue] = {}
@@ -245,7 +252,7 @@ class ResourcePool:
             {
                 "name": queue.spec.label,
                 "backend": queue.backend,
-                "cap": queue.spec.max_global_num,
+                "cap": queue.cap,
                 "total": queue.total,
                 "idle": len(queue.idle),
                 "held": held.count(queue.key),
@@ -382,7 +389,8 @@ class ResourcePool:
 
     def _queue(self, key: tuple[str, ResourceSpec]) -> SlotQueue:
         backend, spec = key
-        return self._queues.setdefault(key, SlotQueue(key, spec, backend))
+        cap = max(1, spec.max_global_num // self._pools_per_machine)
+        return self._queues.setdefault(key, SlotQueue(key, spec, backend, cap))
 
     def _forget_if_unused(self, queue: SlotQueue) -> None:
         is_unused = queue.total == 0 and not queue.requests
@@ -405,7 +413,7 @@ class ResourcePool:
         queue = self._queues.get(key)
         if queue is None:
             return "it was still starting"
-        most, waiting = queue.spec.max_global_num, len(queue.requests)
+        most, waiting = queue.cap, len(queue.requests)
         return f"there are {queue.total} of at most {most}, and {waiting} requests wait"
 
 

@@ -38,6 +38,8 @@ class SlotQueue:
     key: Hashable
     spec: ResourceSpec
     backend: str
+    cap: int
+    """Most slots: the spec's maximum, or this pool's share of it."""
     idle: list[Slot] = field(default_factory=list[Slot])
     """Slots with unheld resources; the last one that was released is used first."""
     total: int = 0
@@ -58,10 +60,10 @@ class SlotQueue:
 
     def reserve(self, size: int) -> list[Slot]:
         """Take this many empty slots at once, or raise `ResourceUseError`."""
-        if not 0 <= size <= self.spec.max_global_num - self.total:
+        if not 0 <= size <= self.cap - self.total:
             raise ResourceUseError(
                 f"{size} more of {self.spec.label} cannot be started: there are {self.total} of at most "
-                f"{self.spec.max_global_num}"
+                f"{self.cap}"
             )
         self.total += size
         return [Slot() for _ in range(size)]
@@ -84,7 +86,7 @@ class SlotQueue:
         return idle
 
     def _grant(self) -> None:
-        while self.requests and (self.idle or self.total < self.spec.max_global_num):
+        while self.requests and (self.idle or self.total < self.cap):
             request = self.requests.popleft()
             if self.idle:
                 request.slot = self.idle.pop()

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from ors_server.app import App, create_app, make_keyring, sandbox_request, sessi
 from ors_server.model import settings as settings_module
 from ors_server.model.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
 from ors_server.model.settings import Settings, load_settings, names_of
+from ors_server.resources.spec import LocalEnvResourceSpec
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from tests.fixtures.single_task import SingleTask
@@ -30,6 +32,43 @@ class Tiny(SingleTask):
     async def go(self) -> str:
         """Goes."""
         return "gone"
+
+
+class Counter:
+    """A resource."""
+
+
+class Cap(SingleTask):
+    """Says how many of its resources this server may have."""
+
+    name = "cap"
+    spec = LocalEnvResourceSpec(Counter, max_global_num=6)
+
+    @tool
+    async def look(self) -> str:
+        """Looks."""
+        await self.context.acquire_resource(spec=self.spec, scope="global")
+        [figures] = self.context.monitor_resources()["specs"]
+        return str(figures["cap"])
+
+
+@pytest.mark.parametrize(
+    ("place", "cap"),
+    [
+        ({}, "6"),
+        ({"host_slot": "1/2", "host_folder": "/nowhere"}, "3"),
+        ({"host_slot": "1/2", "host_address": "machine-b:8080"}, "6"),
+    ],
+)
+async def test_hosts_of_one_machine_divide_the_resources(tmp_path, place, cap):
+    app = create_app([Cap], Settings(store=str(tmp_path / "episodes.db"), **place))
+    transport = httpx2.ASGITransport(app)
+    async with app.running(), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        task = {"environment": "cap", "split": "train", "index": 0}
+        session_id = (await http.post("/_ors/sessions", json=task)).json()["status"]["session_id"]
+        call = {"name": "look", "arguments": {}}
+        called = (await http.post(f"/_ors/sessions/{session_id}/calls", json=call)).json()
+    assert called["output"]["blocks"][0]["text"] == cap
 
 
 def test_an_application_serves_at_least_one_environment_and_each_name_once():

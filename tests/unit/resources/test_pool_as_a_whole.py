@@ -6,6 +6,7 @@ import pytest
 from ors_server.resources import (
     NamedResourceSpec,
     ResourceClosedError,
+    ResourcePool,
     ResourceStartError,
     ResourceTimeoutError,
     ResourceUseError,
@@ -47,6 +48,17 @@ async def test_or_none_of_them_and_no_place_is_lost(pool, backend, fault):
     backend.gates = {}
     await pool.start(spec, 4, backend="fake")
     assert pool.monitor()["idle"] == 4
+
+
+async def test_pools_of_one_machine_divide_the_maxima_and_each_has_one_at_least(backend):
+    caps = {7: 2, 3: 1, 1: 1}
+    async with ResourcePool(backends={"fake": backend}, pools_per_machine=3) as pool:
+        for most, cap in caps.items():
+            await pool.start(FakeSpec(category=f"of {most}", max_global_num=most), cap, backend="fake")
+            with pytest.raises(ResourceUseError, match=f"there are {cap} of at most {cap}"):
+                await pool.start(FakeSpec(category=f"of {most}", max_global_num=most), 1, backend="fake")
+        assert [spec["cap"] for spec in pool.monitor()["specs"]] == list(caps.values())
+    assert backend.ended_once()
 
 
 async def test_figures_are_told_for_each_spec_and_together(pool, holders):
