@@ -131,6 +131,7 @@ _RELATIONS: Final = frozenset(
 )
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
+_STYLE: Final = re.compile(r"\\(?:display|text|script)style(?![A-Za-z])\s*")
 _ROW: Final = re.compile(r"\\\\|\n")
 _EVALUATING: Final = re.compile(r"\\(?:sum|int|prod|lim|iint|oint)(?![A-Za-z])")
 """Commands of a left side that the right side evaluates."""
@@ -211,6 +212,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
     response = response.replace("\\,", " ")  # a thin space
+    if "style" in response:
+        response = _STYLE.sub("", response)
     if "comment" in response or "%" in response:
         response = _COMMENT.sub("", response)
     # A gold answer with brackets may itself look like a reference.
@@ -415,6 +418,8 @@ def _spread_list(text: str, asserted: Sequence[Statement], chosen: int) -> str |
     while last + 1 < len(asserted) and asserted[last + 1].sentence <= asserted[last].sentence + 1:
         last += 1
     while first and asserted[first].sentence <= asserted[first - 1].sentence + 1:
+        if asserted[first].is_framed and not asserted[first - 1].is_framed:
+            break  # "12 and 13 are steps. Answer: {1, 3}"
         first -= 1
     values = [text[item.start : item.end].strip("$ ") for item in asserted[first : last + 1]]
     values = list(dict.fromkeys(values))

@@ -303,6 +303,7 @@ class _Reader(ReferenceRules):
         self._correct()
         self._hedge()
         self._resolve()
+        self._contradict()
         self._leave_unfinished()
         self._leave_fields()
         self._leave_versions()
@@ -546,6 +547,7 @@ class _Reader(ReferenceRules):
                                 other.polarity = Polarity.RETRACTED
                         is_led = False
                     earlier.append(value)
+        self._leave_corrected()
         last = self._sentences[-1]
         is_open = (
             is_led

@@ -1,0 +1,45 @@
+"""Responses composed of sentences are paid if what they assert in the end is right, and not otherwise."""
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from ors_server.rewards.agentfly.answers import math_equal_reward
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text.matches import word_match_reward
+from ors_server.rewards.text.multiple_choice import multiple_choice_reward
+from tests.fixtures.composed_responses import Composer
+
+COUNT = 1_500
+CITIES = ["Oslo", "Riga", "Bern", "Kyiv"]
+MAX_FALSE_PAID, MAX_FALSE_UNPAID = 0.005, 0.03
+REWARDS = {
+    "numbers": ("42", "41", partial(score, math_equal_reward, answer="42")),
+    "names": (
+        "Riga",
+        "Oslo",
+        partial(score, word_match_reward, answer="Riga", choices=CITIES, max_ratio=1000.0),
+    ),
+    "words": ("Riga", "Oslo", partial(score, word_match_reward, answer="Riga", max_ratio=1000.0)),
+    "letters": ("B", "C", partial(score, multiple_choice_reward, answer="B", choices=CITIES, mode="any")),
+}
+
+
+@pytest.mark.parametrize("half", [1, 2])
+@pytest.mark.parametrize("kind", REWARDS)
+def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, half):
+    right, wrong, grade = REWARDS[kind]
+    composer = Composer(f"{'names' if kind == 'words' else kind}_{half}", right, wrong)
+    counts: Counter[str] = Counter()
+    mistakes: list[str] = []
+    for response in composer.responses(half, COUNT):
+        label = "right" if response.is_right else "wrong"
+        counts[label] += 1
+        if (grade(final_response=response.text).reward == 1.0) is not response.is_right:
+            counts[f"{label} mistaken"] += 1
+            mistakes.append(f"{response.kind}: {response.text}")
+    assert counts["wrong mistaken"] <= MAX_FALSE_PAID * counts["wrong"], mistakes
+    assert counts["right mistaken"] <= MAX_FALSE_UNPAID * counts["right"], mistakes
+    assert counts["wrong"] > COUNT // 3, counts
+    assert counts["right"] > COUNT // 3, counts
