@@ -131,6 +131,8 @@ _RELATIONS: Final = frozenset(
 )
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
+_EMPTY_TAG: Final = re.compile(r"<(answer|final_answer|solution)>\s*</\1>", re.IGNORECASE)
+"""A tag whose answer was taken back."""
 _STYLE: Final = re.compile(r"\\(?:display|text|script)style(?![A-Za-z])\s*")
 _ROW: Final = re.compile(r"\\\\|\n")
 _EVALUATING: Final = re.compile(r"\\(?:sum|int|prod|lim|iint|oint)(?![A-Za-z])")
@@ -326,7 +328,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     # A response that asserts no value has no answer, rather than any of its numbers.
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
-    text = keep_asserted(response, statements)
+    text = _EMPTY_TAG.sub("", keep_asserted(response, statements))
     if question.is_closed:
         return Assertion(text, _final_texts(response, statements, question))
     return Assertion(

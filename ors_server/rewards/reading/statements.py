@@ -35,6 +35,7 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
+    is_offer,
     looks_again,
     overcomes_doubt,
     refutes,
@@ -421,6 +422,8 @@ class _Reader(ReferenceRules):
         open_values: list[Value] = []
         is_announced = is_asked = False
         for sentence in self._sentences:
+            if is_offer(sentence.tokens):
+                continue
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
             is_reply = (

@@ -14,7 +14,9 @@ from tests.fixtures.composed_responses import Composer
 COUNT = 1_500
 CITIES = ["Oslo", "Riga", "Bern", "Kyiv"]
 MAX_FALSE_PAID, MAX_FALSE_UNPAID = 0.005, 0.03
+ROOTS = ("3\\sqrt{2}", "2\\sqrt{3}")
 REWARDS = {
+    "formulas": (*ROOTS, partial(score, math_equal_reward, answer=ROOTS[0])),
     "numbers": ("42", "41", partial(score, math_equal_reward, answer="42")),
     "names": (
         "Riga",
@@ -26,14 +28,16 @@ REWARDS = {
 }
 
 
-@pytest.mark.parametrize("half", [1, 2])
-@pytest.mark.parametrize("kind", REWARDS)
-def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, half):
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("formulas", 1), *((kind, number) for kind in REWARDS if kind != "formulas" for number in (1, 2))],
+)
+def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
     right, wrong, grade = REWARDS[kind]
-    composer = Composer(f"{'names' if kind == 'words' else kind}_{half}", right, wrong)
+    composer = Composer(f"{'names' if kind == 'words' else kind}_{number}", right, wrong)
     counts: Counter[str] = Counter()
     mistakes: list[str] = []
-    for response in composer.responses(half, COUNT):
+    for response in composer.responses(number, COUNT):
         label = "right" if response.is_right else "wrong"
         counts[label] += 1
         if (grade(final_response=response.text).reward == 1.0) is not response.is_right:
