@@ -115,7 +115,7 @@ _CHATTER: Final = (
 """No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(
     rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|"
-    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
+    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}(?!\w)|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
 )
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""

@@ -754,6 +754,8 @@ class _Reader(ReferenceRules):
             return False
         if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in OR for word in words):
             return True
+        if any(token.word == "of" and "maybe" in token.classes for token in between):
+            return True  # Dutch "or"
         lead = value.clause.lead
         if (
             value.is_maybe

@@ -9,9 +9,13 @@ from ors_server.rewards.agentfly.answers import math_equal_reward
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import word_match_reward
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward
-from tests.fixtures.composed_responses import Composer
+from tests.fixtures.composed_responses import Composer, in_language
 
 COUNT = 1_500
+LANGUAGES = (
+    *("german", "french", "spanish", "italian", "portuguese", "dutch"),
+    *("chinese", "japanese", "korean", "russian", "polish", "turkish"),
+)
 CITIES = ["Oslo", "Riga", "Bern", "Kyiv"]
 MAX_FALSE_PAID, MAX_FALSE_UNPAID = 0.005, 0.03
 ROOTS = ("3\\sqrt{2}", "2\\sqrt{3}")
@@ -47,3 +51,16 @@ def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number
     assert counts["right mistaken"] <= MAX_FALSE_UNPAID * counts["right"], mistakes
     assert counts["wrong"] > COUNT // 3, counts
     assert counts["right"] > COUNT // 3, counts
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_of_other_languages_are_read_in_each_other_s_company(language):
+    responses = list(in_language(language, "42", "41"))
+    mistakes = [
+        response
+        for response in responses
+        if (score(math_equal_reward, final_response=response.text, answer="42").reward == 1.0)
+        is not response.is_right
+    ]
+    assert mistakes == []
+    assert {response.is_right for response in responses} == {True, False}
