@@ -204,6 +204,7 @@ class ClauseReader(HeadingRules):
         self._leave_first_steps(sentence)
         self._leave_unworked(sentence)
         self._leave_definitions(sentence)
+        self._leave_cases(sentence)
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -356,9 +357,10 @@ class ClauseReader(HeadingRules):
         lead = value.clause.lead
         is_own = lead is not None and lead.word == "if" and is_own_work(value.clause)
         is_if = "suppose" in before and not is_own and not is_guess(left)
-        is_if = is_if or (
-            len(left) > 1 and left[0].word == "say" and not is_guess(left)
-        )  # "Say there are 42"
+        # "Say there are 42", "Say n = 42", but not "Say 42"
+        is_equation = "=" in self._text[value.token.start : value.token.end]
+        is_case = bool(left) and left[0].word == "say" and (len(left) > 1 or is_equation)
+        is_if = is_if or (is_case and not is_guess(left))
         if "would" in before and left and left[0].word in _CIRCUMSTANCES and "answer" not in before:
             return len(left) > 1 and left[1].word not in _WHOLES  # "in base eight this would read 42"
         return is_if or ("would" in before and not self._may_be_would(left, before))

@@ -272,6 +272,7 @@ def is_answer_of_another(left: Sequence[TextToken]) -> bool:
         if owner.word in _THIRD_PERSON:
             return True
         is_name = owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes
+        is_name = is_name or owner.word in ("year's", "week's", "month's", "semester's", "yesterday's")
         if is_name or ("'" in owner.word and _is_source(owner)):
             return True
     return False

@@ -34,6 +34,7 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_FAREWELLS: Final = words_of("bye goodbye good-bye farewell adieu")
 _OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
 _ACCOUNTING: Final = words_of(
     "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
@@ -224,9 +225,10 @@ def turns_against(sentence: Sentence, text: str) -> bool:
 
 
 def is_offer(tokens: Sequence[TextToken]) -> bool:
-    """Whether a sentence only offers help: "Let me know if anything is unclear."."""
+    """Whether a sentence only offers help, or takes leave: "Let me know if anything is unclear.", "Bye!"."""
     words = [word for token in tokens[:3] for word in token.word.split()]
-    return words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
+    is_farewell = len(tokens) == 1 and tokens[0].word in _FAREWELLS
+    return is_farewell or words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
 
 
 def looks_again(words: Sequence[str]) -> bool:

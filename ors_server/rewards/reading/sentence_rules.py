@@ -277,6 +277,14 @@ class SentenceRules(SentenceReader):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.ASKED
 
+    def _leave_cases(self, sentence: Sentence) -> None:
+        """Take no value of a case for the answer: "When n equals 42, the sum is even"."""
+        opening, *following = sentence.clauses
+        is_case = opening.tokens[0].word == "when" and bool(following) and not following[0].values
+        if is_case and following[0].lead is not None and following[0].lead.word == ",":
+            for value in opening.values:
+                value.polarity = Polarity.SUPPOSED
+
     def _leave_definitions(self, sentence: Sentence) -> None:
         """Take no value that is only explained for the answer: "Here, 42 is the number of boys"."""
         if sentence.tokens[0].word not in ("here", "where"):
@@ -481,7 +489,9 @@ class SentenceRules(SentenceReader):
             if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
         ]
         weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
-        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+        # "Some give 42, others 41; I don't know which is right."
+        is_open = any("refuse" in clause.classes() for clause in sentence.clauses if not clause.values)
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values) and not is_open:
             weak[0].polarity = Polarity.ASSERTED
 
     def _hedge_counts(self, sentence: Sentence) -> None:

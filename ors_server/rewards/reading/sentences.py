@@ -404,7 +404,8 @@ class SentenceReader:
         for earlier, token in pairwise(tokens):
             if earlier.word == "statt" and token.kind not in ("word", "value"):
                 earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
-            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+            is_verb = token.word == "answer" and earlier.word in _BEFORE_VERBS
+            if is_verb or (token.word == "answers" and "source" in earlier.classes):  # "my friend answers 42"
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
                 earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"

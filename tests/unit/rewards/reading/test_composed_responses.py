@@ -11,7 +11,7 @@ from ors_server.rewards.text.matches import word_match_reward
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward
 from tests.fixtures.composed_responses import Composer, in_language
 
-COUNT = 1_500
+COUNT = 1_000
 LANGUAGES = (
     *("german", "french", "spanish", "italian", "portuguese", "dutch"),
     *("chinese", "japanese", "korean", "russian", "polish", "turkish"),
@@ -34,7 +34,11 @@ REWARDS = {
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [("formulas", 1), *((kind, number) for kind in REWARDS if kind != "formulas" for number in (1, 2))],
+    [
+        ("formulas", 1),
+        ("numbers", 3),
+        *((kind, number) for kind in REWARDS if kind != "formulas" for number in (1, 2)),
+    ],
 )
 def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
     right, wrong, grade = REWARDS[kind]
