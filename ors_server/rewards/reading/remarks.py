@@ -21,7 +21,10 @@ _SECOND_LOOK: Final = re.compile(
 """Opens a sentence that looks again at what is in front of it."""
 _OWN_FAULT: Final = re.compile(
     r"\b(?:i|we) (?:should have|ought to have|(?:was|were) (?:supposed|meant) to"
-    r"|(?:forgot|failed|neglected) to)\b(?! (?:mention|note|add|say|point|warn|clarify|explain))"
+    r"|(?:forgot|failed|neglected) to"
+    r"|(?:need to|have to|must|should|want to|had better) (?:re-?do|start (?:over|again)|try again"
+    r"|re-?(?:compute|calculate|count|think|consider)))\b"
+    r"(?! (?:mention|note|add|say|point|warn|clarify|explain))"
     r"|\b(?:i|we) (?:seem|appear) to have\b"
     r"|\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to|needed to)\b"
     r"|\b(?:was|were|got|has been|have been|went) (?:left out|lost|forgotten|overlooked|missed|missing"
@@ -31,6 +34,7 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_FAREWELLS: Final = words_of("bye goodbye good-bye farewell adieu")
 _OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
 _ACCOUNTING: Final = words_of(
     "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
@@ -218,6 +222,13 @@ def turns_against(sentence: Sentence, text: str) -> bool:
     is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
+
+
+def is_offer(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence only offers help, or takes leave: "Let me know if anything is unclear.", "Bye!"."""
+    words = [word for token in tokens[:3] for word in token.word.split()]
+    is_farewell = len(tokens) == 1 and tokens[0].word in _FAREWELLS
+    return is_farewell or words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
 
 
 def looks_again(words: Sequence[str]) -> bool:

@@ -35,6 +35,7 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
+    is_offer,
     looks_again,
     overcomes_doubt,
     refutes,
@@ -303,6 +304,7 @@ class _Reader(ReferenceRules):
         self._correct()
         self._hedge()
         self._resolve()
+        self._contradict()
         self._leave_unfinished()
         self._leave_fields()
         self._leave_versions()
@@ -420,6 +422,8 @@ class _Reader(ReferenceRules):
         open_values: list[Value] = []
         is_announced = is_asked = False
         for sentence in self._sentences:
+            if is_offer(sentence.tokens):
+                continue
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
             is_reply = (
@@ -546,6 +550,7 @@ class _Reader(ReferenceRules):
                                 other.polarity = Polarity.RETRACTED
                         is_led = False
                     earlier.append(value)
+        self._leave_corrected()
         last = self._sentences[-1]
         is_open = (
             is_led
@@ -749,6 +754,8 @@ class _Reader(ReferenceRules):
             return False
         if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in OR for word in words):
             return True
+        if any(token.word == "of" and "maybe" in token.classes for token in between):
+            return True  # Dutch "or"
         lead = value.clause.lead
         if (
             value.is_maybe
