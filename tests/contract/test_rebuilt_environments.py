@@ -5,6 +5,7 @@ docs/restarts.md has the table of what comes back.
 
 import sqlite3
 from contextlib import asynccontextmanager, closing
+from typing import Any
 
 import anyio
 import httpx2
@@ -66,7 +67,8 @@ def kill(record, left):
 async def test_sessions_of_a_bundled_environment_come_back_and_are_won(name, tmp_path):
     [definition] = load_environments([name])
     task = await definition.tasks.get_task("train", 0)
-    *gold, last = definition.source.gold_actions(task)
+    source: Any = definition.source
+    *gold, last = source.gold_actions(task)
     record = tmp_path / "episodes.db"
     with anyio.fail_after(LIMIT):
         async with serving(name, record) as http:
