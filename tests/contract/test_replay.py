@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(LIMIT + 30)
 
 UNORDERED = {"scienceworld"}
 """Games that list the objects of a room in an order that changes from play to play."""
-WORK = {
+WORK: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "alfworld": [
         ("alfworld_step", {"action": "look"}),
         ("alfworld_step", {"action": "go to nowhere"}),
