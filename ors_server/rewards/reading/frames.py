@@ -239,7 +239,8 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
         token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
     )
     classes = classes_in(left)
-    if "hearsay" in classes or any(token.word.partition(" ")[0] in _AUTHORS for token in left):
+    is_person = len(left) > 1 and left[0].word == "one" and _is_source(left[1])  # "one reader"
+    if "hearsay" in classes or any(t.word.partition(" ")[0] in _AUTHORS for t in left[int(is_person) :]):
         return "hearsay" in classes
     sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
