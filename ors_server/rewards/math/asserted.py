@@ -133,6 +133,7 @@ _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|g
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
 _EMPTY_TAG: Final = re.compile(r"<(answer|final_answer|solution)>\s*</\1>", re.IGNORECASE)
 """A tag whose answer was taken back."""
+_EXCLAMATION: Final = re.compile(r"(?<=[a-z]: )(-?\d[\d.,]*)!(?=\s+[A-Z][a-z']*\s)")
 _STYLE: Final = re.compile(r"\\(?:display|text|script)style(?![A-Za-z])\s*")
 _ROW: Final = re.compile(r"\\\\|\n")
 _EVALUATING: Final = re.compile(r"\\(?:sum|int|prod|lim|iint|oint)(?![A-Za-z])")
@@ -221,6 +222,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     # A gold answer with brackets may itself look like a reference.
     if "[" not in question.gold and ("[" in response or "(" in response):
         response = _REFERENCES.sub("", response)
+    if "!" in response and "!" not in question.gold:
+        response = _EXCLAMATION.sub(r"\1.", response)
     if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:
         response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:

@@ -45,6 +45,7 @@ from ors_server.rewards.reading.frames import (
     is_goal,
     is_guess,
     is_identity,
+    is_in_place,
     is_label_of,
     is_mention,
     is_mere,
@@ -67,6 +68,7 @@ from ors_server.rewards.reading.frames import (
     is_too,
     is_unit,
     is_way,
+    is_what_others_get,
     names_quantity,
     states_behind,
     takes_things,
@@ -304,6 +306,8 @@ class ClauseReader(HeadingRules):
             ),
             (self.are_labels and last is not None and last.word in DROPPING, Polarity.DENIED),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
+            (not left and is_what_others_get(right) and not is_goal(right), Polarity.QUOTED),
+            (is_in_place(left, right), Polarity.SUPPOSED),
             (
                 is_on_the_way(value, left)
                 or (last is not None and last.word == "of" and is_of_function(left)),

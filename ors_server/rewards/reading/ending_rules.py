@@ -6,7 +6,7 @@ from ors_server.rewards.reading.characters import CharacterReader
 from ors_server.rewards.reading.dispositions import is_operation
 from ors_server.rewards.reading.frames import asks
 from ors_server.rewards.reading.polarity import Polarity, words_of
-from ors_server.rewards.reading.remarks import endorses, reconsiders
+from ors_server.rewards.reading.remarks import endorses, is_offer, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
 
 _CONTINUING: Final = words_of("now next then but so thus hence")
@@ -62,6 +62,8 @@ class EndingRules(CharacterReader):
             sentence = self._sentences[number]
             words = _words_behind(sentence)
             values = [value for clause in sentence.clauses for value in clause.values]
+            if is_offer(sentence.tokens):
+                continue
             if not sentence.is_question and endorses(words):
                 return
             if not sentence.is_question and reconsiders(words):
@@ -130,7 +132,7 @@ class EndingRules(CharacterReader):
     def _leave_corrected(self) -> None:
         """Take back what only a correction follows: "The answer is 42. Actually no."."""
         last = self._values[-1].sentence
-        behind = [sentence.tokens for sentence in self._sentences[last + 1 :]]
+        behind = [s.tokens for s in self._sentences[last + 1 :] if not is_offer(s.tokens)]
         is_left = any(
             len(tokens) == 1 and "correction" in tokens[0].classes and " " in tokens[0].word
             for tokens in behind

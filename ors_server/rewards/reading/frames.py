@@ -116,6 +116,9 @@ _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
 _OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
+_OTHERS: Final = words_of("a many most some people others everybody everyone he she they")
+_HASTY: Final = words_of("careless hasty naive unwary impatient lazy")
+_FICTIONS: Final = words_of("movie film novel song joke")
 _EDITIONS: Final = words_of("edition version draft printing textbook book key")
 _TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
 _WORK_NOUNS: Final = words_of(
@@ -236,7 +239,8 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
         token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
     )
     classes = classes_in(left)
-    if "hearsay" in classes or any(token.word.partition(" ")[0] in _AUTHORS for token in left):
+    is_person = len(left) > 1 and left[0].word == "one" and _is_source(left[1])  # "one reader"
+    if "hearsay" in classes or any(t.word.partition(" ")[0] in _AUTHORS for t in left[int(is_person) :]):
         return "hearsay" in classes
     sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
@@ -302,6 +306,8 @@ def is_of_old_version(left: Sequence[TextToken]) -> bool:
     The text may also be the subject: "the old edition has 42".
     """
     words = [word for token in left[:4] for word in token.word.split()]
+    if words[:1] == ["in"] and not _FICTIONS.isdisjoint(words):
+        return True  # "In the movie the answer is 42"
     is_subject = words[:1] == ["the"] and not _EDITIONS.isdisjoint(words)
     is_place = is_subject or words[:1] == ["in"]
     return len(words) > NEAR and is_place and words[-1] not in _OLD and not _OLD.isdisjoint(words)
@@ -480,8 +486,33 @@ def names_quantity(right: Sequence[TextToken]) -> bool:
         len(right) > _MIN_NOUN
         and "copula" in right[0].classes
         and right[1].word.rpartition(" ")[2] in ("number", "count", "amount", "quantity")
-        and right[2].word == "of"
+        and right[2].word in ("of", "on")
     )
+
+
+def is_in_place(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a value is put in for another one: "With 42 in its place, the equation breaks"."""
+    return [token.word for token in left] == ["with"] and bool(right) and right[-1].word == "place"
+
+
+def is_what_others_get(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate tells what others take for the answer: "is what the careless get"."""
+    is_what = len(right) > _MIN_NOUN and "copula" in right[0].classes and right[1].word == "what"
+    if not is_what or classes_in(right) & {"first_person", "approval"}:
+        return False
+    is_hasty = right[2].word == "the" and any(token.word in _HASTY for token in right[3:5])
+    return is_hasty or right[2].word in _OTHERS
+
+
+def sets_beside(clause: Clause) -> bool:
+    """Whether a clause adds a second answer to another one."""
+    tokens = [token for token in (clause.lead, *clause.tokens) if token is not None]
+    at = next((index for index, token in enumerate(tokens) if "alternative" in token.classes), None)
+    if at is None:
+        return False
+    # "One could also draw it" adds a way, and no answer.
+    is_way = tokens[at].word.endswith(" also") and at + 1 < len(tokens) and not clause.values
+    return not is_way or "copula" in tokens[at + 1].classes
 
 
 def is_goal(right: Sequence[TextToken]) -> bool:

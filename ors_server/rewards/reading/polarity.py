@@ -34,7 +34,9 @@ _SHARED: Final = words_of(
     "no non or a o u to is as of was in if me man men dan den die der des in fast halt also per sin son son "
     "sole more point pas ni ne si se ma mal an on at so ale bar car sans soit up us je te hier fin fine dit "
     "mais son was want al all moment error correct correction solution exact juste als noch maar test via "
-    "come fait son des other pero but he hat war she do dos das e y i la le les el lo une un uno una"
+    "come fait son des other pero but he hat war she do dos das e y i la le les el lo une un uno una "
+    "her idea place met mere van solo logo dove era font ten till vet vale valor tort hem quasi salvo "
+    "sumo ai"
 )
 """Words of other languages that are English words too, or too short to tell a language by."""
 

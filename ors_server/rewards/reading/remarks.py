@@ -26,6 +26,9 @@ _OWN_FAULT: Final = re.compile(
     r"|re-?(?:compute|calculate|count|think|consider)))\b"
     r"(?! (?:mention|note|add|say|point|warn|clarify|explain))"
     r"|\b(?:i|we) (?:seem|appear) to have\b"
+    r"|\b(?:i|we) must have (?:slipped|erred|mis\w+|made an?|forgotten|mixed|gone wrong|lost|dropped)\b"
+    r"|\b(?:i|we) (?:dropped|lost|missed|flipped|swapped|misplaced) (?:a|an|the|one) (?:\w+ )?"
+    r"(?:sign|term|factor|row|digit|zero|unit|case|number|bracket)\b"
     r"|\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to|needed to)\b"
     r"|\b(?:was|were|got|has been|have been|went) (?:left out|lost|forgotten|overlooked|missed|missing"
     r"|dropped|misread|miscounted|swapped|mixed up|double-counted|counted twice)\b"
@@ -194,11 +197,16 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
 
 def reconsiders(words: Sequence[str]) -> bool:
     """Whether words behind an answer look again at it, or tell an error of the work that led to it."""
+    if tells_fault(words):
+        return True
+    return _OWN_FAULT.search(" ".join(words)) is None and looks_again(words) and not endorses(words)
+
+
+def tells_fault(words: Sequence[str]) -> bool:
+    """Whether words tell an error of the work in front of them: "I dropped a minus sign"."""
     text = " ".join(words)
     fault = _OWN_FAULT.search(text)
-    if fault is not None:
-        return _DENYING.search(text, 0, fault.start()) is None
-    return looks_again(words) and not endorses(words)
+    return fault is not None and _DENYING.search(text, 0, fault.start()) is None
 
 
 def _objects(tokens: Sequence[TextToken]) -> bool:
@@ -228,7 +236,8 @@ def is_offer(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence only offers help, or takes leave: "Let me know if anything is unclear.", "Bye!"."""
     words = [word for token in tokens[:3] for word in token.word.split()]
     is_farewell = len(tokens) == 1 and tokens[0].word in _FAREWELLS
-    return is_farewell or words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
+    is_wish = words[:2] in (["good", "luck"], ["have", "a"])
+    return is_farewell or is_wish or words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
 
 
 def looks_again(words: Sequence[str]) -> bool:

@@ -116,6 +116,7 @@ _STARTERS: Final = words_of(
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
 """Negations behind what they deny."""
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_BEFORE_NO: Final = frozenset({":", "but", "oh", "ah", "well", "hmm", "uh", "ugh"})
 _ARTICLES: Final = ("the ", "an ", "a ", "my ", "our ")
 _TRICKS: Final = words_of("trick tricks")
 _MEANS: Final = words_of("method way proof approach derivation shortcut argument formula")
@@ -344,8 +345,9 @@ class SentenceReader:
             # A point inside of a number, an address or a name ends nothing.
             return False
         if tokens and tokens[-1].end == position and tokens[-1].word == "no":
-            if len(tokens) > 1 and (tokens[-2].word == ":" or tokens[-2].kind == "ask"):
-                return True  # "41: no. 42: yes.", "Is it 41? No. 42."
+            before = tokens[-2] if len(tokens) > 1 else None
+            if before is not None and (before.word in _BEFORE_NO or before.kind == "ask"):
+                return True  # "41: no. 42: yes.", "Is it 41? No. 42.", "But no. 42."
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 

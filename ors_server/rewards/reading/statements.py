@@ -29,7 +29,7 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
-from ors_server.rewards.reading.frames import is_filler
+from ors_server.rewards.reading.frames import is_filler, sets_beside
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
@@ -40,6 +40,7 @@ from ors_server.rewards.reading.remarks import (
     overcomes_doubt,
     refutes,
     takes_back_words,
+    tells_fault,
     tells_own_error,
     turns_against,
 )
@@ -260,11 +261,6 @@ def _is_stated(value: Value) -> bool:
     before = value.clause.tokens[:at]
     last = max((index for index, token in enumerate(before) if token.kind == "value"), default=-1)
     return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
-
-
-def _sets_beside(clause: Clause) -> bool:
-    """Whether a clause adds a second answer to another one."""
-    return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
 def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
@@ -518,7 +514,7 @@ class _Reader(ReferenceRules):
             and any(t.word in _REFERENCES or t.word == "what" or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
-            tells_own_error(tokens),
+            tells_own_error(tokens) or (not has_value and tells_fault([token.word for token in tokens])),
             not has_value and not self.are_labels and is_to_be_changed(tokens),  # "This must be doubled."
         )
         return any(rules)
@@ -733,7 +729,7 @@ class _Reader(ReferenceRules):
         earlier: list[Value] = []
         for number, sentence in enumerate(self._sentences):
             values = [value for clause in sentence.clauses for value in clause.values]
-            named = [clause for clause in sentence.clauses if _sets_beside(clause)]
+            named = [clause for clause in sentence.clauses if sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
             opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""

@@ -36,8 +36,8 @@ REWARDS = {
     ("kind", "number"),
     [
         ("formulas", 1),
-        ("numbers", 3),
-        *((kind, number) for kind in REWARDS if kind != "formulas" for number in (1, 2)),
+        *(("numbers", number) for number in (1, 2, 3, 4)),
+        *((kind, number) for kind in ("names", "words", "letters") for number in (1, 2, 3)),
     ],
 )
 def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
