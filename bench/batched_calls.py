@@ -1,9 +1,9 @@
 """Calls of 256 sessions: one request for each, beside one request for all.
 
-Two clients load the server from another core. wrk sends single calls as in `ors_calls`, and a client of as few
-lines as possible batches: they cost next to nothing themselves, and the server's processor time per call counts.
-A trainer has neither; its calls per second are measured with one Python client (httpx2), which keeps a single
-call of every session under way, or sends one batch after another.
+Two clients load the server from another core. wrk sends single calls as in `ors_calls`, and a client of few
+lines sends batches: both cost next to nothing, and the server's processor time per call counts. A trainer has
+neither: its calls per second are those of one Python client (httpx2), which keeps a single call of every session
+under way, or sends one batch after another.
 """
 
 import asyncio
