@@ -2,7 +2,7 @@
 
 Two clients load the server from another core. wrk sends single calls as in `ors_calls`, and a client of few
 lines sends batches: both cost next to nothing, and the server's processor time per call counts. A trainer has
-neither: its calls per second are those of one Python client (httpx2), which keeps a single call of every session
+neither: its calls per second are those of a Python client (httpx2), which keeps a call of each session
 under way, or sends one batch after another.
 """
 
