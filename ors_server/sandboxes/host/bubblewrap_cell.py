@@ -242,7 +242,7 @@ class BubblewrapCell(Cell):
         isolation: list[str],
         inside: list[str],
     ) -> "subprocess.Popen[bytes]":
-        """Start a fresh program in its isolation, with bubblewrap's options about its status and beginning."""
+        """Start a fresh program in its isolation, with bubblewrap's options about its status and gate."""
         isolation = [*isolation, "--json-status-fd", str(ends.status)]
         gate = request.gate if isinstance(request, _GatedProgram) else None
         if gate is not None:
@@ -337,7 +337,12 @@ class BubblewrapCell(Cell):
         if self.root is not None:
             layout = self.layout
             control = ("--ro-bind", str(self.control), layout.control)
-            return [*control, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
+            empty = str(self._state.static / "empty")
+            # A mount point cannot be removed. Otherwise the agent could remove these folders and fill the
+            # disk: they could not be made again, and no grader would start.
+            places = (root_skeleton.FRESH_HOME, root_skeleton.FRESH_FILES)
+            covered = [part for place in places for part in ("--ro-bind", empty, place)]
+            return [*control, *covered, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
         return [
             *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
             *("--bind", str(files / "tmp"), LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state),

@@ -11,7 +11,7 @@ from ors_server.harbor.lint_rules import lint
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.images.image_cache import ImageCache
-from ors_server.model.errors import EnvironmentFailedError, MachineryError
+from ors_server.model.errors import MachineryError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.egress import EgressProxy
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
@@ -153,7 +153,7 @@ async def test_oracle_earns_the_most_over_an_image_and_idle_agents_nothing(clien
     task = tasks.make_task("test", index)
     if needs_root(NAMES[index]):
         session = await client.create(split="test", index=index)
-        with pytest.raises(EnvironmentFailedError, match="only a server with root has several users"):
+        with pytest.raises(MachineryError, match="only a server with root has several users"):
             await session.call("submit")
         return
     assert task["root"].startswith("image:")
@@ -238,7 +238,7 @@ async def test_the_dockerfile_s_user_plays(users):
     async with open_environment(find_tasks(str(users / "by-dockerfile")), sandbox=sandbox) as client:
         session = await client.create(split="test", index=0)
         if not IS_ROOT:
-            with pytest.raises(EnvironmentFailedError, match="only a server with root has several users"):
+            with pytest.raises(MachineryError, match="only a server with root has several users"):
                 await session.call("bash", command="id -u")
             return
         printed = await session.call("bash", command="id -u; cat /usr/local/bin/own; echo 42 > answer")
