@@ -354,8 +354,8 @@ class BubblewrapCell(Cell):
             empty = str(self._state.static / "empty")
             # A mount point cannot be removed. Otherwise the agent could remove these folders and fill the
             # disk: they could not be made again, and no grader would start.
-            places = (root_skeleton.FRESH_HOME, root_skeleton.FRESH_FILES)
-            covered = [part for place in places for part in ("--ro-bind", empty, place)]
+            folders = (root_skeleton.FRESH_HOME, root_skeleton.FRESH_FILES)
+            covered = [part for folder in folders for part in ("--ro-bind", empty, folder)]
             return [*control, *covered, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
         return [
             *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
