@@ -50,6 +50,8 @@ class BuildPlan:
     base_line: int = 0
     image: CachedImage | None = None
     """The base image, if it is in the cache: the root of the task's sessions."""
+    user: str = ""
+    """Who runs programs; empty for root."""
     work_dir: str = "/"
     variables: dict[str, str] = field(default_factory=dict[str, str])
     files: list[RootFile] = field(default_factory=list[RootFile])
@@ -128,7 +130,7 @@ def pack_image(plan: BuildPlan, archive: Path) -> None:
         config = {
             "Env": [f"{name}={value}" for name, value in variables.items()],
             "WorkingDir": plan.work_dir,
-            "User": "" if plan.image is None else plan.image.user,
+            "User": plan.user,
         }
         documents = {
             "config.json": {
@@ -241,7 +243,7 @@ class _DockerfileReader:
         self._plan.base, self._plan.base_line = self._expand(words[0]), self._line
         self._plan.image = find_image(self._plan.base)
         if self._plan.image is not None:
-            self._plan.work_dir = self._plan.image.work_dir
+            self._plan.user, self._plan.work_dir = self._plan.image.user, self._plan.image.work_dir
         self._has_base = True
 
     def read_arg(self, value: str) -> None:
@@ -277,9 +279,13 @@ class _DockerfileReader:
         self._plan.files.append(RootFile(self._plan.work_dir, None, 0o755))
 
     def read_user(self, value: str) -> None:
-        """Refuse every user but root."""
-        if self._expand(value) not in ROOT_USERS:
-            raise self._error(f"USER {value}: expected root, which is the only user here")
+        """Set who runs programs, where the base image has users."""
+        user = self._expand(value)
+        if self._plan.image is None and user not in ROOT_USERS:
+            raise self._error(
+                f"USER {value}: expected root, the only user without a base image from the cache"
+            )
+        self._plan.user = user
 
     def read_copy(self, value: str) -> None:
         """Copy files of the context."""

@@ -72,8 +72,10 @@ def shared_verifiers(folder: TaskFolder) -> Iterator[str]:
 
 
 def root_agents(folder: TaskFolder) -> Iterator[str]:
-    """Find agents that are root: here every agent is."""
-    yield f"{folder.document.place('agent', 'user')}: the agent is root of its sandbox, which has one user"
+    """Find agents that are root: all but those of images with another user."""
+    if folder.agent_user.partition(":")[0] in {"0", "root"}:
+        users = "one user" if folder.plan.image is None else "the users of its image"
+        yield f"{folder.document.place('agent', 'user')}: the agent is root of its sandbox, which has {users}"
 
 
 def overlapping_artifacts(folder: TaskFolder) -> Iterator[str]:

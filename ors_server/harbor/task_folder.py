@@ -107,8 +107,7 @@ class TaskFolder:
             else self._plan_image(image, ("environment", "docker_image"))
         )
         self.work_dir = self.config.environment.workdir or self.plan.work_dir
-        if self.plan.image is None:
-            self._refuse_user(self.config.agent.user, ("agent", "user"))
+        self._refuse_agent_users()
         self._refuse_system_paths()
         self.steps = tuple(self._read_steps())
         self.reward_range = self._read_range()
@@ -130,17 +129,19 @@ class TaskFolder:
         """How the figures of the steps are combined: `mean` or `final`."""
         return self.config.multi_step_reward_strategy or "mean"
 
+    @property
+    def agent_user(self) -> str:
+        """Who runs the agent's commands: the user that the task names, else the image's."""
+        user = self.plan.user if self.config.agent.user is None else str(self.config.agent.user)
+        return "root" if user in {"", *ROOT_USERS} else user
+
     def root(self, secrets: Mapping[str, str]) -> SandboxRoot:
         """Return the root of the task's sessions."""
         variables, image = self.variables(secrets), self.plan.image
         if image is None:
             return SandboxRoot(self.work_dir, variables)
-        user = self.config.agent.user
         root = SandboxRoot.of_image(
-            image.as_tree(),
-            work_dir=self.work_dir,
-            variables=variables,
-            user=None if user is None else str(user),
+            image.as_tree(), work_dir=self.work_dir, variables=variables, user=self.agent_user
         )
         return replace(root, keeps_system=bool(self.config.option("keep_system")))
 
@@ -192,7 +193,6 @@ class TaskFolder:
                     *step_key,
                     "network_mode",
                 )
-            self._refuse_user(step.agent.user, (*key, "agent", "user"))
             self._refuse_verifier(step.verifier, (*key, "verifier"))
             self._refuse_services(step.artifacts, (*key, "artifacts"))
         self._refuse_services(config.artifacts, ("artifacts",))
@@ -240,6 +240,20 @@ class TaskFolder:
             return SandboxNetwork.of(table.allowed_hosts)
         except ValueError as error:
             raise self._error(str(error), *key, "allowed_hosts") from error
+
+    def _refuse_agent_users(self) -> None:
+        for number, step in enumerate(self.config.steps or ()):
+            user, key = step.agent.user, ("steps", number, "agent", "user")
+            if self.plan.image is None:
+                self._refuse_user(user, key)
+            elif user is not None and ("root" if str(user) in ROOT_USERS else str(user)) != self.agent_user:
+                raise self._error(
+                    f"the user of a session stays the same in all steps: expected {self.agent_user!r}, that "
+                    f"of [agent] or of the image, got {user!r}",
+                    *key,
+                )
+        if self.plan.image is None:
+            self._refuse_user(self.config.agent.user, ("agent", "user"))
 
     def _refuse_user(self, user: str | int | None, key: KeyPath) -> None:
         if user is not None and str(user) not in ROOT_USERS:
@@ -289,7 +303,7 @@ class TaskFolder:
             raise self._error(
                 f"the image {name!r} is not in the cache: add it with ors-server images add", *key
             )
-        return BuildPlan(base=name, image=image, work_dir=image.work_dir)
+        return BuildPlan(base=name, image=image, user=image.user, work_dir=image.work_dir)
 
     def _read_plan(self, folder: Path, name: str) -> BuildPlan:
         if (folder / "docker-compose.yaml").exists():

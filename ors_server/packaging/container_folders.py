@@ -105,11 +105,13 @@ def public_dockerfile(source: EnvironmentSource, port: int, variables: Mapping[s
     serve = f"exec env {own_url} ors-server serve {PLACE}/{_path_in(source)}"
     return f"""# {source.name} {version_of(source)}: everybody plays it, on a page and over MCP.
 FROM {BASE}
+# Debian keeps only the newest version of a package: one that is pinned could not be installed later.
+# hadolint ignore=DL3008
 RUN apt-get update -qq \\
     && apt-get install -y -qq --no-install-recommends bubblewrap git \\
-    && rm -rf /var/lib/apt/lists/*
-RUN {_INSTALL} {packages}
-RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin ors
+    && rm -rf /var/lib/apt/lists/* \\
+    && {_INSTALL} {packages} \\
+    && useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin ors
 COPY environments {PLACE}
 # Spaces are reached through proxies with private addresses, which name the visitor's address. Everybody
 # may play; nobody reads tasks or answers. A record in memory ends with the container.

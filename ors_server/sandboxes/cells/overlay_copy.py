@@ -275,18 +275,17 @@ def _is_opaque(folder: int) -> bool:
 @contextlib.contextmanager
 def _readable(folder: int, name: str, flags: int) -> Generator[int]:
     """Open an entry, also one that its owner has locked for himself; its mode is as before afterwards."""
-    try:
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    # What is in a folder is found by the right to search it, until the last entry.
+    needed = 0o500 if stat.S_ISDIR(mode) else 0o400
+    with contextlib.ExitStack() as stack:
+        if os.geteuid() != 0 and mode & needed != needed:
+            # By descriptor: a link that is put into its place meanwhile is not followed.
+            entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            stack.callback(os.close, entry)
+            path, mode = Path(f"/proc/self/fd/{entry}"), stat.S_IMODE(os.fstat(entry).st_mode)
+            path.chmod(mode | 0o700)
+            stack.callback(path.chmod, mode)
         opened = os.open(name, flags, dir_fd=folder)
-    except PermissionError:
-        # Only a server without root comes here. No link can be in the way: a link's mode is never checked.
-        path = Path(f"/proc/self/fd/{folder}") / name
-        mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-        path.chmod(mode | 0o700)
-        try:
-            opened = os.open(name, flags, dir_fd=folder)
-        finally:
-            path.chmod(mode)
-    try:
+        stack.callback(os.close, opened)
         yield opened
-    finally:
-        os.close(opened)

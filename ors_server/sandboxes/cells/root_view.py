@@ -3,7 +3,8 @@
 Invariants:
 
 - Everything that is mounted over the root is mounted at a folder directly below `/`. The session's processes
-  cannot rename a mount point, and the parent of each one is the root itself.
+  cannot rename or remove a mount point, and the parent of each one is the root itself. For that reason alone
+  the folders of fresh programs are covered in the session.
 - Before each start the server makes these folders again, by descriptor: programs that run in another view of
   the same root (a verifier's) may have removed them.
 """

@@ -351,7 +351,12 @@ class BubblewrapCell(Cell):
         if self.root is not None:
             layout = self.layout
             control = ("--ro-bind", str(self.control), layout.control)
-            return [*control, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
+            empty = str(self._state.static / "empty")
+            # A mount point cannot be removed. Otherwise the agent could remove these folders and fill the
+            # disk: they could not be made again, and no grader would start.
+            folders = (root_skeleton.FRESH_HOME, root_skeleton.FRESH_FILES)
+            covered = [part for folder in folders for part in ("--ro-bind", empty, folder)]
+            return [*control, *covered, "--bind", f"{files}/state", layout.state, "--chdir", "/"]
         return [
             *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
             *("--bind", str(files / "tmp"), LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state),

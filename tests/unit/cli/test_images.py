@@ -1,7 +1,12 @@
 """`ors-server images`: the cache of container images."""
 
 import json
+import os
+import subprocess
+import sys
 import tarfile
+
+import pytest
 
 from ors_server.cli.images_command import images as group
 from ors_server.images.image_cache import ImageCache
@@ -26,6 +31,20 @@ def test_commands_add_list_verify_and_remove(run, tmp_path, monkeypatch):
     assert {command.name for command in group.registered_commands} == {"add", "build", "list", "rm", "verify"}
 
 
+@pytest.mark.parametrize("size", [300_000, 500_000], ids=["for no layer", "for the layer alone"])
+def test_a_full_disk_refuses_an_image_and_keeps_nothing_of_it(tmp_path, size):
+    files = [entry(name, os.urandom(200_000)) for name in "xy"]
+    source, cache = write_oci(tmp_path / "oci", [layer(*files)]), tmp_path / "cache"
+    cache.mkdir()
+    disk = ["--dev-bind", "/", "/", "--size", str(size), "--tmpfs", str(cache)]
+    add = f'"$0" -m ors_server images add {source}; echo $?; find {cache} -type f'
+    variables = {**os.environ, "ORS_IMAGES": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["bwrap", *disk, "/bin/sh", "-c", add, sys.executable]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    assert ran.stdout == f"1\n{cache}/.lock\n"
+    assert f"unpacking into {cache} failed: No space left on device" in ran.stderr
+
+
 def test_a_dockerfile_without_run_is_built_over_an_image_of_the_cache(run, tmp_path, monkeypatch):
     monkeypatch.setenv("ORS_IMAGES", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))  # without any builder
@@ -41,11 +60,12 @@ def test_a_dockerfile_without_run_is_built_over_an_image_of_the_cache(run, tmp_p
     (context / "data" / "rows").write_text("1 2 3")
     (context / "tool").write_text("new")
     (context / "Dockerfile").write_text(
-        "FROM base:1\nENV B=2\nCOPY --chmod=755 tool /bin/tool\nCOPY data /srv/data\nWORKDIR /run\n"
+        "FROM base:1\nENV B=2\nCOPY --chmod=755 tool /bin/tool\nCOPY data /srv/data\nWORKDIR /run\nUSER 7:8\n"
     )
     assert "(made:1): " in run("images", "build", str(context), "--name", "made:1").out
     image = ImageCache().find("made:1")
     assert image.variables == {"PATH": "/usr/bin:/bin", "A": "1", "B": "2"}
+    assert image.user == "7:8"
     assert image.work_dir == "/run"
     assert (image.path / "usr/bin/tool").read_text() == "new"
     assert (image.path / "srv/data/rows").read_text() == "1 2 3"

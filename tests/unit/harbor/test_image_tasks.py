@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from ors_server.harbor.find_tasks import find_tasks
+from ors_server.harbor.lint_rules import lint
 from ors_server.harbor.task_config import TaskFolderError
 from ors_server.harbor.task_folder import TaskFolder
 from ors_server.images.image_cache import ImageCache
-from ors_server.model.errors import EnvironmentFailedError, MachineryError
+from ors_server.model.errors import MachineryError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.egress import EgressProxy
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
@@ -111,6 +112,12 @@ def tasks(tmp_path_factory):
         ImageCache().add(write_host_image(top / "judge.tar", tree), "judge:1")
         for name, files in VERIFIERS.items():
             write_task(top / "tasks" / name, **files)
+        dockerfile = "FROM made:1\nCOPY tool /usr/local/bin/own\nUSER ada\n"
+        write_task(top / "users/by-dockerfile", "", dockerfile)
+        named = '[environment]\ndocker_image = "made:1"\n[agent]\nuser = "ada"\n'
+        write_task(top / "users/by-key", named)
+        root_again = dockerfile.replace("USER ada", "USER ada\nUSER 0:0")
+        write_task(top / "users/root-again", '[agent]\nuser = "root"\n', root_again)
         yield find_tasks(str(top / "tasks"))
 
 
@@ -146,7 +153,7 @@ async def test_oracle_earns_the_most_over_an_image_and_idle_agents_nothing(clien
     task = tasks.make_task("test", index)
     if needs_root(NAMES[index]):
         session = await client.create(split="test", index=index)
-        with pytest.raises(EnvironmentFailedError, match="only a server with root has several users"):
+        with pytest.raises(MachineryError, match="only a server with root has several users"):
             await session.call("submit")
         return
     assert task["root"].startswith("image:")
@@ -210,6 +217,44 @@ async def test_verifiers_network_is_refused_before_the_agent_begins_unless_the_o
         session = await client.create(split="test", index=NAMES.index("verifier-network"))
         with pytest.raises(MachineryError, match=r"connects to answers\.test, which the operator has"):
             await session.call("submit")
+
+
+@pytest.fixture
+def users(tasks):
+    """The folder of tasks whose agents have a user."""
+    return tasks.folders()[0].path.parents[1] / "users"
+
+
+def test_agents_of_an_image_are_root_unless_a_key_or_the_dockerfile_names_a_user(users):
+    folders = {name: TaskFolder(users / name) for name in ("by-dockerfile", "by-key", "root-again")}
+    assert [folder.root({}).user for folder in folders.values()] == ["ada", "ada", "root"]
+    findings = {name: lint(folder)["root-agent"] for name, folder in folders.items()}
+    assert {name for name, places in findings.items() if places} == {"root-again"}
+    assert "which has the users of its image" in findings["root-again"][0]
+
+
+async def test_the_dockerfile_s_user_plays(users):
+    sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP)
+    async with open_environment(find_tasks(str(users / "by-dockerfile")), sandbox=sandbox) as client:
+        session = await client.create(split="test", index=0)
+        if not IS_ROOT:
+            with pytest.raises(MachineryError, match="only a server with root has several users"):
+                await session.call("bash", command="id -u")
+            return
+        printed = await session.call("bash", command="id -u; cat /usr/local/bin/own; echo 42 > answer")
+        assert printed.blocks[0].text.startswith("1000\necho tool\n")
+
+
+@pytest.mark.parametrize(("agent", "step"), [("", "ada"), ('user = "ada"\n', "root")])
+def test_a_step_with_another_user_is_refused_and_one_with_the_same_is_served(users, tmp_path, agent, step):
+    text = f'[environment]\ndocker_image = "made:1"\n[agent]\n{agent}'
+    text += '[[steps]]\nname = "first"\n[steps.agent]\nuser = "USER"\n'
+    files = {"steps/first/instruction.md": "Write 42.\n"}
+    write_task(tmp_path / "same", text.replace("USER", "ada" if agent else "root"), **files)
+    assert TaskFolder(tmp_path / "same").steps[0].name == "first"
+    write_task(tmp_path / "other", text.replace("USER", step), **files)
+    with pytest.raises(TaskFolderError, match=rf"task\.toml:\d+: .*same in all steps.*got '{step}'"):
+        TaskFolder(tmp_path / "other")
 
 
 def test_image_that_is_not_in_the_cache_is_named(tmp_path, monkeypatch):

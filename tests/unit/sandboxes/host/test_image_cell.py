@@ -118,6 +118,23 @@ async def test_limits_hold_over_an_image(backend, image):
     assert bomb.killed is not None or "Resource temporarily unavailable" in bomb.stderr.text
 
 
+@pytest.mark.parametrize("has_image", [True, False], ids=["image", "host"])
+async def test_a_full_root_whose_mount_points_the_agent_removes_is_used_and_graded_on(
+    backend, image, has_image
+):
+    small = Limits(disk_bytes=1 << 20, inodes=200)
+    root = SandboxRoot.of_image(image) if has_image else SandboxRoot("/opt/data")
+    sandbox = await backend.start("a", small, root)
+    fill = "for i in {1..300}; do : > f$i; done; head -c 2000000 /dev/zero > f1"
+    full = await sandbox.exec(f"rm -rf /.ors-*; rmdir /.ors-*; mv /.ors-home /x; {fill}")
+    assert "No space left on device" in full.stderr.text
+    await sandbox.exec("kill -9 $$")
+    assert (await sandbox.exec("pwd; ls f2")).stdout.text == "/opt/data\nf2\n"
+    argv = ["/bin/sh", "-c", "cat /.ors-files/asked"]
+    graded = await sandbox.run_fresh(argv, files={"asked": b"4"}, time_limit=60)
+    assert graded.stdout.text == "4"
+
+
 @pytest.mark.parametrize("user", ["ada", "1000:peers", "ada:1001"])
 async def test_user_of_the_image_runs_the_shell(backend, image, user):
     root = SandboxRoot.of_image(replace(image, user=user))
