@@ -81,7 +81,7 @@ def _report_several(
     options: ReportOptions, groups: "Sequence[RunResults]", summaries: "Sequence[RunSummary]"
 ) -> None:
     """Show a table of runs of several agents or environments, and how to read one of them by itself."""
-    from ors_server.evaluation.report.runs_page import runs_report
+    from ors_server.evaluation.report.page import runs_report
     from ors_server.evaluation.suite import agent_labels
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import runs_table, summary_remarks, tasks_table

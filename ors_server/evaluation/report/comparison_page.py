@@ -3,11 +3,11 @@
 from markupsafe import Markup
 
 from ors_server.evaluation.number_format import chance, count_of
-from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
+from ors_server.evaluation.report.comparison_plots import both_returns, differences, record
 from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable
 from ors_server.evaluation.report.page import run_facts
 from ors_server.evaluation.report.shell import parts, report
-from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
+from ors_server.evaluation.run_comparison import RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
 
@@ -28,9 +28,8 @@ def comparison_report(comparison: RunComparison) -> str:
     """Return the report of a comparison as one page."""
     first, second = comparison.first[0], comparison.second[0]
     names = f"{_name(first)} and {_name(second)}"
-    *sentences, how = comparison_remarks(comparison)
+    how = comparison_remarks(comparison)[-1]
     tasks = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, comparison.tasks, "task:")
-    remarks = parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences])
     charts = [differences(comparison), both_returns(comparison), record(comparison)]
     runs = [("First", run) for run in comparison.first] + [("Second", run) for run in comparison.second]
     matched = count_of(comparison.matched, "task")
@@ -39,7 +38,7 @@ def comparison_report(comparison: RunComparison) -> str:
         f"{first.environment}: {names}",
         ("Comparison", first.environment, lead),
         (
-            ("figures", "Figures", [_tiles(comparison), remarks, parts.box("card", _table(comparison))]),
+            ("figures", "Figures", _figures(comparison)),
             ("plots", "Plots", [parts.figures(charts)]),
             ("tasks-section", "Tasks", [parts.long_table(tasks)]),
             ("run", "Runs", [run_facts(run, f"{place}: {_name(run)}") for place, run in runs]),
@@ -54,30 +53,23 @@ def _name(run: Run) -> str:
     return f"{run.agent_name} ({run.run_id})"
 
 
-def _tiles(comparison: RunComparison) -> Markup:
-    shown = [name for name in COMPARED if name in comparison.figures][:_TILES]
-    return parts.box("tiles", *(_tile(name, comparison.figures[name], comparison.k) for name in shown))
-
-
-def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
-    first, second, change, within, p = difference_cells(difference, is_rate=name in RATES)
-    # Coloured only where the interval excludes 0; steps and cost have no good direction.
-    is_clear = difference.interval is not None and (
-        difference.interval.low > 0 or difference.interval.high < 0
-    )
-    is_up = difference.difference > 0
-    style = "" if not is_clear or name not in {"reward", *RATES} else "up" if is_up else "down"
-    aside = f"{within}; {p}. {first} and {second}"
-    return parts.tile(label_of(name, k), change, aside, zero_bar(difference), style)
-
-
-def _table(comparison: RunComparison) -> Markup:
-    rows = [
-        (label_of(name, comparison.k), *difference_cells(comparison.figures[name], is_rate=name in RATES))
+def _figures(comparison: RunComparison) -> list[Markup]:
+    """Return a tile for each of the first differences, what is to say about them, and a table of all."""
+    cells = {
+        name: difference_cells(comparison.figures[name], is_rate=name in RATES)
         for name in COMPARED
         if name in comparison.figures
+    }
+    labels = {name: label_of(name, comparison.k) for name in cells}
+    # Steps and cost have no good direction.
+    tiles = [
+        parts.difference_tile(labels[name], cells[name], comparison.figures[name], name in {"reward", *RATES})
+        for name in [*cells][:_TILES]
     ]
+    sentences = comparison_remarks(comparison)[:-1]
     headings = ("figure", "first", "second", "difference", "interval", "sign flips")
-    mcnemar = comparison.mcnemar
-    note = "" if mcnemar is None else f" McNemar, exact: {chance(mcnemar.p)}."
-    return parts.plain_table(headings, rows, f"Over the matched tasks.{note}")
+    note = "" if comparison.mcnemar is None else f" McNemar, exact: {chance(comparison.mcnemar.p)}."
+    rows = [(labels[name], *cells[name]) for name in cells]
+    table = parts.plain_table(headings, rows, f"Over the matched tasks.{note}")
+    remarks = parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences])
+    return [parts.box("tiles", *tiles), remarks, parts.box("card", table)]

@@ -4,8 +4,6 @@ import math
 from collections import Counter
 from statistics import fmean
 
-from markupsafe import Markup
-
 from ors_server.charts.chart import (
     Chart,
     ChartMark,
@@ -20,8 +18,8 @@ from ors_server.charts.chart import (
     with_level,
 )
 from ors_server.evaluation.number_format import count_of, number, signed
-from ors_server.evaluation.report.plots import MAX_TASKS, neighbours, range_bar
-from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
+from ors_server.evaluation.report.plots import MAX_TASKS, neighbours
+from ors_server.evaluation.run_comparison import RunComparison, TaskChange
 
 _GRID = 30
 """Number of positions in each direction at which the returns of many tasks are drawn."""
@@ -143,22 +141,4 @@ def record(comparison: RunComparison) -> Chart:
         ("outcome", "tasks"),
         rows,
         entries=len(_SHARES),
-    )
-
-
-def zero_bar(difference: FigureDifference) -> Markup:
-    """Draw a difference and its interval around 0."""
-    ends = (
-        (difference.difference, 0.0)
-        if difference.interval is None
-        else (difference.interval.low, difference.interval.high, 0.0)
-    )
-    # A margin around the widest end; 1 where everything is 0.
-    reach = 1.15 * max(map(abs, ends)) or 1.0
-    return range_bar(
-        f"{signed(difference.difference)}, on a scale around 0",
-        (min(ends[:2]), max(ends[:2])),
-        difference.difference,
-        (-reach, reach),
-        mark=0.0,
     )

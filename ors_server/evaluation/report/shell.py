@@ -1,6 +1,5 @@
 """The frame of a report page, with a policy that forbids every request, and its parts."""
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -12,7 +11,17 @@ from markupsafe import Markup
 
 from ors_server._version import __version__
 from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed, packed_library
-from ors_server.evaluation.number_format import NOTHING, count_of, number
+from ors_server.evaluation.attempt_transcripts import MAX_STEPS
+from ors_server.evaluation.number_format import (
+    NOTHING,
+    between,
+    chance,
+    count_of,
+    duration,
+    measured,
+    number,
+    signed,
+)
 from ors_server.evaluation.runs import Attempt
 from ors_server.model.printable import clean
 
@@ -83,18 +92,19 @@ def words_of(cell: str | float | None) -> str:
     return cell or NOTHING if isinstance(cell, str) else number(cell)
 
 
-def _data(value: object) -> Markup:
-    """Return JSON that cannot end the element around it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A text with `</script>` would end the element, and the rest would run as markup.
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
-
-
 def _hash_of(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-_templates = Environment(autoescape=True, undefined=StrictUndefined)
-_filters: dict[str, Any] = {"anchor": anchor_of, "count_of": count_of, "data": _data}
-_templates.filters.update(_filters, packed=packed, visible=clean, words=words_of)
+_templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_templates.policies["json.dumps_kwargs"] = {
+    "ensure_ascii": False,
+    "allow_nan": False,
+    "separators": (",", ":"),
+}
+_values: dict[str, Any] = _templates.globals
+_values.update(MAX_STEPS=MAX_STEPS, measured=measured)
+_filters: dict[str, Any] = {"anchor": anchor_of, "packed": packed, "visible": clean, "words": words_of}
+_filters |= {spell.__name__: spell for spell in (between, chance, count_of, duration, number, signed)}
+_templates.filters.update(_filters)
 parts = cast("Parts", _templates.from_string(asset("parts.html.j2")).module)
