@@ -4,31 +4,31 @@ Each calls the control API's operation, checks the same roles, and writes a line
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from pydantic import ValidationError
 
-from ors_server.console.page_types import Answer, Download, Page, PageRequest, Redirect, note_action
-from ors_server.console.views import formats
-from ors_server.console.views.episode import pretty, task_title
+from ors_server.console.page_types import (
+    Answer,
+    Download,
+    Page,
+    PageGroup,
+    PageRequest,
+    Redirect,
+    note_action,
+)
 from ors_server.doors.control import models as m
 from ors_server.doors.control.episode_jobs import EpisodeJobs, ExportQuery, RegradeBody, RegradedEpisode
 from ors_server.doors.control.episodes import EpisodeHandlers, NoteBody
-from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.model.errors import InvalidRequestError, OrsServerError
 from ors_server.model.wire import JSONObject
-from ors_server.store.base import RecordReader
-from ors_server.store.lookup import find_episode
 
 
 @dataclass(eq=False)
-class ActionPages:
+class ActionPages(PageGroup):
     """Handles the forms of an episode's actions."""
 
-    _store: RecordReader
-    _control: ControlHandlers
     _episodes: EpisodeHandlers
     _jobs: EpisodeJobs
 
@@ -60,7 +60,7 @@ class ActionPages:
 
     async def fork(self, request: PageRequest) -> Answer:
         """Copy a live session, and lead to the copy."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         session_id = record.origin.session_id
         forks = await self._control.fork_session(request.control, session_id, m.ForkBody())
         note_action(request, "fork", session_id, record.origin.episode_id)
@@ -83,55 +83,33 @@ class ActionPages:
 
     async def show_regrade(self, request: PageRequest) -> Answer:
         """Ask by which reward an episode is judged again."""
-        return await self._regrade_page(request, None, None)
+        return await self._regrade_page(request)
 
     async def regrade(self, request: PageRequest) -> Answer:
         """Judge an episode by the reward that a form names, and show the result; nothing is recorded."""
-        options = request.form.get("options", "").strip()
         try:
-            fields: object = json.loads(options or "{}")
+            options: object = json.loads(request.form.get("options", "").strip() or "{}")
         except (ValueError, RecursionError):
-            fields = None
-        if not isinstance(fields, dict):
-            return await self._regrade_page(request, None, "Options: expected a JSON object.")
+            options = None
+        if not isinstance(options, dict):
+            return await self._regrade_page(request, problem="Options: expected a JSON object.")
         try:
-            body = RegradeBody(reward=request.form.get("reward", ""), options=cast("JSONObject", fields))
+            body = RegradeBody(reward=request.form.get("reward", ""), options=cast("JSONObject", options))
         except ValidationError:
-            return await self._regrade_page(request, None, "Choose a reward.")
+            return await self._regrade_page(request, problem="Choose a reward.")
         episode_id = await self._episode_id(request)
         note_action(request, "regrade", episode_id=episode_id)
         try:
-            regraded = await self._jobs.regrade_episode(episode_id, body)
+            return await self._regrade_page(request, await self._jobs.regrade_episode(episode_id, body))
         except OrsServerError as error:
-            return await self._regrade_page(request, None, str(error))
-        return await self._regrade_page(request, regraded, None)
+            return await self._regrade_page(request, problem=str(error))
 
     async def _regrade_page(
-        self, request: PageRequest, regraded: RegradedEpisode | None, problem: str | None
+        self, request: PageRequest, regraded: RegradedEpisode | None = None, problem: str | None = None
     ) -> Answer:
-        record = await find_episode(self._store, request.path["episode"])
-
-        def build() -> Mapping[str, Any]:
-            result: Mapping[str, Any] = {} if regraded is None else regraded.result
-            return {
-                "title": task_title(record),
-                "episode_id": record.origin.episode_id,
-                "rewards": self._jobs.reward_names(),
-                "chosen": request.form.get("reward", ""),
-                "options": request.form.get("options", ""),
-                "problem": problem,
-                "regraded": regraded,
-                "reward": result.get("reward"),
-                "status": result.get("status"),
-                "rest": [
-                    (name, formats.plain(value))
-                    for name, value in result.items()
-                    if name not in {"reward", "status"} and value not in (None, {}, [])
-                ],
-                "whole": pretty(result),
-            }
-
-        return Page("regrade", build, 200 if problem is None else 422)
+        record, rewards = await self._find(request), self._jobs.reward_names()
+        values = {"record": record, "rewards": rewards, "problem": problem, "regraded": regraded}
+        return Page("regrade", lambda: values, 200 if problem is None else 422)
 
     async def _episode_id(self, request: PageRequest) -> str:
-        return (await find_episode(self._store, request.path["episode"])).origin.episode_id
+        return (await self._find(request)).origin.episode_id

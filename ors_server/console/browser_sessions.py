@@ -29,7 +29,7 @@ MAX_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class BrowserSession:
-    """A browser that is signed in, or any browser on a server without keys."""
+    """A browser that is signed in, any browser on a server without keys, or one that has not signed in."""
 
     caller: Caller
     csrf: str
@@ -41,6 +41,8 @@ class BrowserSession:
     used_at: float = 0.0
     credential: str | None = field(default=None, repr=False)
     """The key itself, which other hosts of the server are shown when they act for the browser."""
+    is_anonymous: bool = False
+    """Whether the browser has to sign in first."""
 
 
 @dataclass(eq=False)
@@ -57,10 +59,10 @@ class BrowserSessions:
     )
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), init=False)
 
-    @property
-    def anonymous_csrf(self) -> str:
-        """The token of forms that are sent before a browser has signed in."""
-        return hmac.digest(self._secret, b"anonymous", "sha256").hex()
+    def open_for(self, caller: Caller, *, is_anonymous: bool = False) -> BrowserSession:
+        """Return the session of a caller without a key; all of them have one token for forms."""
+        csrf = hmac.digest(self._secret, b"anonymous", "sha256").hex()
+        return BrowserSession(caller, csrf, is_anonymous=is_anonymous)
 
     def sign_in(self, key: str, address: str) -> str:
         """Exchange a key for a session, and return the value of its cookie.
@@ -105,19 +107,16 @@ class BrowserSessions:
             self._sessions.popitem(last=False)
         return cookie
 
-    def find(self, cookie: str | None) -> BrowserSession | None:
-        """Return the session that a cookie names; `None` if the browser has to sign in."""
+    def find(self, cookie: str | None) -> BrowserSession:
+        """Return the session that a cookie names, or that of a browser that has to sign in."""
         if self.keyring.is_open:
-            return BrowserSession(self.keyring.identify(None), self.anonymous_csrf)
-        digest = _digest(cookie or "")
-        session = self._sessions.get(digest)
-        if session is None:
-            return None
-        if not self.is_valid(session):
-            del self._sessions[digest]
-            return None
+            return self.open_for(self.keyring.identify(None))
+        session = self._sessions.get(_digest(cookie or ""))
+        if session is None or not self.is_valid(session):
+            self.sign_out(cookie)
+            return self.open_for(OPEN_CALLER, is_anonymous=True)
         session.used_at = self.clock.monotonic()
-        self._sessions.move_to_end(digest)
+        self._sessions.move_to_end(_digest(cookie or ""))
         return session
 
     def is_valid(self, session: BrowserSession) -> bool:
@@ -131,11 +130,6 @@ class BrowserSessions:
     def sign_out(self, cookie: str | None) -> None:
         """Revoke a session; an unknown cookie is ignored."""
         self._sessions.pop(_digest(cookie or ""), None)
-
-
-def is_same(expected: str, sent: str) -> bool:
-    """Compare two tokens in constant time."""
-    return hmac.compare_digest(expected.encode(), sent.encode())
 
 
 def _digest(cookie: str) -> bytes:

@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio.to_thread
 from jinja2 import Environment
-from pydantic import TypeAdapter
 
 from ors_server.console.page_types import (
     Answer,
     Download,
     LiveEvents,
     Page,
+    PageGroup,
     PageRequest,
     Redirect,
     note_action,
@@ -24,10 +24,10 @@ from ors_server.console.page_types import (
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import ListQuery, read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
+from ors_server.console.views.marks import word_of
 from ors_server.doors.control.batches import BatchHandlers
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
-from ors_server.model.clock import Clock
 from ors_server.model.errors import (
     CapacityError,
     OrsServerError,
@@ -37,11 +37,9 @@ from ors_server.model.errors import (
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import Block, ImageBlock, compact_json
-from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_updates import LiveUpdates, follow
-from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
@@ -51,16 +49,12 @@ MAX_FOLLOWERS = 200
 """Live pages that are sent at once."""
 KEPT_EVENTS = 64
 """Events that are kept as they were written, for the other pages that follow the same episode."""
-_STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
 @dataclass(eq=False)
-class EpisodePages:
+class EpisodePages(PageGroup):
     """Answers requests about one episode."""
 
-    _store: RecordReader
-    _manager: SessionManager
-    _clock: Clock
     _ping_seconds: float
     _batches: BatchHandlers
     _templates: Environment
@@ -80,7 +74,7 @@ class EpisodePages:
 
     async def show(self, request: PageRequest) -> Answer:
         """Show an episode and a page of its steps: the one with `step`, else the first."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         episode_id = record.origin.episode_id
         number = request.number("step")
         start = 0 if not number else (number - 1) // views.STEPS_PER_PAGE * views.STEPS_PER_PAGE
@@ -92,9 +86,11 @@ class EpisodePages:
         running = self._running_calls(record)
         notes = await self._store.notes(episode_id)
 
-        def build() -> Mapping[str, Any]:
-            return {
-                "episode": views.view_episode(record, siblings, self._clock.now()),
+        return Page(
+            "episode",
+            lambda: {
+                "record": record,
+                "siblings": siblings,
                 "steps": views.view_steps(steps),
                 "running": tuple(running.values()),
                 "notes": notes,
@@ -104,9 +100,8 @@ class EpisodePages:
                 "previous": previous,
                 "following": following,
                 "per_page": views.STEPS_PER_PAGE,
-            }
-
-        return Page("episode", build)
+            },
+        )
 
     async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
         """Return the ids of the episodes before and after this one in the list it was opened from."""
@@ -121,16 +116,7 @@ class EpisodePages:
     async def show_raw(self, request: PageRequest) -> Answer:
         """Show a step exactly, with every field."""
         record, step = await self._step(request)
-
-        def build() -> Mapping[str, Any]:
-            return {
-                "title": views.task_title(record),
-                "episode_id": record.origin.episode_id,
-                "number": step.number,
-                "raw": views.raw_text(_STEP.dump_python(step, mode="json", by_alias=True))[0].text,
-            }
-
-        return Page("raw", build)
+        return Page("raw", lambda: {"record": record, "step": step})
 
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
@@ -144,16 +130,16 @@ class EpisodePages:
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         return answer_with_block(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
 
     async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         return record, await find_step(self._store, record, request)
 
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode, whichever host has it."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         session_id = record.origin.session_id
         if record.is_closed or not await self._batches.end_session(request.control, session_id):
             raise SessionNotFoundError("no host has this session any more: its episode is on record only")
@@ -164,7 +150,7 @@ class EpisodePages:
 
     async def follow(self, request: PageRequest) -> Answer:
         """Stream the steps after number `after`, written as the page has them, until the record is closed."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} live pages are open already; close one, or retry")
         return LiveEvents(self._events(record.origin.episode_id, request.number("after") or 0))
@@ -257,12 +243,12 @@ class EpisodePages:
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()
-        view = views.view_episode(record, (), self._clock.now())
+        now = self._clock.now()
         data = {
-            "facts": parts.facts(view),
-            "mark": parts.mark(view.mark),
-            "end": view.end,
-            "figures": parts.figures(view),
+            "facts": parts.facts(record, now),
+            "mark": parts.mark(word_of(record)),
+            "end": str(parts.end(record, now)).strip(),
+            "figures": parts.figures(record.summary),
         }
         return event("summary", compact_json(data))
 

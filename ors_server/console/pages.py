@@ -7,16 +7,13 @@ from typing import Any
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
-from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.page_types import Answer, Page, PageGroup, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import comparison, formats, runs
 from ors_server.console.views import episode_list as lists
-from ors_server.console.views.episode import view_episode, view_row
-from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.lookup import find_episode
 
@@ -25,11 +22,9 @@ RECORDS_AT_ONCE = 500
 
 
 @dataclass(eq=False)
-class Pages:
-    """Answers requests about many episodes and the server."""
+class Pages(PageGroup):
+    """Answers requests about many episodes, and knows all the others."""
 
-    _store: RecordReader
-    _clock: Clock
     _alarms: AlarmBook
     episodes: EpisodePages
     server: ServerPages
@@ -88,22 +83,21 @@ class Pages:
         histogram = await store.histogram(selected)
         is_first = query.after is None and (before is None or not has_more)
         is_last = not has_more and before is None
-
-        def build() -> Mapping[str, Any]:
-            rows = [view_row(record, self._clock.now()) for record in shown]
-            return {
+        ids = [record.origin.episode_id for record in shown]
+        return Page(
+            "episodes",
+            lambda: {
                 "q": query,
-                "rows": rows,
+                "rows": shown,
                 "totals": totals,
                 "histogram": histogram,
                 "bars": lists.view_histogram(histogram, query),
                 "columns": query.columns or lists.COLUMNS,
                 "all_columns": lists.COLUMNS,
-                "newer": None if is_first or not rows else query.link(before=rows[0].episode_id),
-                "older": None if is_last or not rows else query.link(after=rows[-1].episode_id),
-            }
-
-        return Page("episodes", build)
+                "newer": None if is_first or not ids else query.link(before=ids[0]),
+                "older": None if is_last or not ids else query.link(after=ids[-1]),
+            },
+        )
 
     async def list_runs(self, request: PageRequest) -> Answer:
         """List the runs, and compare those that are chosen."""
@@ -120,12 +114,11 @@ class Pages:
             )
             for name in names
         }
-        alarms = self._alarms.open
+        alarms, axis = self._alarms.open, request.value("x") or ""
         shows_all = request.value("all") is not None
 
         def build() -> Mapping[str, Any]:
-            now, axis = self._clock.now(), request.value("x") or ""
-            view = runs.view_runs(figures, groups, now, shows_all=shows_all, axis=axis, alarms=alarms)
+            view = runs.view_runs(figures, groups, shows_all=shows_all, axis=axis, alarms=alarms)
             return {"view": view, "max_compared": runs.MAX_COMPARED}
 
         return Page("runs", build)
@@ -154,18 +147,17 @@ class Pages:
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
         ]
 
-        def build() -> Mapping[str, Any]:
-            now = self._clock.now()
-            return {
-                "left": view_episode(left, (), now),
-                "right": None if right is None else view_episode(right, (), now),
-                "others": [view_row(record, now) for record in others if record != left],
+        return Page(
+            "compare",
+            lambda: {
+                "left": left,
+                "right": right,
+                "others": [record for record in others if record != left],
                 "stretches": comparison.compare_steps(*steps) if steps else [],
                 "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
                 "max_steps": comparison.MAX_STEPS,
-            }
-
-        return Page("compare", build)
+            },
+        )
 
     async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
         """Lead to the episode that was typed, else to the list with one more condition."""

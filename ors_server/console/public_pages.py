@@ -8,7 +8,6 @@ environment's code, and rewards only where the session's visibility shows them t
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ors_server.console.episode_pages import answer_with_block, find_step
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
@@ -137,10 +136,10 @@ class PublicPages(PlayingByHand):
         shows_rewards = may_see_rewards(player, Visibility(record.origin.visibility))
         is_over = record.summary.stop_reason is not None
 
-        def build() -> Mapping[str, Any]:
-            return {
-                "title": views.task_title(record),
-                "prompt": views.view_prompt(record),
+        return Page(
+            "public_play",
+            lambda: {
+                "record": record,
                 "steps": views.view_steps(as_read_by_agents(played.steps, shows_rewards=shows_rewards)),
                 "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
                 "is_over": is_over,
@@ -148,9 +147,9 @@ class PublicPages(PlayingByHand):
                 "forms": forms.make_forms(played.tools, wrong, request.form, errors),
                 "here": f"{request.root}/play/{request.path['token']}",
                 "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
-            }
-
-        return Page("public_play", build, 422 if errors else 200)
+            },
+            422 if errors else 200,
+        )
 
 
 def _episode_of(player: Caller) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ors_server.model.trajectory import Step
 from ors_server.model.wire import ToolSpec, compact_json
 
 LONG_TEXT = frozenset(
@@ -113,11 +114,9 @@ def read_form(
     return arguments, errors
 
 
-def curl_line(
-    base_url: str, session_id: str, tool: str, arguments: Mapping[str, Any], *, has_keys: bool
-) -> str:
-    """Return the call as a command for a shell; a long one reads `call.json`."""
-    body = call_body(tool, arguments)
+def curl_line(base_url: str, session_id: str, step: Step, *, has_keys: bool) -> str:
+    """Return the call of a step as a command for a shell; a long one reads `call.json`."""
+    body = call_body(step.tool, step.arguments)
     body = body if len(body) <= MAX_CURL else f"@{CALL_FILE}"
     key = ' -H "X-API-Key: $ORS_API_KEY"' if has_keys else ""
     return (

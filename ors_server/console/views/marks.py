@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step, StepStatus
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 
 REFUSED_NOTE = "The server refused the call; nothing ran."
 FAILED_NOTE = "The environment's own code raised. This is not the agent's fault and is never scored."
@@ -92,19 +92,16 @@ _ENDS: Mapping[str, Mark] = {
 }
 
 
-def word_of(summary: EpisodeSummary, highest: float) -> Mark:
-    """Return the word of an episode: what failed, else why it ended, else what it earned.
-
-    Args:
-        highest: The return that counts as solved.
-    """
+def word_of(record: EpisodeRecord) -> Mark:
+    """Return the word of an episode: what failed, else why it ended, else what it earned."""
+    summary, highest = record.summary, highest_of(record)
     if summary.failed_steps or summary.stop_reason == "failed":
         return _ENDS["failed"]
     if summary.unjudged_steps:
         return Mark("Not judged", "solid")
     if summary.stop_reason is None:
         return Mark("Live", "info")
-    if summary.last_reward is not None and summary.episode_return >= highest:
+    if summary.last_reward is not None and summary.episode_return >= (1.0 if highest is None else highest):
         return Mark("Solved", "good")
     if summary.stop_reason in _ENDS:
         return _ENDS[summary.stop_reason]

@@ -4,11 +4,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
 from ors_server.charts.chart import Chart
-from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.run_charts import ChartedRun, axes_of, is_graded, is_solved, view_charts
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
@@ -72,7 +70,6 @@ class RunView:
     lowest: float
     highest: float
     """The scale of the bar."""
-    last: str
     alarms: Sequence[Alarm]
     """Those that are open."""
     place: int | None = None
@@ -160,7 +157,6 @@ class ChosenRun:
 def view_runs(
     figures: Sequence[RunFigures],
     chosen: Mapping[str, ChosenRun],
-    now: datetime,
     *,
     shows_all: bool,
     axis: str,
@@ -178,7 +174,7 @@ def view_runs(
     for name, alarm in alarms:
         by_run[name].append(alarm)
     places = {name: place for place, name in enumerate(names, 1)}
-    rows = [_view_run(run, now, places.get(run.run), by_run[run.run]) for run in figures]
+    rows = [_view_run(run, places.get(run.run), by_run[run.run]) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
     shown = others if shows_all else others[:SHOWN_RUNS]
@@ -217,7 +213,7 @@ def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list
     return charted
 
 
-def _view_run(run: RunFigures, now: datetime, place: int | None, alarms: Sequence[Alarm]) -> RunView:
+def _view_run(run: RunFigures, place: int | None, alarms: Sequence[Alarm]) -> RunView:
     more = f" and {len(run.environments) - 1} more" if len(run.environments) > 1 else ""
     # Where the mean is the share of successes, every return is 0 or 1.
     is_share = None not in {run.returns.mean, run.success} and math.isclose(
@@ -232,7 +228,6 @@ def _view_run(run: RunFigures, now: datetime, place: int | None, alarms: Sequenc
         mean=mean,
         lowest=min(0.0, mean.low if mean else 0.0),
         highest=max(1.0, mean.high if mean else 1.0),
-        last=formats.age(run.last_created_at, now),
         alarms=alarms,
         place=place,
     )

@@ -101,13 +101,15 @@ def test_a_wrong_form_names_its_fields(sent, wrong):
 
 
 def test_a_call_is_a_command_that_a_shell_reads_as_one():
-    line = forms.curl_line("http://x", "s", "bash", {"command": "echo 'a' $(rm)"}, has_keys=True)
+    line = forms.curl_line(
+        "http://x", "s", made.step(1, "bash", {"command": "echo 'a' $(rm)"}), has_keys=True
+    )
     assert line.startswith('curl http://x/_ors/sessions/s/calls -H "X-API-Key: $ORS_API_KEY" --json \'{')
     assert "'\"'\"'a'\"'\"'" in line
 
 
 def test_a_long_call_is_a_command_that_reads_a_file():
-    line = forms.curl_line("http://x", "s", "bash", {"command": "a" * 900_000}, has_keys=False)
+    line = forms.curl_line("http://x", "s", made.step(1, "bash", {"command": "a" * 900_000}), has_keys=False)
     assert line == "curl http://x/_ors/sessions/s/calls --json @call.json"
 
 
@@ -248,7 +250,7 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
         )
         for run in (high, low)
     }
-    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False, axis="episode")
+    view = view_runs(await store.runs(), chosen, shows_all=False, axis="episode")
     assert [run.name for run in view.runs] == [high, low, mid]
     best = view.chosen[0]
     own = [record.summary.episode_return for record in chosen[high].records]
