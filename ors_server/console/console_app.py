@@ -366,7 +366,7 @@ def _make_templates(public_url: str | None) -> Environment:
     root = urlsplit(public_url or "").path + CONSOLE_PATH
     # Files end in .html.j2, so the choice by name would miss them: everything is escaped.
     templates = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader((TEMPLATES, Path(charts.__file__).parent)),
         autoescape=True,
         finalize=formats.finalise,
         undefined=StrictUndefined,

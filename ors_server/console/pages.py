@@ -119,7 +119,13 @@ class Pages(PageGroup):
 
         def build() -> Mapping[str, Any]:
             view = runs.view_runs(figures, groups, shows_all=shows_all, axis=axis, alarms=alarms)
-            return {"view": view, "max_compared": runs.MAX_COMPARED}
+            return {
+                "view": view,
+                "all_runs": figures,
+                "is_cut": any(len(run.records) >= runs.MAX_EPISODES for run in groups.values()),
+                "unread": [row.agent for row in view.chosen if groups[row.name].alarms is None],
+                "max_compared": runs.MAX_COMPARED,
+            }
 
         return Page("runs", build)
 

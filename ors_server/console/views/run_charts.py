@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, quantiles
 from typing import TypeAlias, TypeVar
@@ -45,7 +45,8 @@ _CHART_OF: Mapping[str, str] = {
 }
 """The chart that an alarm is marked on, by the alarm's name."""
 
-Points: TypeAlias = Sequence[tuple[float, float]]
+Lines: TypeAlias = Sequence[tuple[str, str, Sequence[tuple[float, float]]]]
+"""Of each line its name, its ink and its points."""
 _Member = TypeVar("_Member")
 
 
@@ -79,6 +80,9 @@ class ChartedRun:
         return _windows_of(sorted(placed, key=lambda pair: pair[0]))
 
 
+_ReadLines: TypeAlias = Callable[[ChartedRun, str], tuple[str, Lines]]
+
+
 def axes_of(runs: Sequence[ChartedRun]) -> list[str]:
     """Return what the charts of these runs can be over."""
     has_steps = any(_place_of(record, "step") is not None for run in runs for record in run.records)
@@ -93,97 +97,81 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
         return []
     size = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(max(sizes))
     each = f"each point: {size} episode{'' if size == '1' else 's'}"
-    names = [run.name for run in runs]
-
+    inks = [f"s{number}" for number in range(1, len(runs) + 1)]
     figures = [[(place, _figures(members)) for place, members in of_run] for of_run in windows]
 
     def of_runs(name: str, title: str, *, is_percent: bool = False) -> Chart:
-        lines = [
-            [(place, value) for place, values in of_run if (value := values[name]) is not None]
-            for of_run in figures
-        ]
-        behind: list[Options] = []
-        caption = each
+        caption, behind = each, list[Options]()
         if name == "returns":
             caption = f"{each}; line: mean, band: 10th to 90th percentile, dots: single episodes"
-            for number, (run, of_run) in enumerate(zip(runs, windows, strict=True), 1):
-                behind += _spread(of_run, f"s{number}") + _dots(run, axis, f"s{number}")
-        inks = [f"s{number}" for number in range(1, len(runs) + 1)]
-        return _draw(
-            (name, title, caption),
-            axis,
-            [*zip(names, inks, lines, strict=True)],
-            runs,
-            behind,
-            is_percent=is_percent,
-        )
+            for run, of_run, ink in zip(runs, windows, inks, strict=True):
+                behind += _spread(of_run, ink) + _dots(run, axis, ink)
+        lines = [
+            (run.name, ink, [(x, value) for x, values in of_run if (value := values[name]) is not None])
+            for run, ink, of_run in zip(runs, inks, figures, strict=True)
+        ]
+        return _draw((name, title, caption), axis, lines, runs, behind, is_percent=is_percent)
+
+    def of_each(name: str, title: str, read: _ReadLines, *, is_percent: bool = False) -> Iterator[Chart]:
+        for number, run in enumerate(runs, 1):
+            caption, lines = read(run, axis)
+            words = (name, title, caption)
+            if len(runs) > 1:
+                words = (f"{name}-{number}", f"{title}: {run.name}", caption)
+            yield _draw(words, axis, lines, [run], is_percent=is_percent)
 
     charts = [
         of_runs("returns", "Return"),
         of_runs("success", "Solved", is_percent=True),
-        *_charts_of_groups(runs, axis),
+        *of_each("groups", "Groups", _lines_of_groups, is_percent=True),
         of_runs("lengths", "Steps"),
-        *_charts_of_components(runs, axis),
+        *of_each("components", "Components", _lines_of_components),
         of_runs("failures", "Calls that were refused or failed", is_percent=True),
         of_runs("infrastructure", "Episodes in which the environment failed", is_percent=True),
     ]
     return [chart for chart in charts if chart.rows]
 
 
-def _charts_of_groups(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
-    charts: list[Chart] = []
-    for number, run in enumerate(runs, 1):
-        groups = _kinds_of_groups(run, axis)
-        lines: list[tuple[str, str, Points]] = []
-        for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good")):
-            lines.append((kind, ink, [(x, fmean(kind == member for member in kinds)) for x, kinds in groups]))
-        size = max((len(kinds) for _, kinds in groups), default=0)
-        caption = f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them"
-        words = _named("groups", "Groups", caption, run, number, runs)
-        charts.append(_draw(words, axis, lines, [run], is_percent=True))
-    return charts
+def _lines_of_groups(run: ChartedRun, axis: str) -> tuple[str, Lines]:
+    """Return the caption, and a line for each kind of groups: its share."""
+    groups = _kinds_of_groups(run, axis)
+    size = max((len(members) for _, members in groups), default=0)
+    lines = [
+        (kind, ink, [(place, fmean(kind == member for member in members)) for place, members in groups])
+        for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good"))
+    ]
+    return f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them", lines
 
 
-def _charts_of_components(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
-    charts: list[Chart] = []
-    for number, run in enumerate(runs, 1):
-        sums: Counter[str] = Counter()
-        places: list[float | None] = []
-        last = 0
-        for part in run.components:
-            sums.update({name: abs(value) for name, value in part.sums.items()})
-            last += part.episodes
-            places.append(run.place(last, axis))
-        largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
-        lines: list[tuple[str, str, Points]] = []
-        for ink, name in enumerate(largest, 1):
-            means = [part.sums.get(name, 0.0) / part.episodes for part in run.components]
-            pairs = zip(places, means, strict=True)
-            lines.append((name, f"s{ink}", sorted((x, mean) for x, mean in pairs if x is not None)))
-        size = max((part.episodes for part in run.components), default=0)
-        caption = f"means of the parts of the reward; each point: at most {size} episodes"
-        words = _named("components", "Components", caption, run, number, runs)
-        charts.append(_draw(words, axis, lines, [run]))
-    return charts
-
-
-def _named(
-    name: str, title: str, caption: str, run: ChartedRun, number: int, runs: Sequence[ChartedRun]
-) -> tuple[str, str, str]:
-    """Name a chart of one run, apart from those of the others."""
-    return (name, title, caption) if len(runs) == 1 else (f"{name}-{number}", f"{title}: {run.name}", caption)
+def _lines_of_components(run: ChartedRun, axis: str) -> tuple[str, Lines]:
+    """Return the caption, and a line for each of the largest components; none for a single one."""
+    sums: Counter[str] = Counter()
+    places: list[tuple[float, ComponentBin]] = []
+    last = 0
+    for part in run.components:
+        sums.update({name: abs(value) for name, value in part.sums.items()})
+        last += part.episodes
+        if (place := run.place(last, axis)) is not None:
+            places.append((place, part))
+    largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
+    lines = [
+        (name, f"s{ink}", sorted((x, part.sums.get(name, 0.0) / part.episodes) for x, part in places))
+        for ink, name in enumerate(largest, 1)
+    ]
+    size = max((part.episodes for part in run.components), default=0)
+    return f"means of the parts of the reward; each point: at most {size} episodes", lines
 
 
 def _draw(
     words: tuple[str, str, str],
     axis: str,
-    lines: Sequence[tuple[str, str, Points]],
+    lines: Lines,
     runs: Sequence[ChartedRun],
     behind: Sequence[Options] = (),
     *,
     is_percent: bool = False,
 ) -> Chart:
-    """Draw lines with name, ink and points; alarms of the runs are marked, each on one chart."""
+    """Draw lines; alarms of the runs are marked, each on one chart."""
     name, title, caption = words
     series = [line(points, ink, title, number) for number, (title, ink, points) in enumerate(lines) if points]
     opened = [

@@ -10,7 +10,7 @@ from ors_server.charts.chart import Chart
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.run_charts import ChartedRun, axes_of, is_graded, is_solved, view_charts
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.aggregates import MeanReturn, RunFigures, solve_band
+from ors_server.store.aggregates import Z_95, MeanReturn, RunFigures, solve_band
 
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
@@ -19,14 +19,9 @@ SHOWN_RUNS = 8
 """Runs below the chosen ones, until all are asked for."""
 MAX_ID = 16
 """Characters of a run's id that are shown whole; of longer ones, the last six."""
-SHOWN_TASKS = 50
 MAX_SQUARES = 12
 """Attempts of one task that are drawn one by one."""
 RUN = "run"
-
-
-Z = 1.959963984540054
-"""Quantile of the normal distribution for 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +39,10 @@ class Mean:
         if mean is None:
             return None
         if not is_share:
-            return cls(
-                mean,
-                mean if returns.low is None else returns.low,
-                mean if returns.high is None else returns.high,
-            )
-        centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
-        half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
+            low, high = returns.low, returns.high
+            return cls(mean, mean if low is None else low, mean if high is None else high)
+        centre = (mean + Z_95**2 / (2 * count)) / (1 + Z_95**2 / count)
+        half = Z_95 / (1 + Z_95**2 / count) * math.sqrt(mean * (1 - mean) / count + (Z_95 / (2 * count)) ** 2)
         return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
 
 
@@ -67,9 +59,6 @@ class RunView:
     short_id: str
     mean: Mean | None
     """Of the returns of graded episodes."""
-    lowest: float
-    highest: float
-    """The scale of the bar."""
     alarms: Sequence[Alarm]
     """Those that are open."""
     place: int | None = None
@@ -79,11 +68,6 @@ class RunView:
     def name(self) -> str:
         """The label `run` of its episodes."""
         return self.figures.run
-
-    def at(self, value: float) -> float:
-        """Return where a return is on a bar from 4 to 136."""
-        span = self.highest - self.lowest
-        return 4 + 132 * min(1.0, max(0.0, (value - self.lowest) / span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,23 +109,17 @@ class RunsView:
     """The page."""
 
     runs: Sequence[RunView]
-    """Those that are shown, of all."""
-    all_runs: Sequence[RunFigures]
+    """Those that are shown."""
     chosen: Sequence[RunView]
-    is_cut: bool
-    """Whether older episodes were not read."""
     differences: Sequence[Difference]
     tasks: Sequence[ComparedTask]
     outcomes: tuple[int, int, int, int] | None
     """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
-    more_tasks: int
     charts: Sequence[Chart]
     axis: str
     """What the charts are over."""
     axes: Sequence[str]
     """What they can be over."""
-    unread: Sequence[str]
-    """Agents of chosen runs whose alarms and components are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +164,15 @@ def view_runs(
     solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
     return RunsView(
         runs=[*picked, *shown],
-        all_runs=figures,
         chosen=picked,
-        is_cut=any(len(group) >= MAX_EPISODES for group in groups),
         differences=_differences(names, groups, picked),
-        tasks=tasks[:SHOWN_TASKS],
+        tasks=tasks,
         outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
         if len(groups) == 2  # noqa: PLR2004  (runs)
         else None,
-        more_tasks=max(0, len(tasks) - SHOWN_TASKS),
         charts=view_charts(charted, axis),
         axis=axis,
         axes=axes,
-        unread=[row.agent for row in picked if chosen[row.name].alarms is None],
     )
 
 
@@ -226,8 +200,6 @@ def _view_run(run: RunFigures, place: int | None, alarms: Sequence[Alarm]) -> Ru
         environment=next(iter(run.environments), "") + more,
         short_id=run.run[-6:] if len(run.run) > MAX_ID else run.run,
         mean=mean,
-        lowest=min(0.0, mean.low if mean else 0.0),
-        highest=max(1.0, mean.high if mean else 1.0),
         alarms=alarms,
         place=place,
     )

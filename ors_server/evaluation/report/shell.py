@@ -4,11 +4,13 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol, cast
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ors_server import charts
 from ors_server._version import __version__
 from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed, packed_library
 from ors_server.evaluation.attempt_transcripts import MAX_STEPS
@@ -96,7 +98,14 @@ def _hash_of(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-_templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_folders = [Path(__file__).parent, Path(charts.__file__).parent]
+_templates = Environment(
+    loader=FileSystemLoader(_folders),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 _templates.policies["json.dumps_kwargs"] = {
     "ensure_ascii": False,
     "allow_nan": False,
@@ -107,4 +116,4 @@ _values.update(MAX_STEPS=MAX_STEPS, measured=measured)
 _filters: dict[str, Any] = {"anchor": anchor_of, "packed": packed, "visible": clean, "words": words_of}
 _filters |= {spell.__name__: spell for spell in (between, chance, count_of, duration, number, signed)}
 _templates.filters.update(_filters)
-parts = cast("Parts", _templates.from_string(asset("parts.html.j2")).module)
+parts = cast("Parts", _templates.get_template("parts.html.j2").module)

@@ -42,8 +42,8 @@ SCHEMA = {
 
 
 def test_a_form_has_a_field_for_each_kind_of_argument():
-    form = forms.make_form("go", "Goes.", SCHEMA)
-    kinds = {field.name: field.kind for field in form.fields}
+    fields = {field.name: field for field in forms.make_fields(SCHEMA, {}, {})}
+    kinds = {name: field.kind for name, field in fields.items()}
     assert kinds == {
         "command": "long",
         "name": "text",
@@ -54,12 +54,11 @@ def test_a_form_has_a_field_for_each_kind_of_argument():
         "places": "json",
         "where": "json",
     }
-    fields = {field.name: field for field in form.fields}
     assert fields["mode"].choices == ('"fast"', '"slow"', "7")
     assert fields["where"].hint == "A place."
     assert "Default: 3" in fields["count"].hint
     assert [name for name, field in fields.items() if field.is_required] == ["command", "count"]
-    assert forms.make_form("none", "", None).fields == ()
+    assert forms.make_fields(None, {}, {}) == ()
 
 
 def test_a_filled_form_becomes_arguments():
