@@ -57,12 +57,8 @@ class ChartMark:
 
     def as_item(self) -> Options:
         """The mark as an item of a series."""
-        item: Options = {"value": self.value, "words": self.words}
-        if self.ink is not None:
-            item["ink"] = self.ink
-        if self.size is not None:
-            item["symbolSize"] = self.size
-        return item
+        item = {"value": self.value, "words": self.words, "ink": self.ink, "symbolSize": self.size}
+        return {name: value for name, value in item.items() if value is not None}
 
 
 def value_axis(
@@ -152,14 +148,17 @@ def dots(marks: Sequence[ChartMark], ink: str, name: str) -> Options:
 
 def with_level(series: Options, height: float, words: str) -> Options:
     """Return a series with a dashed line at a height."""
-    level = {"yAxis": height, "label": {"formatter": words, "position": "insideEndTop"}}
-    return {**series, "markLine": {"silent": True, "symbol": "none", "data": [level]}}
+    return _with_lines(series, [({"yAxis": height}, words)])
 
 
 def with_moments(series: Options, moments: Iterable[tuple[float, str]]) -> Options:
     """Return a series with a dashed upright line, and words along it, at each of some places."""
-    label = {"position": "insideEndTop", "rotate": 90}
-    data = [{"xAxis": x, "label": {**label, "formatter": words}} for x, words in moments]
+    return _with_lines(series, [({"xAxis": x}, words) for x, words in moments], rotate=90)
+
+
+def _with_lines(series: Options, lines: Iterable[tuple[Options, str]], **look: object) -> Options:
+    label = {"position": "insideEndTop", **look}
+    data = [{**line, "label": {**label, "formatter": words}} for line, words in lines]
     return {**series, "markLine": {"silent": True, "symbol": "none", "data": data}}
 
 

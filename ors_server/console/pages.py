@@ -91,7 +91,6 @@ class Pages(PageGroup):
                 "rows": shown,
                 "totals": totals,
                 "histogram": histogram,
-                "bars": lists.view_histogram(histogram, query),
                 "columns": query.columns or lists.COLUMNS,
                 "all_columns": lists.COLUMNS,
                 "newer": None if is_first or not ids else query.link(before=ids[0]),

@@ -71,5 +71,4 @@ def _figures(comparison: RunComparison) -> list[Markup]:
     note = "" if comparison.mcnemar is None else f" McNemar, exact: {chance(comparison.mcnemar.p)}."
     rows = [(labels[name], *cells[name]) for name in cells]
     table = parts.plain_table(headings, rows, f"Over the matched tasks.{note}")
-    remarks = parts.remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences])
-    return [parts.box("tiles", *tiles), remarks, parts.box("card", table)]
+    return [parts.box("tiles", *tiles), parts.remarks(sentences), parts.box("card", table)]

@@ -29,36 +29,22 @@ _SHARES = (("wins", "good", "better"), ("ties", "other", "alike"), ("losses", "b
 def differences(comparison: RunComparison) -> Chart:
     """Draw the change of each task's mean return, from the greatest gain to the greatest loss."""
     changes = sorted(comparison.tasks, key=lambda change: (-change.difference, change.split, change.index))
-    if len(changes) <= MAX_TASKS:
-        marks = [(change.difference, _words(change)) for change in changes]
-    else:
+    marks = [(change.difference, _words(change)) for change in changes]
+    grouped = ""
+    if len(changes) > MAX_TASKS:
         means = [(ranks, fmean(task.difference for task in group)) for ranks, group in neighbours(changes)]
         marks = [(mean, f"{ranks}: {signed(mean)}") for ranks, mean in means]
+        grouped = f" {len(changes):,} tasks in {len(marks)} groups of neighbours, each with its mean."
     overall = comparison.figures["reward"]
-    reached = [0.0, changes[-1].difference, changes[0].difference]
     interval = overall.interval
+    ends = [] if interval is None else [interval.low, interval.high]
+    low, high = widened(min(0.0, changes[-1].difference, *ends), max(0.0, changes[0].difference, *ends))
+    drawn = [ChartMark(change, words, _ink(change)) for change, words in marks]
+    bar = bars(drawn, "other", "difference")
+    series = [with_level(bar, overall.difference, f"mean {signed(overall.difference)}")]
     if interval is not None:
-        reached += [interval.low, interval.high]
-    low, high = widened(min(reached), max(reached))
-    drawn = bars(
-        [
-            ChartMark(change, words, "good" if change > 0 else "bad" if change < 0 else "other")
-            for change, words in marks
-        ],
-        "other",
-        "difference",
-    )
-    series = [with_level(drawn, overall.difference, f"mean {signed(overall.difference)}")]
-    if interval is not None:
-        series = [
-            *band([(rank, interval.low, interval.high) for rank in (0, len(marks) - 1)], "s1", "mean"),
-            *series,
-        ]
-    grouped = (
-        ""
-        if len(changes) == len(marks)
-        else f" {len(changes):,} tasks in {len(marks)} groups of neighbours, each with its mean."
-    )
+        borders = [(rank, interval.low, interval.high) for rank in (0, len(marks) - 1)]
+        series = [*band(borders, "s1", "mean"), *series]
     return Chart(
         "differences",
         "Difference of the mean return per task",
@@ -74,6 +60,10 @@ def differences(comparison: RunComparison) -> Chart:
         is_wide=True,
         legend=(("good", "better"), ("bad", "worse")),
     )
+
+
+def _ink(difference: float, alike: str = "other") -> str:
+    return "good" if difference > 0 else "bad" if difference < 0 else alike
 
 
 def _words(change: TaskChange) -> str:
@@ -92,7 +82,7 @@ def both_returns(comparison: RunComparison) -> Chart:
     marks: list[ChartMark] = []
     for (first, second), count in sorted(positions.items()):
         words = f"{number(first)} to {number(second)}: {count_of(count, 'task')}"
-        ink = "good" if second > first else "bad" if second < first else "s1"
+        ink = _ink(second - first, "s1")
         # The area, not the diameter, grows with the count, up to a limit that keeps marks apart.
         marks.append(ChartMark((first, second), words, ink, min(28.0, 5 + 3 * math.sqrt(count))))
         rows.append((number(first), number(second), f"{count:,}"))

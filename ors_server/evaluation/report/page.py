@@ -15,7 +15,6 @@ from ors_server.evaluation.number_format import (
     count_of,
     measured,
     number,
-    percent,
 )
 from ors_server.evaluation.report.long_table import (
     MAX_ROWS,
@@ -36,8 +35,8 @@ from ors_server.evaluation.report.shell import anchor_of, parts, report
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
 from ors_server.evaluation.suite import agent_labels
-from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
-from ors_server.evaluation.table import intervals_remark, remarks_on, summary_remarks, version_remarks
+from ors_server.evaluation.summary import FigureOptions, GroupFigures, RunSummary, TaskFigures
+from ors_server.evaluation.table import remarks_on, runs_remarks, version_remarks
 from ors_server.evaluation.task_attempts import tokens_of
 
 _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
@@ -53,6 +52,7 @@ _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
     Column("errored", lambda task: task.errored, "number"),
     Column("over budget", lambda task: task.over_budget, "number"),
 )
+_GROUP_HEADINGS = ("tasks", "attempts", "mean return", "interval", "success rate", "interval")
 _OFTEN_EMPTY = frozenset({"penalties", "tokens", "cost", "episode", "transcript", "error"})
 """Columns of attempts that the table has only if an attempt has a value there."""
 SHOWN_DIGITS = 8
@@ -119,31 +119,29 @@ def _remarks(summary: RunSummary, results: RunResults) -> list[str]:
         *version_remarks(summary.runs),
         *stops,
     ]
-    lines += failure_lines(results.attempts, len(results.attempts))
-    return [f"{words[:1].upper()}{words[1:]}." for words in lines]
+    return lines + failure_lines(results.attempts, len(results.attempts))
 
 
 def _splits(summary: RunSummary) -> Markup:
-    if len(summary.splits) < 2:  # noqa: PLR2004  (one split is all of them)
-        return Markup("")
-    rows = [
-        (
-            name,
-            f"{split.counts.tasks:,}",
-            f"{split.counts.counted:,} of {split.counts.recorded:,}",
-            *_figure_cells(split.reward, as_percent=False),
-            *_figure_cells(split.success_rate, as_percent=True),
+    rows = [(name, *_group_cells(split)) for name, split in summary.splits.items()]
+    # One split is all of them.
+    return _card(("split", *_GROUP_HEADINGS), rows, "By split") if len(rows) > 1 else Markup()
+
+
+def _group_cells(figures: GroupFigures) -> Iterator[str]:
+    counts = figures.counts
+    yield f"{counts.tasks:,}"
+    yield f"{counts.counted:,} of {counts.recorded:,}"
+    for figure, as_percent in ((figures.reward, False), (figures.success_rate, True)):
+        yield from (
+            (NOTHING, NOTHING)
+            if figure is None
+            else measured(figure.value, figure.interval, as_percent=as_percent)
         )
-        for name, split in summary.splits.items()
-    ]
-    headings = ("split", "tasks", "attempts", "mean return", "interval", "success rate", "interval")
-    return parts.box("card", parts.plain_table(headings, rows, "By split"))
 
 
-def _figure_cells(figure: Estimate | Rate | None, *, as_percent: bool) -> tuple[str, str]:
-    if figure is None:
-        return NOTHING, NOTHING
-    return measured(figure.value, figure.interval, as_percent=as_percent)
+def _card(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Markup:
+    return parts.box("card", parts.plain_table(headings, rows, caption))
 
 
 def _metrics(summary: RunSummary) -> Markup:
@@ -156,8 +154,7 @@ def _metrics(summary: RunSummary) -> Markup:
         for name in names
     ]
     caption = "Metrics that rewards reported, over the attempts that count"
-    table = parts.plain_table(("metric", "mean", "least", "greatest"), rows, caption)
-    return parts.box("card", table)
+    return _card(("metric", "mean", "least", "greatest"), rows, caption)
 
 
 def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptions) -> Markup:
@@ -282,40 +279,29 @@ def _about(summary: RunSummary) -> str:
 
 def runs_report(summaries: Sequence[RunSummary]) -> str:
     """Return the report of several runs, at least one, as one page, ordered by environment."""
-    firsts = [summary.runs[0] for summary in summaries]
-    labelled = sorted(
-        zip(firsts, agent_labels(firsts), summaries, strict=True),
-        key=lambda row: (row[0].environment, row[1]),
+    labels = agent_labels([summary.runs[0] for summary in summaries])
+    ordered = sorted(
+        zip(labels, summaries, strict=True), key=lambda pair: (pair[1].runs[0].environment, pair[0])
     )
     rows = [
         (
-            run.environment,
+            summary.runs[0].environment,
             label,
-            NOTHING if overall.reward is None else number(overall.reward.value),
-            NOTHING if overall.reward is None else between(overall.reward.interval),
-            NOTHING if overall.success_rate is None else percent(overall.success_rate.value),
-            f"{overall.counts.tasks:,}",
-            f"{overall.counts.counted:,} of {overall.counts.recorded:,}",
-            f"{overall.counts.errored:,}",
+            *_group_cells(summary.overall),
+            f"{summary.overall.counts.errored:,}",
         )
-        for run, label, overall in ((run, label, summary.overall) for run, label, summary in labelled)
+        for label, summary in ordered
     ]
-    notes = dict.fromkeys(
-        f"{label} in {run.environment}: {line}."
-        for run, label, summary in labelled
-        for line in summary_remarks(summary)[:-1]
-    )
-    environments = list(dict.fromkeys(run.environment for run in firsts))
-    lead = f"{count_of(len(summaries), 'run')} in {count_of(len(environments), 'environment')}."
-    how, resamples = summaries[0].reading.resampling, summaries[0].resamples
-    headings = ("environment", "agent", "reward", "interval", "success rate", "tasks", "attempts", "errored")
-    figures = [parts.box("card", parts.plain_table(headings, rows)), parts.remarks([*notes])]
+    table = _card(("environment", "agent", *_GROUP_HEADINGS, "errored"), rows)
+    environments = list(dict.fromkeys(summary.runs[0].environment for summary in summaries))
+    count = count_of(len(summaries), "run")
+    *notes, how = runs_remarks([summary for _, summary in ordered])
     return report(
-        f"{', '.join(environments)}: {count_of(len(summaries), 'run')}",
-        ("Evaluation", ", ".join(environments), lead),
+        f"{', '.join(environments)}: {count}",
+        ("Evaluation", ", ".join(environments), f"{count} in {count_of(len(environments), 'environment')}."),
         (
-            ("figures", "Figures", figures),
+            ("figures", "Figures", [table, parts.remarks(list(dict.fromkeys(notes)), True)]),
             ("run", "Runs", [run_facts(run) for summary in summaries for run in summary.runs]),
         ),
-        f"{intervals_remark('clustered by task', how, resamples)}. The page loads nothing.",
+        f"{how}. The page loads nothing.",
     )
