@@ -8,12 +8,12 @@ session, because other hosts of the server check it too.
 import hashlib
 import hmac
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ors_server.doors.access import OPEN_CALLER, ApiKey, Caller, Keyring, Role
 from ors_server.model.clock import Clock
-from ors_server.model.errors import CapacityError, ForbiddenError, OrsServerError, UnauthenticatedError
+from ors_server.model.errors import CapacityError, ForbiddenError, UnauthenticatedError
 
 MAX_SECONDS = 8 * 3600.0
 """Seconds after which a browser has to sign in again in every case."""
@@ -54,8 +54,8 @@ class BrowserSessions:
     _sessions: OrderedDict[bytes, BrowserSession] = field(
         default_factory=OrderedDict[bytes, BrowserSession], init=False
     )
-    _failures: OrderedDict[str, deque[float]] = field(
-        default_factory=OrderedDict[str, deque[float]], init=False
+    _failures: OrderedDict[str, list[float]] = field(
+        default_factory=OrderedDict[str, list[float]], init=False
     )
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), init=False)
 
@@ -73,32 +73,15 @@ class BrowserSessions:
             ForbiddenError: If it is an agent's key or token.
         """
         now = self.clock.monotonic()
-        failures = self._failures.get(address, deque())
-        while failures and failures[0] <= now - FAILURE_SECONDS:
-            failures.popleft()
-        if len(failures) >= FAILURES:
-            raise CapacityError(
-                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait as long",
-                retry_after=int(FAILURE_SECONDS),
-            )
-        refusal: OrsServerError | None = None
+        failures = [time for time in self._failures.pop(address, ()) if time > now - FAILURE_SECONDS]
         try:
-            caller = self.keyring.identify(key)
-        except UnauthenticatedError as error:
-            caller, refusal = OPEN_CALLER, error
-        # Agents' tokens and the server's own key are not configured keys, so they do not open the console.
-        if refusal is None and (caller.key is None or caller.role < Role.TRAINER):
-            refusal = ForbiddenError(
-                "an agent's credential does not open the console; use the key of a trainer or an admin"
-            )
-        if refusal is not None:
-            failures.append(now)
-            self._failures[address] = failures
-            self._failures.move_to_end(address)
+            caller = self._identify(key, len(failures))
+        except (CapacityError, ForbiddenError, UnauthenticatedError) as refusal:
+            # While the address has to wait, further attempts do not make it wait longer.
+            self._failures[address] = failures if isinstance(refusal, CapacityError) else [*failures, now]
             while len(self._failures) > MAX_ADDRESSES:
                 self._failures.popitem(last=False)
-            raise refusal
-        self._failures.pop(address, None)
+            raise
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = BrowserSession(
             caller, secrets.token_urlsafe(32), caller.key, now + MAX_SECONDS, now, key
@@ -106,6 +89,20 @@ class BrowserSessions:
         while len(self._sessions) > MAX_BROWSERS:
             self._sessions.popitem(last=False)
         return cookie
+
+    def _identify(self, key: str, failures: int) -> Caller:
+        if failures >= FAILURES:
+            raise CapacityError(
+                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait as long",
+                retry_after=int(FAILURE_SECONDS),
+            )
+        caller = self.keyring.identify(key)
+        # Agents' tokens and the server's own key are not configured keys, so they do not open the console.
+        if caller.key is None or caller.role < Role.TRAINER:
+            raise ForbiddenError(
+                "an agent's credential does not open the console; use the key of a trainer or an admin"
+            )
+        return caller
 
     def find(self, cookie: str | None) -> BrowserSession:
         """Return the session that a cookie names, or that of a browser that has to sign in."""

@@ -19,7 +19,6 @@ import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ors_server import charts
-from ors_server.console.action_pages import ActionPages
 from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSessions
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
@@ -404,10 +403,11 @@ def open_console(
         ).routes()
         return console
     alarms = control.episodes.alarms
-    episodes = EpisodePages(*common, settings.sse_ping_seconds, control.batches, templates)
+    jobs, batches = control.jobs, control.batches
+    ping = settings.sse_ping_seconds
+    episodes = EpisodePages(*common, ping, batches, control.episodes, jobs, templates)
     server = ServerPages(*common, keyring, alarms, settings.audits)
-    actions = ActionPages(*common, control.episodes, control.jobs)
-    pages = Pages(*common, alarms, episodes, server, PlayPages(*common), actions)
+    pages = Pages(*common, alarms, episodes, server, PlayPages(*common))
     console.stop = episodes.stop
     console.routes = (
         *pages.routes(),

@@ -1,14 +1,16 @@
-"""The pages about one episode: its steps, its blocks one by one, and its live stream."""
+"""The pages about one episode: its steps, its blocks one by one, its actions, and its live stream."""
 
+import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 from jinja2 import Environment
+from pydantic import ValidationError
 
 from ors_server.console.page_types import (
     Answer,
@@ -22,21 +24,25 @@ from ors_server.console.page_types import (
     whole_number,
 )
 from ors_server.console.views import episode as views
-from ors_server.console.views.episode_list import ListQuery, read_list_query
+from ors_server.console.views.episode_list import read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
 from ors_server.console.views.marks import word_of
+from ors_server.doors.control import models as m
 from ors_server.doors.control.batches import BatchHandlers
+from ors_server.doors.control.episode_jobs import EpisodeJobs, ExportQuery, RegradeBody, RegradedEpisode
+from ors_server.doors.control.episodes import EpisodeHandlers, NoteBody
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
 from ors_server.model.errors import (
     CapacityError,
+    InvalidRequestError,
     OrsServerError,
     SessionNotFoundError,
     ShuttingDownError,
 )
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
-from ors_server.model.wire import Block, ImageBlock, compact_json
+from ors_server.model.wire import Block, ImageBlock, JSONObject, compact_json
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_updates import LiveUpdates, follow
@@ -57,6 +63,8 @@ class EpisodePages(PageGroup):
 
     _ping_seconds: float
     _batches: BatchHandlers
+    _handlers: EpisodeHandlers
+    _jobs: EpisodeJobs
     _templates: Environment
     _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
         default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
@@ -82,10 +90,12 @@ class EpisodePages(PageGroup):
         same_task = EpisodeFilter(environment=record.origin.environment, task_hash=record.origin.task_hash)
         siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
         listed = read_list_query(request.value("list") or "")
-        previous, following = await self._neighbours(listed, record)
+        # The episodes before and after this one in the list it was opened from.
+        selected, order = listed.episode_filter, listed.order
+        previous = await self._store.page(selected, before=episode_id, limit=1, order=order)
+        following = await self._store.page(selected, after=episode_id, limit=1, order=order)
         running = self._running_calls(record)
         notes = await self._store.notes(episode_id)
-
         return Page(
             "episode",
             lambda: {
@@ -97,20 +107,10 @@ class EpisodePages(PageGroup):
                 "start": start,
                 "chosen": number,
                 "list_query": listed.text,
-                "previous": previous,
-                "following": following,
+                "previous": next((other.origin.episode_id for other in previous), None),
+                "following": next((other.origin.episode_id for other in following), None),
                 "per_page": views.STEPS_PER_PAGE,
             },
-        )
-
-    async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
-        """Return the ids of the episodes before and after this one in the list it was opened from."""
-        selected, this = listed.episode_filter, record.origin.episode_id
-        previous = await self._store.page(selected, before=this, limit=1, order=listed.order)
-        following = await self._store.page(selected, after=this, limit=1, order=listed.order)
-        return (
-            previous[-1].origin.episode_id if previous else None,
-            following[0].origin.episode_id if following else None,
         )
 
     async def show_raw(self, request: PageRequest) -> Answer:
@@ -145,6 +145,87 @@ class EpisodePages(PageGroup):
             raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
+
+    # Actions: each calls the control API's operation, checks the same roles, and writes a line to the log.
+
+    async def add_note(self, request: PageRequest) -> Answer:
+        """Write a note about an episode or a step."""
+        episode_id = (await self._find(request)).origin.episode_id
+        form = request.form
+        step = form.get("step", "").strip()
+        try:
+            body = NoteBody(
+                text=form.get("text", "").replace("\r\n", "\n").strip(),
+                verdict=form.get("verdict", "").strip() or None,
+                step=int(step) if step else None,
+            )
+        except (ValidationError, ValueError) as error:
+            raise InvalidRequestError(
+                "expected a text of 1 to 10,000 characters, a verdict of at most 100, the number of a step"
+            ) from error
+        await self._handlers.add_note(request.control, episode_id, body)
+        note_action(request, "note", episode_id=episode_id)
+        return Redirect(f"{request.root}/episodes/{episode_id}#notes")
+
+    async def replay(self, request: PageRequest) -> Answer:
+        """Play an episode again, and lead to the new one, which is live."""
+        episode_id = (await self._find(request)).origin.episode_id
+        replayed = await self._jobs.replay_episode(request.control, episode_id)
+        note_action(request, "replay", replayed.session_id, episode_id)
+        return Redirect(f"{request.root}/episodes/{replayed.episode_id}")
+
+    async def fork(self, request: PageRequest) -> Answer:
+        """Copy a live session, and lead to the copy."""
+        record = await self._find(request)
+        session_id = record.origin.session_id
+        forks = await self._control.fork_session(request.control, session_id, m.ForkBody())
+        note_action(request, "fork", session_id, record.origin.episode_id)
+        return Redirect(f"{request.root}/episodes/{forks.sessions[0].status.episode_id}")
+
+    async def export(self, request: PageRequest) -> Answer:
+        """Return an episode as a file of lines."""
+        episode_id = (await self._find(request)).origin.episode_id
+        try:
+            query = ExportQuery.model_validate({"format": request.value("format") or "openai"})
+        except ValidationError as error:
+            raise InvalidRequestError("expected the format openai, sharegpt, trl or plain") from error
+        exported = await self._jobs.export_episode(episode_id, query)
+        if exported.left_out is not None:
+            raise InvalidRequestError(f"{query.format} cannot hold this episode: {exported.left_out}")
+        note_action(request, "export", episode_id=episode_id)
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in exported.rows)
+        name = f"{episode_id[:8]}-{query.format}.jsonl"
+        return Download(lines.encode(errors="replace"), "application/x-ndjson", name)
+
+    async def show_regrade(self, request: PageRequest) -> Answer:
+        """Ask by which reward an episode is judged again."""
+        return await self._regrade_page(request)
+
+    async def regrade(self, request: PageRequest) -> Answer:
+        """Judge an episode by the reward that a form names, and show the result; nothing is recorded."""
+        try:
+            options: object = json.loads(request.form.get("options", "").strip() or "{}")
+        except (ValueError, RecursionError):
+            options = None
+        if not isinstance(options, dict):
+            return await self._regrade_page(request, problem="Options: expected a JSON object.")
+        try:
+            body = RegradeBody(reward=request.form.get("reward", ""), options=cast("JSONObject", options))
+        except ValidationError:
+            return await self._regrade_page(request, problem="Choose a reward.")
+        episode_id = (await self._find(request)).origin.episode_id
+        note_action(request, "regrade", episode_id=episode_id)
+        try:
+            return await self._regrade_page(request, await self._jobs.regrade_episode(episode_id, body))
+        except OrsServerError as error:
+            return await self._regrade_page(request, problem=str(error))
+
+    async def _regrade_page(
+        self, request: PageRequest, regraded: RegradedEpisode | None = None, problem: str | None = None
+    ) -> Answer:
+        record, rewards = await self._find(request), self._jobs.reward_names()
+        values = {"record": record, "rewards": rewards, "problem": problem, "regraded": regraded}
+        return Page("regrade", lambda: values, 200 if problem is None else 422)
 
     # Live
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import Answer, Page, PageGroup, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PlayPages
@@ -29,11 +28,10 @@ class Pages(PageGroup):
     episodes: EpisodePages
     server: ServerPages
     play: PlayPages
-    actions: ActionPages
 
     def routes(self) -> tuple[Route, ...]:
         """Return every page but the sign-in; of two that fit a path, the first one counts."""
-        episodes, server, play, actions = self.episodes, self.server, self.play, self.actions
+        episodes, server, play = self.episodes, self.server, self.play
         return (
             Route("GET", "", server.overview),
             Route("GET", "environments", server.list_environments),
@@ -52,12 +50,12 @@ class Pages(PageGroup):
             Route("GET", "episodes/{episode}", episodes.show),
             Route("GET", "episodes/{episode}/events", episodes.follow),
             Route("POST", "episodes/{episode}/end", episodes.end),
-            Route("POST", "episodes/{episode}/note", actions.add_note),
-            Route("POST", "episodes/{episode}/replay", actions.replay),
-            Route("POST", "episodes/{episode}/fork", actions.fork),
-            Route("GET", "episodes/{episode}/regrade", actions.show_regrade),
-            Route("POST", "episodes/{episode}/regrade", actions.regrade),
-            Route("GET", "episodes/{episode}/export", actions.export),
+            Route("POST", "episodes/{episode}/note", episodes.add_note),
+            Route("POST", "episodes/{episode}/replay", episodes.replay),
+            Route("POST", "episodes/{episode}/fork", episodes.fork),
+            Route("GET", "episodes/{episode}/regrade", episodes.show_regrade),
+            Route("POST", "episodes/{episode}/regrade", episodes.regrade),
+            Route("GET", "episodes/{episode}/export", episodes.export),
             Route("GET", "episodes/{episode}/prompt/{index}", episodes.prompt_block),
             Route("GET", "episodes/{episode}/steps/{number}", episodes.show_raw),
             Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
@@ -151,7 +149,6 @@ class Pages(PageGroup):
         steps = [
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
         ]
-
         return Page(
             "compare",
             lambda: {

@@ -300,7 +300,7 @@ def runs_report(summaries: Sequence[RunSummary]) -> str:
         f"{', '.join(environments)}: {count}",
         ("Evaluation", ", ".join(environments), f"{count} in {count_of(len(environments), 'environment')}."),
         (
-            ("figures", "Figures", [table, parts.remarks(list(dict.fromkeys(notes)), True)]),
+            ("figures", "Figures", [table, parts.remarks(list(dict.fromkeys(notes)), names=True)]),
             ("run", "Runs", [run_facts(run) for summary in summaries for run in summary.runs]),
         ),
         f"{how}. The page loads nothing.",
