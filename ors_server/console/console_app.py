@@ -36,6 +36,7 @@ from ors_server.console.play_pages import PlayPages
 from ors_server.console.public_pages import PublicPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import episode, formats
+from ors_server.console.views.comparison import compare_steps
 from ors_server.console.views.environments import gist_of
 from ors_server.console.views.marks import highest_of, word_of
 from ors_server.doors.access import OPEN_CALLER, Keyring
@@ -98,14 +99,10 @@ SHOWN_DIGITS = 12
 class StaticFile:
     """One file."""
 
-    name: str
+    address: str
+    """Its path below the console's: another content has another address."""
     content: bytes
     content_type: bytes
-
-    @cached_property
-    def address(self) -> str:
-        """Its path below the console's: another content has another address."""
-        return f"static/{hashlib.sha256(self.content).hexdigest()[:SHOWN_DIGITS]}/{self.name}"
 
     @cached_property
     def compressed(self) -> bytes:
@@ -116,8 +113,12 @@ class StaticFile:
 @cache
 def load_static_files() -> Mapping[str, StaticFile]:
     """Return every file by its name."""
-    paths = (path for folder in STATIC for path in sorted(folder.iterdir()) if path.suffix in STATIC_TYPES)
-    return {path.name: StaticFile(path.name, path.read_bytes(), STATIC_TYPES[path.suffix]) for path in paths}
+    files: dict[str, StaticFile] = {}
+    for path in (path for folder in STATIC for path in folder.iterdir() if path.suffix in STATIC_TYPES):
+        content = path.read_bytes()
+        address = f"static/{hashlib.sha256(content).hexdigest()[:SHOWN_DIGITS]}/{path.name}"
+        files[path.name] = StaticFile(address, content, STATIC_TYPES[path.suffix])
+    return files
 
 
 class ConsoleApp:
@@ -160,13 +161,9 @@ class ConsoleApp:
             if request.segments[:1] == ["static"] and request.method == "GET":
                 await self._send_static(request, send)
                 return
-            # On a public server each browser is a visitor, and no cookie counts.
-            is_public = self._keyring.is_public
-            session = (
-                self._sessions.open_for(self._keyring.caller_of({}, scope))
-                if is_public
-                else self._sessions.find(_read_cookie(request))
-            )
+            session = self._sessions.find(_read_cookie(request))
+            if self._keyring.is_public:  # each browser is a visitor there, and no cookie counts
+                session = self._sessions.open_for(self._keyring.caller_of({}, scope))
             request = replace(request, session=session)
             if request.method == "POST":
                 request = replace(request, form=await self._read_form(request, receive))
@@ -255,14 +252,13 @@ class ConsoleApp:
         return target if target.startswith(self._root) and not _UNSAFE.search(target) else self._root
 
     def _sign_in_page(self, request: PageRequest, error: OrsServerError | None) -> Page:
-        target = self._target_of(request)
+        values = {"target": self._target_of(request), "message": None}
         if error is None:
-            return Page("sign_in", lambda: {"target": target, "message": None})
+            return Page("sign_in", values)
         message = f"{str(error)[:1].upper()}{str(error)[1:]}."
         if isinstance(error, UnauthenticatedError):
             message = "The server does not know this key, or it has expired."
-        values = {"target": target, "message": message}
-        return Page("sign_in", lambda: values, look_up(error).status, _headers_of(error))
+        return Page("sign_in", {**values, "message": message}, look_up(error).status, _headers_of(error))
 
     # Answers
 
@@ -296,7 +292,7 @@ class ConsoleApp:
             "now": self._clock.now(),
         }
         template = self._templates.get_template(f"{page.template}.html.j2")
-        return template.render(**shell, **page.build()).encode(errors="replace")
+        return template.render(**shell, **page.values).encode(errors="replace")
 
     async def _send_static(self, request: PageRequest, send: http.Send) -> None:
         name = request.segments[-1]
@@ -328,7 +324,7 @@ def _error_page(error: OrsServerError, request: PageRequest) -> Page:
         headers["refresh"] = "5"
     again = request.own_address if is_read else None
     values = {"status": status, "code": error.code, "message": str(error), "again": again}
-    return Page("error", lambda: values, status, headers)
+    return Page("error", values, status, headers)
 
 
 def _cookie_name(request: PageRequest) -> str:
@@ -355,7 +351,7 @@ def _write_cookie(request: PageRequest, value: str, seconds: float) -> str:
 _FORMATS = ("reward", "amount", "share", "duration", "count", "moment", "age", "plain", "path_part", "query")
 _VIEWS = (
     *("task_title", "is_live", "played_seconds", "earned", "row_labels", "prompt_blocks"),
-    *("task_fields", "policy_differences", "pretty", "raw_text"),
+    *("task_fields", "policy_differences", "pretty", "raw_text", "view_steps"),
 )
 """Functions that templates use as filters, by their names: how values are written, what shows a record."""
 
@@ -376,6 +372,7 @@ def _make_templates(public_url: str | None) -> Environment:
     values: dict[str, Any] = templates.globals
     values |= {
         "root": root,
+        "compare_steps": compare_steps,
         "static": {name: f"{root}/{file.address}" for name, file in load_static_files().items()},
     }
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}

@@ -96,27 +96,25 @@ class EpisodePages(PageGroup):
         following = await self._store.page(selected, after=episode_id, limit=1, order=order)
         running = self._running_calls(record)
         notes = await self._store.notes(episode_id)
-        return Page(
+        return Page.of(
             "episode",
-            lambda: {
-                "record": record,
-                "siblings": siblings,
-                "steps": views.view_steps(steps),
-                "running": tuple(running.values()),
-                "notes": notes,
-                "start": start,
-                "chosen": number,
-                "list_query": listed.text,
-                "previous": next((other.origin.episode_id for other in previous), None),
-                "following": next((other.origin.episode_id for other in following), None),
-                "per_page": views.STEPS_PER_PAGE,
-            },
+            record=record,
+            siblings=siblings,
+            steps=steps,
+            running=tuple(running.values()),
+            notes=notes,
+            start=start,
+            chosen=number,
+            list_query=listed.text,
+            previous=next((other.origin.episode_id for other in previous), None),
+            following=next((other.origin.episode_id for other in following), None),
+            per_page=views.STEPS_PER_PAGE,
         )
 
     async def show_raw(self, request: PageRequest) -> Answer:
         """Show a step exactly, with every field."""
         record, step = await self._step(request)
-        return Page("raw", lambda: {"record": record, "step": step})
+        return Page.of("raw", record=record, step=step)
 
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
@@ -224,8 +222,8 @@ class EpisodePages(PageGroup):
         self, request: PageRequest, regraded: RegradedEpisode | None = None, problem: str | None = None
     ) -> Answer:
         record, rewards = await self._find(request), self._jobs.reward_names()
-        values = {"record": record, "rewards": rewards, "problem": problem, "regraded": regraded}
-        return Page("regrade", lambda: values, 200 if problem is None else 422)
+        status = 200 if problem is None else 422
+        return Page.of("regrade", status, record=record, rewards=rewards, problem=problem, regraded=regraded)
 
     # Live
 

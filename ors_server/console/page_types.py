@@ -80,13 +80,17 @@ def whole_number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page to be written from a template."""
+    """A page to be written from a template, in a thread."""
 
     template: str
-    build: Callable[[], Mapping[str, Any]]
-    """Makes the template's values, in a thread: it may take as long as writing the page."""
+    values: Mapping[str, Any]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, template: str, status: int = 200, /, **values: object) -> "Page":
+        """Return a page with the usual headers."""
+        return cls(template, values, status)
 
 
 @dataclass(frozen=True, slots=True)

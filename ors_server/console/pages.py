@@ -1,8 +1,10 @@
 """The table of pages, and the pages about many episodes and the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+
+import anyio.to_thread
 
 from ors_server.alarms.watched_runs import AlarmBook
 from ors_server.console.episode_pages import EpisodePages
@@ -82,18 +84,16 @@ class Pages(PageGroup):
         is_first = query.after is None and (before is None or not has_more)
         is_last = not has_more and before is None
         ids = [record.origin.episode_id for record in shown]
-        return Page(
+        return Page.of(
             "episodes",
-            lambda: {
-                "q": query,
-                "rows": shown,
-                "totals": totals,
-                "histogram": histogram,
-                "columns": query.columns or lists.COLUMNS,
-                "all_columns": lists.COLUMNS,
-                "newer": None if is_first or not ids else query.link(before=ids[0]),
-                "older": None if is_last or not ids else query.link(after=ids[-1]),
-            },
+            q=query,
+            rows=shown,
+            totals=totals,
+            histogram=histogram,
+            columns=query.columns or lists.COLUMNS,
+            all_columns=lists.COLUMNS,
+            newer=None if is_first or not ids else query.link(before=ids[0]),
+            older=None if is_last or not ids else query.link(after=ids[-1]),
         )
 
     async def list_runs(self, request: PageRequest) -> Answer:
@@ -111,20 +111,17 @@ class Pages(PageGroup):
             )
             for name in names
         }
-        alarms, axis = self._alarms.open, request.value("x") or ""
-        shows_all = request.value("all") is not None
-
-        def build() -> Mapping[str, Any]:
-            view = runs.view_runs(figures, groups, shows_all=shows_all, axis=axis, alarms=alarms)
-            return {
-                "view": view,
-                "all_runs": figures,
-                "is_cut": any(len(run.records) >= runs.MAX_EPISODES for run in groups.values()),
-                "unread": [row.agent for row in view.chosen if groups[row.name].alarms is None],
-                "max_compared": runs.MAX_COMPARED,
-            }
-
-        return Page("runs", build)
+        view = await anyio.to_thread.run_sync(
+            partial(
+                runs.view_runs,
+                figures,
+                groups,
+                shows_all=request.value("all") is not None,
+                axis=request.value("x") or "",
+                alarms=self._alarms.open,
+            )
+        )
+        return Page.of("runs", **view)
 
     async def _newest(self, selected: EpisodeFilter) -> Sequence[EpisodeRecord]:
         """Return the newest episodes that match, oldest first."""
@@ -149,16 +146,14 @@ class Pages(PageGroup):
         steps = [
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
         ]
-        return Page(
+        return Page.of(
             "compare",
-            lambda: {
-                "left": left,
-                "right": right,
-                "others": [record for record in others if record != left],
-                "stretches": comparison.compare_steps(*steps) if steps else [],
-                "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
-                "max_steps": comparison.MAX_STEPS,
-            },
+            left=left,
+            right=right,
+            others=[record for record in others if record != left],
+            steps=steps,
+            is_cut=any(record.summary.steps > comparison.MAX_STEPS for record in pair),
+            max_steps=comparison.MAX_STEPS,
         )
 
     async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:

@@ -148,16 +148,14 @@ class PlayPages(PlayingByHand):
         session_id = (await self._find(request)).origin.session_id
         played = await self._read(session_id, request.path["episode"])
         last, has_keys = played.steps[-1] if played.steps else None, request.session.key is not None
-        return Page(
+        return Page.of(
             "play",
-            lambda: {
-                "record": played.record,
-                "steps": views.view_steps(played.steps),
-                "here": f"{request.root}/play/{played.record.origin.episode_id}",
-                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
-                "can_play": played.can_play,
-                "can_undo": bool(self._undo.get(session_id)),
-                "curl": last and forms.curl_line(request.base_url, session_id, last, has_keys=has_keys),
-            },
             422 if errors else 200,
+            record=played.record,
+            steps=played.steps,
+            here=f"{request.root}/play/{played.record.origin.episode_id}",
+            forms=forms.make_forms(played.tools, wrong, request.form, errors),
+            can_play=played.can_play,
+            can_undo=bool(self._undo.get(session_id)),
+            curl=last and forms.curl_line(request.base_url, session_id, last, has_keys=has_keys),
         )

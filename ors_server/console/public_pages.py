@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from ors_server.console.episode_pages import answer_with_block, find_step
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PLAYER, PlayingByHand, read_task
-from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.access import FAILED, Caller, Keyring, Role, may_see_rewards, withhold
 from ors_server.doors.control.operations import ControlRequest
@@ -57,10 +56,7 @@ class PublicPages(PlayingByHand):
                 with suppress(AuthorError):  # its splits are shown without a number
                     counts[definition.name, split.name] = await definition.tasks.num_tasks(split.name)
         agent_address = f"{request.base_url}/mcp"
-        return Page(
-            "public_choice",
-            lambda: {"environments": environments, "counts": counts, "agent_address": agent_address},
-        )
+        return Page.of("public_choice", environments=environments, counts=counts, agent_address=agent_address)
 
     async def start(self, request: PageRequest) -> Answer:
         """Start an episode of the task that was chosen, within the limits of the visitor's address."""
@@ -136,19 +132,17 @@ class PublicPages(PlayingByHand):
         shows_rewards = may_see_rewards(player, Visibility(record.origin.visibility))
         is_over = record.summary.stop_reason is not None
 
-        return Page(
+        return Page.of(
             "public_play",
-            lambda: {
-                "record": record,
-                "steps": views.view_steps(as_read_by_agents(played.steps, shows_rewards=shows_rewards)),
-                "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
-                "is_over": is_over,
-                "can_play": played.can_play,
-                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
-                "here": f"{request.root}/play/{request.path['token']}",
-                "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
-            },
             422 if errors else 200,
+            record=record,
+            steps=as_read_by_agents(played.steps, shows_rewards=shows_rewards),
+            episode_return=record.summary.episode_return if shows_rewards and is_over else None,
+            is_over=is_over,
+            can_play=played.can_play,
+            forms=forms.make_forms(played.tools, wrong, request.form, errors),
+            here=f"{request.root}/play/{request.path['token']}",
+            agent_address=f"{request.base_url}/agent/{request.path['token']}/mcp",
         )
 
 

@@ -56,31 +56,29 @@ class ServerPages(PageGroup):
         health = await self._control.get_health(request.control)
         sessions = await self._manager.sessions()
         alarms = self._alarms.open[:MAX_ALARMS]
-        return Page(
+        return Page.of(
             "overview",
-            lambda: {
-                "alarms": alarms,
-                "sandbox": health.sandbox,
-                "late": health.loop.get("worst_seconds"),
-                "queues": health.queues,
-                "failure": next((r for r in failed if now - r.origin.created_at <= RECENT_FAILURE), None),
-                "totals": totals,
-                # The current minute is left out, because it is not over.
-                "minutes": fill_minutes(calls, now, SHOWN_MINUTES + 1)[:-1],
-                "success": totals.successes / totals.graded if totals.graded else None,
-                "sessions": len(sessions),
-                "running": sum(session.running_calls for session in sessions),
-                "live": live,
-                "ended": ended,
-                "environments": len(self._manager.environments),
-            },
+            alarms=alarms,
+            sandbox=health.sandbox,
+            late=health.loop.get("worst_seconds"),
+            queues=health.queues,
+            failure=next((r for r in failed if now - r.origin.created_at <= RECENT_FAILURE), None),
+            totals=totals,
+            # The current minute is left out, because it is not over.
+            minutes=fill_minutes(calls, now, SHOWN_MINUTES + 1)[:-1],
+            success=totals.successes / totals.graded if totals.graded else None,
+            sessions=len(sessions),
+            running=sum(session.running_calls for session in sessions),
+            live=live,
+            ended=ended,
+            environments=len(self._manager.environments),
         )
 
     async def list_environments(self, request: PageRequest) -> Answer:
         """List the environments that are served."""
         del request
         briefs = (await self._control.list_environments()).environments
-        return Page("environments", lambda: {"briefs": briefs, "definitions": self._manager.environments})
+        return Page.of("environments", briefs=briefs, definitions=self._manager.environments)
 
     async def show_environment(self, request: PageRequest) -> Answer:
         """Show an environment: its tasks, its tools, its rules, its audit, and a form to play a task."""
@@ -135,40 +133,36 @@ class ServerPages(PageGroup):
         digests = [task_digest(task.task_spec) for task in tasks]
         of_page = EpisodeFilter(environment=view.name, task_hash=tuple(digests))
         played = await self._store.by_task(of_page) if digests else []
-        return Page(
+        return Page.of(
             "environment",
-            lambda: {
-                "env": view,
-                "split": split,
-                "tasks": list(zip(tasks, digests, strict=True)),
-                "played_tasks": {task.task_hash: task for task in played},
-                "problem": problem,
-                "total": total,
-                "start": start,
-                "end": end,
-                "words": words,
-                "preview": preview,
-                "audit": audit,
-                "per_page": TASKS,
-                "tools": view.tools.tools,
-            },
+            env=view,
+            split=split,
+            tasks=list(zip(tasks, digests, strict=True)),
+            played_tasks={task.task_hash: task for task in played},
+            problem=problem,
+            total=total,
+            start=start,
+            end=end,
+            words=words,
+            preview=preview,
+            audit=audit,
+            per_page=TASKS,
+            tools=view.tools.tools,
         )
 
     async def settings(self, request: PageRequest) -> Answer:
         """Show the settings in force, without the values of secrets and keys."""
         if request.session.caller.role < Role.ADMIN:
-            return Page("settings_closed", dict, 403)
+            return Page.of("settings_closed", 403)
         note_action(request, "show_settings")
         shown = await self._control.get_settings()
         defaults = Settings().model_dump(mode="json")
-        return Page(
+        return Page.of(
             "settings",
-            lambda: {
-                "shown": shown,
-                "defaults": defaults,
-                "docs": attribute_docs(Settings),
-                "keys": self._keyring.listed(),
-            },
+            shown=shown,
+            defaults=defaults,
+            docs=attribute_docs(Settings),
+            keys=self._keyring.listed(),
         )
 
     async def renew_token_secret(self, request: PageRequest) -> Answer:
@@ -183,4 +177,4 @@ class ServerPages(PageGroup):
         request.session.caller.require(Role.ADMIN)
         note_action(request, "shut_down")
         await self._control.shut_down()
-        return Page("stopping", dict)
+        return Page.of("stopping")

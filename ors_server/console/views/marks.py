@@ -94,14 +94,14 @@ _ENDS: Mapping[str, Mark] = {
 
 def word_of(record: EpisodeRecord) -> Mark:
     """Return the word of an episode: what failed, else why it ended, else what it earned."""
-    summary, highest = record.summary, highest_of(record)
+    summary = record.summary
     if summary.failed_steps or summary.stop_reason == "failed":
         return _ENDS["failed"]
     if summary.unjudged_steps:
         return Mark("Not judged", "solid")
     if summary.stop_reason is None:
         return Mark("Live", "info")
-    if summary.last_reward is not None and summary.episode_return >= (1.0 if highest is None else highest):
+    if summary.last_reward is not None and summary.episode_return >= solved_at(record):
         return Mark("Solved", "good")
     if summary.stop_reason in _ENDS:
         return _ENDS[summary.stop_reason]
@@ -114,3 +114,9 @@ def highest_of(record: EpisodeRecord) -> float | None:
     if isinstance(allowed, (list, tuple)) and len(cast("list[Any]", allowed)) == 2:  # noqa: PLR2004  (least, greatest)
         return float(cast("list[Any]", allowed)[1])
     return None
+
+
+def solved_at(record: EpisodeRecord) -> float:
+    """Return the return that counts as solved: the highest reward, or 1 without a range."""
+    highest = highest_of(record)
+    return 1.0 if highest is None else highest

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import fmean, quantiles
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from ors_server.charts.chart import (
     with_moments,
 )
 from ors_server.console.views import formats
-from ors_server.console.views.marks import highest_of
+from ors_server.console.views.marks import solved_at
 from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
 from ors_server.store.series import MIN_GRADED
@@ -70,14 +71,12 @@ class ChartedRun:
             return None
         return float(number) if axis == "episode" else _place_of(self.records[position], axis)
 
-    def windows(self, axis: str) -> list[tuple[float, Sequence[EpisodeRecord]]]:
-        """Return its episodes in windows of about equal numbers, each with its middle on an axis."""
-        placed = [
-            (place, record)
-            for number, record in enumerate(self.records, self.earlier + 1)
-            if (place := self.place(number, axis)) is not None
+    def placed(self, axis: str) -> list[tuple[float, EpisodeRecord]]:
+        """Return its episodes that are on an axis, each with its place."""
+        places = [
+            (self.place(number, axis), record) for number, record in enumerate(self.records, self.earlier + 1)
         ]
-        return _windows_of(sorted(placed, key=lambda pair: pair[0]))
+        return [(place, record) for place, record in places if place is not None]
 
 
 _ReadLines: TypeAlias = Callable[[ChartedRun, str], tuple[str, Lines]]
@@ -91,7 +90,7 @@ def axes_of(runs: Sequence[ChartedRun]) -> list[str]:
 
 def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
     """Return the charts of runs to compare; those of groups and components are of one run each."""
-    windows = [run.windows(axis) for run in runs]
+    windows = [_windows_of(sorted(run.placed(axis), key=itemgetter(0))) for run in runs]
     sizes = [len(members) for of_run in windows for _, members in of_run]
     if not sizes:
         return []
@@ -105,7 +104,7 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
         if name == "returns":
             caption = f"{each}; line: mean, band: 10th to 90th percentile, dots: single episodes"
             for run, of_run, ink in zip(runs, windows, inks, strict=True):
-                behind += _spread(of_run, ink) + _dots(run, axis, ink)
+                behind += [*_spread(of_run, ink), _dots(run, axis, ink)]
         lines = [
             (run.name, ink, [(x, value) for x, values in of_run if (value := values[name]) is not None])
             for run, ink, of_run in zip(runs, inks, figures, strict=True)
@@ -189,12 +188,11 @@ def _draw(
     values = [dict(points) for _, _, points in lines]
     places = sorted({place for points in values for place in points})
     write = formats.share if is_percent else formats.amount
-    names = [
-        formats.moment(from_microseconds(round(place * _MILLISECOND))) if axis == "time" else f"{place:,.0f}"
-        for place in places
-    ]
-    cells = [[write(points.get(place)) for points in values] for place in places]
-    rows = [(first, *rest) for first, rest in zip(names, cells, strict=True)]
+    rows: list[tuple[str, ...]] = []
+    for place in places:
+        moment = from_microseconds(round(place * _MILLISECOND)) if axis == "time" else None
+        first = f"{place:,.0f}" if moment is None else formats.moment(moment)
+        rows.append((first, *(write(points.get(place)) for points in values)))
     x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
     if axis == "time":
         x |= {"type": "time"}
@@ -228,24 +226,19 @@ def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Se
     return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
 
 
-def _returns(records: Sequence[EpisodeRecord]) -> list[float]:
-    return [record.summary.episode_return for record in records if is_graded(record)]
-
-
 def _figures(records: Sequence[EpisodeRecord]) -> Mapping[str, float | None]:
     """Return the figures of a window, by the name of their chart."""
     summaries = [record.summary for record in records]
-    returns = _returns(records)
+    graded = [record for record in records if is_graded(record)]
     calls = sum(summary.steps for summary in summaries)
     faults = sum(summary.refused_steps + summary.failed_steps for summary in summaries)
     broken = [
         bool(summary.failed_steps or summary.unjudged_steps) or result_of(summary) is EpisodeResult.FAILED
         for summary in summaries
     ]
-    solved = [is_solved(record) for record in records if is_graded(record)]
     return {
-        "returns": fmean(returns) if returns else None,
-        "success": fmean(solved) if solved else None,
+        "returns": fmean(record.summary.episode_return for record in graded) if graded else None,
+        "success": fmean(map(is_solved, graded)) if graded else None,
         "lengths": calls / len(summaries),
         "failures": faults / calls if calls else None,
         "infrastructure": fmean(broken),
@@ -259,45 +252,38 @@ def is_graded(record: EpisodeRecord) -> bool:
 
 def is_solved(record: EpisodeRecord) -> bool:
     """Return whether an episode earned the highest return of its environment, or 1 without a range."""
-    highest = highest_of(record)
-    return record.summary.episode_return >= (1.0 if highest is None else highest)
+    return record.summary.episode_return >= solved_at(record)
 
 
 def _spread(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], ink: str) -> list[Options]:
     """Return the band from the 10th to the 90th percentile of the returns."""
     ends: list[tuple[float, float, float]] = []
     for place, members in windows:
-        returns = _returns(members)
+        returns = [record.summary.episode_return for record in members if is_graded(record)]
         if len(returns) > 1:
             tenths = quantiles(returns, n=10, method="inclusive")
             ends.append((place, tenths[0], tenths[-1]))
     return band(ends, ink, ink) if ends else []
 
 
-def _dots(run: ChartedRun, axis: str, ink: str) -> list[Options]:
-    stride = max(1, len(run.records) // MAX_DOTS)
-    places = [
-        (place, record.summary.episode_return)
-        for number, record in [*enumerate(run.records, run.earlier + 1)][::stride]
-        if is_graded(record) and (place := run.place(number, axis)) is not None
-    ]
-    return [cloud(places, ink)]
+def _dots(run: ChartedRun, axis: str, ink: str) -> Options:
+    placed = run.placed(axis)
+    shown = placed[:: max(1, len(placed) // MAX_DOTS)]
+    return cloud([(x, record.summary.episode_return) for x, record in shown if is_graded(record)], ink)
 
 
 def _kinds_of_groups(run: ChartedRun, axis: str) -> list[tuple[float, Sequence[str]]]:
     """Return windows of groups, each with the kinds of its groups."""
-    members: dict[tuple[str, str], list[tuple[int, EpisodeRecord]]] = defaultdict(list)
-    for number, record in enumerate(run.records, run.earlier + 1):
+    groups: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+    for place, record in run.placed(axis):
         labels = record.origin.labels
         if is_graded(record):
             key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
-            members[key].append((number, record))
+            groups[key].append((place, is_solved(record)))
     kinds: list[tuple[float, str]] = []
-    for group in members.values():
-        place = run.place(group[-1][0], axis)
-        if len(group) >= MIN_GRADED and place is not None:
-            solved = sum(is_solved(record) for _, record in group)
-            kinds.append(
-                (place, "all fail" if not solved else "all pass" if solved == len(group) else "mixed")
-            )
+    for members in groups.values():
+        if len(members) >= MIN_GRADED:
+            outcomes = {solved for _, solved in members}
+            kind = "mixed" if len(outcomes) > 1 else "all pass" if True in outcomes else "all fail"
+            kinds.append((members[-1][0], kind))
     return _windows_of(sorted(kinds))

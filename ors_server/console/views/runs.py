@@ -4,9 +4,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
-from ors_server.charts.chart import Chart
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.run_charts import ChartedRun, axes_of, is_graded, is_solved, view_charts
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
@@ -105,24 +105,6 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsView:
-    """The page."""
-
-    runs: Sequence[RunView]
-    """Those that are shown."""
-    chosen: Sequence[RunView]
-    differences: Sequence[Difference]
-    tasks: Sequence[ComparedTask]
-    outcomes: tuple[int, int, int, int] | None
-    """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
-    charts: Sequence[Chart]
-    axis: str
-    """What the charts are over."""
-    axes: Sequence[str]
-    """What they can be over."""
-
-
-@dataclass(frozen=True, slots=True)
 class ChosenRun:
     """A run to compare."""
 
@@ -139,41 +121,46 @@ def view_runs(
     shows_all: bool,
     axis: str,
     alarms: Iterable[tuple[str, Alarm]] = (),
-) -> RunsView:
-    """Return the page.
+) -> Mapping[str, Any]:
+    """Return the values of the page, by the names that its template has for them.
 
     Args:
         figures: Of all runs, the newest first.
         axis: What the charts are over, one of `AXES`; another text means the first one.
         alarms: Those that are open, with the names of their runs.
     """
-    names = list(chosen)
     by_run: dict[str, list[Alarm]] = defaultdict(list)
     for name, alarm in alarms:
         by_run[name].append(alarm)
-    places = {name: place for place, name in enumerate(names, 1)}
+    places = {name: place for place, name in enumerate(chosen, 1)}
     rows = [_view_run(run, places.get(run.run), by_run[run.run]) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
-    shown = others if shows_all else others[:SHOWN_RUNS]
     groups = [run.records for run in chosen.values()]
     charted = _charted(chosen, picked)
     axes = axes_of(charted)
     axis = axis if axis in axes else axes[0]
     tasks = _view_tasks(groups) if groups else []
     solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
-    return RunsView(
-        runs=[*picked, *shown],
-        chosen=picked,
-        differences=_differences(names, groups, picked),
-        tasks=tasks,
-        outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
+    return {
+        "all_runs": figures,
+        "runs": [*picked, *(others if shows_all else others[:SHOWN_RUNS])],
+        "chosen": picked,
+        "max_compared": MAX_COMPARED,
+        "max_episodes": MAX_EPISODES,
+        "is_cut": any(len(group) >= MAX_EPISODES for group in groups),
+        "differences": _differences(groups, picked),
+        "tasks": tasks,
+        # Of two runs: tasks that both, only the first, only the second, and neither solved at least once.
+        "outcomes": [solved[first, second] for first in (True, False) for second in (True, False)]
         if len(groups) == 2  # noqa: PLR2004  (runs)
         else None,
-        charts=view_charts(charted, axis),
-        axis=axis,
-        axes=axes,
-    )
+        "charts": view_charts(charted, axis),
+        "axis": axis,
+        "axes": axes,
+        # Their alarms and components are not known.
+        "unread": [row.agent for row in picked if chosen[row.name].alarms is None],
+    }
 
 
 def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list[ChartedRun]:
@@ -231,26 +218,21 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
-    squares = [
-        "na"
-        if not is_graded(record)
-        else "hit"
-        if is_solved(record)
-        else "part"
-        if record.summary.episode_return > 0
-        else ""
-        for record in group[:MAX_SQUARES]
-    ]
     graded = [record for record in group if is_graded(record)]
-    return TaskCell(tuple(squares), sum(map(is_solved, graded)), len(graded))
+    squares = tuple(map(_square, group[:MAX_SQUARES]))
+    return TaskCell(squares, sum(map(is_solved, graded)), len(graded))
+
+
+def _square(record: EpisodeRecord) -> str:
+    if not is_graded(record):
+        return "na"
+    return "hit" if is_solved(record) else "part" if record.summary.episode_return > 0 else ""
 
 
 def _differences(
-    names: Sequence[str], groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
+    groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
 ) -> Sequence[Difference]:
     """Compare the first run with each other one, over the tasks that both have played."""
-    if len(names) < 2:  # noqa: PLR2004  (one run is compared with none)
-        return ()
     means = [
         {
             task: math.fsum(record.summary.episode_return for record in played) / len(played)

@@ -78,9 +78,7 @@ def fold(text: str, language: str | None = None) -> FoldedText:
     if lines and lines[-1] == "":
         lines.pop()
     is_cut = any(len(line) > LINE_CHARACTERS for line in lines)
-    size = (
-        formats.size(len(text.encode(errors="replace"))) if len(text) < 1 << 22 else formats.size(len(text))
-    )
+    size = formats.size(len(text.encode(errors="replace") if len(text) < 1 << 22 else text))
     if len(lines) <= FOLD_LINES:
         return FoldedText(_spans(lines, language), lines=len(lines), size=size, is_cut=is_cut)
     middle = lines[END_LINES:-END_LINES]

@@ -235,19 +235,12 @@ def at_k(figures: Sequence[AtK]) -> Chart | None:
         if len(ends) == len(points):
             series += band(ends, ink, label)
         series.append(line([(k, share.value) for k, share in points], ink, label, position))
-    rows = [
-        (
-            str(figure.k),
-            f"{figure.tasks:,}",
-            percent(figure.pass_at_k.value),
-            between(figure.pass_at_k.interval, as_percent=True),
-            percent(figure.pass_hat_k.value),
-            between(figure.pass_hat_k.interval, as_percent=True),
-            number(figure.best_of_k.value),
-            between(figure.best_of_k.interval),
-        )
-        for figure in figures
-    ]
+    rows: list[tuple[str, ...]] = []
+    for figure in figures:
+        cells = [str(figure.k), f"{figure.tasks:,}"]
+        for share in (figure.pass_at_k, figure.pass_hat_k):
+            cells += [percent(share.value), between(share.interval, as_percent=True)]
+        rows.append((*cells, number(figure.best_of_k.value), between(figure.best_of_k.interval)))
     return Chart(
         "at-k",
         "What more attempts gain",

@@ -12,17 +12,8 @@ from markupsafe import Markup
 from ors_server import charts
 from ors_server._version import __version__
 from ors_server.charts.chart import LIBRARY, SCRIPT, chart_asset, packed, packed_library
+from ors_server.evaluation import number_format as formats
 from ors_server.evaluation.attempt_transcripts import MAX_STEPS
-from ors_server.evaluation.number_format import (
-    NOTHING,
-    between,
-    chance,
-    count_of,
-    duration,
-    measured,
-    number,
-    signed,
-)
 from ors_server.evaluation.runs import Attempt
 from ors_server.model.printable import clean
 
@@ -79,7 +70,7 @@ def anchor_of(attempt: Attempt) -> str:
 
 def words_of(cell: str | float | None) -> str:
     """Return the words of a cell."""
-    return cell or NOTHING if isinstance(cell, str) else number(cell)
+    return cell or formats.NOTHING if isinstance(cell, str) else formats.number(cell)
 
 
 def _hash_of(text: str) -> str:
@@ -99,8 +90,8 @@ _templates.policies["json.dumps_kwargs"] = {
     "separators": (",", ":"),
 }
 _values: dict[str, Any] = _templates.globals
-_values.update(MAX_STEPS=MAX_STEPS, measured=measured)
+_values.update(MAX_STEPS=MAX_STEPS, measured=formats.measured)
 _filters: dict[str, Any] = {"anchor": anchor_of, "packed": packed, "visible": clean, "words": words_of}
-_filters |= {spell.__name__: spell for spell in (between, chance, count_of, duration, number, signed)}
+_filters |= {name: getattr(formats, name) for name in ("between", "count_of", "duration", "number", "signed")}
 _templates.filters.update(_filters)
 parts = cast("Parts", _templates.get_template("parts.html.j2").module)

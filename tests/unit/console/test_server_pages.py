@@ -5,6 +5,7 @@ import logging
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -249,7 +250,7 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
         )
         for run in (high, low)
     }
-    view = view_runs(await store.runs(), chosen, shows_all=False, axis="episode")
+    view = SimpleNamespace(**view_runs(await store.runs(), chosen, shows_all=False, axis="episode"))
     assert [run.name for run in view.runs] == [high, low, mid]
     best = view.chosen[0]
     own = [record.summary.episode_return for record in chosen[high].records]
