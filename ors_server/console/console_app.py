@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from ors_server.console.page_types import (
     MAX_FIELDS,
     Answer,
     Download,
-    LiveEvents,
     Page,
     PageRequest,
     Redirect,
@@ -35,10 +34,7 @@ from ors_server.console.pages import Pages
 from ors_server.console.play_pages import PlayPages
 from ors_server.console.public_pages import PublicPages
 from ors_server.console.server_pages import ServerPages
-from ors_server.console.views import episode, formats
-from ors_server.console.views.comparison import compare_steps
-from ors_server.console.views.environments import gist_of
-from ors_server.console.views.marks import highest_of, word_of
+from ors_server.console.views import comparison, environments, episode, formats, marks
 from ors_server.doors.access import OPEN_CALLER, Keyring
 from ors_server.doors.control.app import ControlApp, send_events
 from ors_server.doors.http import messages as http
@@ -168,12 +164,10 @@ class ConsoleApp:
             if request.method == "POST":
                 request = replace(request, form=await self._read_form(request, receive))
             answer = await self._answer(request)
-            if isinstance(answer, LiveEvents):
+            if isinstance(answer, AsyncGenerator):
                 guards = self._guards.items()
                 extra = [(name.encode(), value.encode()) for name, value in guards if name != "cache-control"]
-                await send_events(
-                    answer.pieces, receive, send, partial(self._sessions.is_valid, session), extra
-                )
+                await send_events(answer, receive, send, partial(self._sessions.is_valid, session), extra)
             else:
                 await self._send(answer, request, send)
         except http.ClientGoneError:
@@ -262,7 +256,7 @@ class ConsoleApp:
 
     # Answers
 
-    async def _send(self, answer: Answer, request: PageRequest, send: http.Send) -> None:
+    async def _send(self, answer: Page | Redirect | Download, request: PageRequest, send: http.Send) -> None:
         match answer:
             case Page():
                 body = await anyio.to_thread.run_sync(self._render, answer, request)
@@ -276,8 +270,6 @@ class ConsoleApp:
                 if name is not None:
                     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
                 await http.send_pieces(send, 200, (content,), content_type.encode("latin-1"), headers)
-            case LiveEvents():
-                raise TypeError("events are sent by their own method")
 
     def _render(self, page: Page, request: PageRequest) -> bytes:
         session = request.session
@@ -348,14 +340,6 @@ def _write_cookie(request: PageRequest, value: str, seconds: float) -> str:
     return f"{_cookie_name(request)}={value}; Max-Age={seconds:.0f}; {scope}"
 
 
-_FORMATS = ("reward", "amount", "share", "duration", "count", "moment", "age", "plain", "path_part", "query")
-_VIEWS = (
-    *("task_title", "is_live", "played_seconds", "earned", "row_labels", "prompt_blocks"),
-    *("task_fields", "policy_differences", "pretty", "raw_text", "view_steps"),
-)
-"""Functions that templates use as filters, by their names: how values are written, what shows a record."""
-
-
 def _make_templates(public_url: str | None) -> Environment:
     """Return the templates: every value is escaped, and a name that is missing is a defect."""
     root = urlsplit(public_url or "").path + CONSOLE_PATH
@@ -372,14 +356,14 @@ def _make_templates(public_url: str | None) -> Environment:
     values: dict[str, Any] = templates.globals
     values |= {
         "root": root,
-        "compare_steps": compare_steps,
         "static": {name: f"{root}/{file.address}" for name, file in load_static_files().items()},
     }
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    # Every function of these modules is a filter under its own name.
+    views = (formats, marks, episode, environments, comparison)
+    named = ((view.__name__, name, part) for view in views for name, part in vars(view).items())
     filters: dict[str, Any] = templates.filters
-    filters |= {name: getattr(formats, name) for name in _FORMATS}
-    filters |= {name: getattr(episode, name) for name in _VIEWS}
-    filters |= {"sign": formats.sign_class, "gist_of": gist_of, "highest": highest_of, "word": word_of}
+    filters |= {name: part for module, name, part in named if getattr(part, "__module__", "") == module}
     return templates
 
 

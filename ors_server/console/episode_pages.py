@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from ors_server.console.page_types import (
     Answer,
     Download,
-    LiveEvents,
     Page,
     PageGroup,
     PageRequest,
@@ -232,7 +231,7 @@ class EpisodePages(PageGroup):
         record = await self._find(request)
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} live pages are open already; close one, or retry")
-        return LiveEvents(self._events(record.origin.episode_id, request.number("after") or 0))
+        return self._events(record.origin.episode_id, request.number("after") or 0)
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1

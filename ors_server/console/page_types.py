@@ -111,13 +111,6 @@ class Download:
     """The file's name, for what is saved and never shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveEvents:
-    """Server-sent events, until the reader leaves or there are no more."""
-
-    pieces: AsyncGenerator[bytes, None]
-
-
 def note_action(
     request: PageRequest, action: str, session_id: str | None = None, episode_id: str | None = None
 ) -> None:
@@ -133,7 +126,8 @@ def note_action(
     )
 
 
-Answer: TypeAlias = Page | Redirect | Download | LiveEvents
+Answer: TypeAlias = Page | Redirect | Download | AsyncGenerator[bytes, None]
+"""The last are server-sent events, until the reader leaves or there are no more."""
 Handler: TypeAlias = Callable[[PageRequest], Awaitable[Answer]]
 
 

@@ -62,12 +62,9 @@ class BlockView:
     index: int
     text: FoldedText | None = None
     """`None` for an image."""
-    label: str = ""
-    """The stream of a program, if the block is one."""
-    is_error: bool = False
-    is_note: bool = False
-    is_terminal: bool = False
-    """Whether lines keep their breaks and scroll."""
+    stream: str = ""
+    """Of a program; its lines keep their breaks and scroll."""
+    image_type: str = ""
     is_image: bool = False
     """Whether the page shows it; an image of another type is only saved."""
 
@@ -111,7 +108,7 @@ class StepView(CallView):
     @property
     def is_prose(self) -> bool:
         """Whether the output is text that wraps."""
-        return not any(block.is_terminal for block in self.blocks)
+        return not any(block.stream for block in self.blocks)
 
 
 def view_call(tool: str, arguments: Mapping[str, Any], seconds: float) -> CallView:
@@ -164,18 +161,9 @@ def view_blocks(blocks: Sequence[Block]) -> tuple[BlockView, ...]:
 
 def _view_block(index: int, block: Block) -> BlockView:
     if isinstance(block, ImageBlock):
-        return BlockView(index, is_image=block.mimeType in SAFE_IMAGES, label=block.mimeType)
+        return BlockView(index, image_type=block.mimeType, is_image=block.mimeType in SAFE_IMAGES)
     stream = (block.detail or {}).get("stream")
-    is_stream = isinstance(stream, str)
-    is_note = stream == "notes"
-    return BlockView(
-        index,
-        fold(block.text),
-        label=stream if isinstance(stream, str) and not is_note else "",
-        is_error=stream == "stderr",
-        is_note=is_note,
-        is_terminal=is_stream,
-    )
+    return BlockView(index, fold(block.text), stream if isinstance(stream, str) else "")
 
 
 def _view_argument(name: str, value: object, arguments: Mapping[str, Any]) -> ArgumentView:

@@ -81,6 +81,8 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     shown = {anchor_of(transcript.attempt) for transcript in transcripts}
     remarks = parts.remarks(_remarks(summary, results))
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
+    title = "Means over each task's attempts that count. Select a task to see its attempts."
+    tasks = LongTable("tasks", title, _TASK_COLUMNS, summary.tasks, "task:", link="attempts-of:")
     return report(
         f"{first.environment} · {splits} · {first.agent_name}",
         ("Evaluation", f"{first.environment} · {splits}", _lead(summary)),
@@ -91,7 +93,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
                 [parts.tiles(summary.overall), remarks, _splits(summary), _metrics(summary)],
             ),
             ("plots", "Plots", [_plots(summary, counted, options)]),
-            ("tasks-section", "Tasks", [_tasks(summary.tasks)]),
+            ("tasks-section", "Tasks", [parts.long_table(tasks)]),
             ("attempts-section", "Attempts", [_attempts(results, options, shown)]),
             ("transcripts", "Transcripts", [parts.transcripts(transcripts, len(results.attempts))]),
             ("run", "Run", [run_facts(run) for run in summary.runs]),
@@ -179,11 +181,6 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
             drawn("Cost", "cost", lambda attempt: attempt.cost),
         )
     )
-
-
-def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
-    title = "Means over each task's attempts that count. Select a task to see its attempts."
-    return parts.long_table(LongTable("tasks", title, _TASK_COLUMNS, tasks, "task:", link="attempts-of:"))
 
 
 def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str]) -> Markup:
