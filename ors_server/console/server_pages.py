@@ -1,5 +1,6 @@
 """The pages about the server: overview, environments, settings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from ors_server.model.recording import task_digest
 from ors_server.model.settings import Settings
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.model.wire import compact_json
-from ors_server.store.aggregates import fill_minutes
+from ors_server.store.aggregates import PlayedTask, fill_minutes
 from ors_server.store.episode_filter import EpisodeFilter
 
 SHOWN_MINUTES = 60
@@ -132,7 +133,7 @@ class ServerPages(PageGroup):
         audit = await anyio.to_thread.run_sync(read_audit, self._audits, view.name)
         digests = [task_digest(task.task_spec) for task in tasks]
         of_page = EpisodeFilter(environment=view.name, task_hash=tuple(digests))
-        played = await self._store.by_task(of_page) if digests else []
+        played: Sequence[PlayedTask] = await self._store.by_task(of_page) if digests else ()
         return Page.of(
             "environment",
             env=view,

@@ -57,8 +57,9 @@ def make_forms(
 ) -> list[ToolForm]:
     """Return the form of each tool; that of the tool `wrong` has what was sent, and its errors."""
     forms: list[ToolForm] = []
+    nothing: Mapping[str, str] = {}
     for tool in tools:
-        sent, mistakes = (form, errors) if tool.name == wrong else ({}, {})
+        sent, mistakes = (form, errors) if tool.name == wrong else (nothing, nothing)
         fields = make_fields(tool.input_schema, sent, mistakes)
         forms.append(
             ToolForm(

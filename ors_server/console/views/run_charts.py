@@ -76,7 +76,7 @@ class ChartedRun:
         places = [
             (self.place(number, axis), record) for number, record in enumerate(self.records, self.earlier + 1)
         ]
-        return [(place, record) for place, record in places if place is not None]
+        return [(x, record) for x, record in places if x is not None]
 
 
 _ReadLines: TypeAlias = Callable[[ChartedRun, str], tuple[str, Lines]]
@@ -97,14 +97,16 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
     size = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(max(sizes))
     each = f"each point: {size} episode{'' if size == '1' else 's'}"
     inks = [f"s{number}" for number in range(1, len(runs) + 1)]
-    figures = [[(place, _figures(members)) for place, members in of_run] for of_run in windows]
+    figures = [[(x, _figures(members)) for x, members in of_run] for of_run in windows]
 
     def of_runs(name: str, title: str, *, is_percent: bool = False) -> Chart:
         caption, behind = each, list[Options]()
         if name == "returns":
             caption = f"{each}; line: mean, band: 10th to 90th percentile, dots: single episodes"
             for run, of_run, ink in zip(runs, windows, inks, strict=True):
-                behind += [*_spread(of_run, ink), _dots(run, axis, ink)]
+                dots = run.placed(axis)[:: max(1, len(run.records) // MAX_DOTS)]
+                returns = [(x, record.summary.episode_return) for x, record in dots if is_graded(record)]
+                behind += [*_spread(of_run, ink), cloud(returns, ink)]
         lines = [
             (run.name, ink, [(x, value) for x, values in of_run if (value := values[name]) is not None])
             for run, ink, of_run in zip(runs, inks, figures, strict=True)
@@ -136,7 +138,7 @@ def _lines_of_groups(run: ChartedRun, axis: str) -> tuple[str, Lines]:
     groups = _kinds_of_groups(run, axis)
     size = max((len(members) for _, members in groups), default=0)
     lines = [
-        (kind, ink, [(place, fmean(kind == member for member in members)) for place, members in groups])
+        (kind, ink, [(x, fmean(kind == member for member in members)) for x, members in groups])
         for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good"))
     ]
     return f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them", lines
@@ -150,8 +152,8 @@ def _lines_of_components(run: ChartedRun, axis: str) -> tuple[str, Lines]:
     for part in run.components:
         sums.update({name: abs(value) for name, value in part.sums.items()})
         last += part.episodes
-        if (place := run.place(last, axis)) is not None:
-            places.append((place, part))
+        if (x := run.place(last, axis)) is not None:
+            places.append((x, part))
     largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
     lines = [
         (name, f"s{ink}", sorted((x, part.sums.get(name, 0.0) / part.episodes) for x, part in places))
@@ -174,32 +176,34 @@ def _draw(
     name, title, caption = words
     series = [line(points, ink, title, number) for number, (title, ink, points) in enumerate(lines) if points]
     opened = [
-        (place, f"{alarm.title}{'' if len(runs) == 1 else f', {run.name}'}", alarm)
+        (x, f"{alarm.title}{'' if len(runs) == 1 else f', {run.name}'}", alarm)
         for run in runs
         for alarm in run.alarms
         if _CHART_OF.get(alarm.name) == name.partition("-")[0]
-        and (place := run.place(alarm.opened, axis)) is not None
+        and (x := run.place(alarm.opened, axis)) is not None
     ]
     if series and opened:
-        series[0] = with_moments(series[0], [(place, text) for place, text, _ in opened])
+        series[0] = with_moments(series[0], [(x, text) for x, text, _ in opened])
     for _, text, alarm in opened:
         until = "still open" if alarm.closed is None else f"closed at {alarm.closed:,}"
         caption += f". Alarm at episode {alarm.opened:,}, {until}: {text}"
     values = [dict(points) for _, _, points in lines]
-    places = sorted({place for points in values for place in points})
+    places = sorted({x for points in values for x in points})
     write = formats.share if is_percent else formats.amount
     rows: list[tuple[str, ...]] = []
-    for place in places:
-        moment = from_microseconds(round(place * _MILLISECOND)) if axis == "time" else None
-        first = f"{place:,.0f}" if moment is None else formats.moment(moment)
-        rows.append((first, *(write(points.get(place)) for points in values)))
-    x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
+    for x in places:
+        moment = from_microseconds(round(x * _MILLISECOND)) if axis == "time" else None
+        first = f"{x:,.0f}" if moment is None else formats.moment(moment)
+        rows.append((first, *(write(points.get(x)) for points in values)))
+    across = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
     if axis == "time":
-        x |= {"type": "time"}
+        across |= {"type": "time"}
     # A share of failures is small: its axis ends where the line does.
     is_whole = is_percent and name not in {"failures", "infrastructure"}
-    y = value_axis(low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent)
-    options = chart_options(x, y, [*behind, *series], by_axis=True) | {"useUTC": True}
+    upwards = value_axis(
+        low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent
+    )
+    options = chart_options(across, upwards, [*behind, *series], by_axis=True) | {"useUTC": True}
     legend = tuple((ink, name) for name, ink, _ in lines) if len(lines) > 1 else ()
     return Chart(
         name, title, caption, options, (AXES[axis], *(name for name, _, _ in lines)), rows, legend=legend
@@ -218,11 +222,11 @@ def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Se
     """Cut what is in order of its place into windows, each with the place of its middle."""
     size = max(1, math.ceil(len(placed) / WINDOWS), min(MIN_WINDOW, len(placed) // MIN_WINDOW))
     windows: list[list[tuple[float, _Member]]] = []
-    for place, member in placed:
+    for x, member in placed:
         # What is at one place, such as the episodes of a step, is not divided.
-        if not windows or (len(windows[-1]) >= size and place != windows[-1][-1][0]):
+        if not windows or (len(windows[-1]) >= size and x != windows[-1][-1][0]):
             windows.append([])
-        windows[-1].append((place, member))
+        windows[-1].append((x, member))
     return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
 
 
@@ -258,28 +262,22 @@ def is_solved(record: EpisodeRecord) -> bool:
 def _spread(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], ink: str) -> list[Options]:
     """Return the band from the 10th to the 90th percentile of the returns."""
     ends: list[tuple[float, float, float]] = []
-    for place, members in windows:
+    for x, members in windows:
         returns = [record.summary.episode_return for record in members if is_graded(record)]
         if len(returns) > 1:
             tenths = quantiles(returns, n=10, method="inclusive")
-            ends.append((place, tenths[0], tenths[-1]))
+            ends.append((x, tenths[0], tenths[-1]))
     return band(ends, ink, ink) if ends else []
-
-
-def _dots(run: ChartedRun, axis: str, ink: str) -> Options:
-    placed = run.placed(axis)
-    shown = placed[:: max(1, len(placed) // MAX_DOTS)]
-    return cloud([(x, record.summary.episode_return) for x, record in shown if is_graded(record)], ink)
 
 
 def _kinds_of_groups(run: ChartedRun, axis: str) -> list[tuple[float, Sequence[str]]]:
     """Return windows of groups, each with the kinds of its groups."""
     groups: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
-    for place, record in run.placed(axis):
+    for x, record in run.placed(axis):
         labels = record.origin.labels
         if is_graded(record):
             key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
-            groups[key].append((place, is_solved(record)))
+            groups[key].append((x, is_solved(record)))
     kinds: list[tuple[float, str]] = []
     for members in groups.values():
         if len(members) >= MIN_GRADED:

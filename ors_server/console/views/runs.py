@@ -219,14 +219,11 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
     graded = [record for record in group if is_graded(record)]
-    squares = tuple(map(_square, group[:MAX_SQUARES]))
-    return TaskCell(squares, sum(map(is_solved, graded)), len(graded))
-
-
-def _square(record: EpisodeRecord) -> str:
-    if not is_graded(record):
-        return "na"
-    return "hit" if is_solved(record) else "part" if record.summary.episode_return > 0 else ""
+    squares: list[str] = []
+    for record in group[:MAX_SQUARES]:
+        outcome = "hit" if is_solved(record) else "part" if record.summary.episode_return > 0 else ""
+        squares.append(outcome if is_graded(record) else "na")
+    return TaskCell(tuple(squares), sum(map(is_solved, graded)), len(graded))
 
 
 def _differences(

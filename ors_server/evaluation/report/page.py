@@ -81,6 +81,9 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     shown = {anchor_of(transcript.attempt) for transcript in transcripts}
     remarks = parts.remarks(_remarks(summary, results))
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
+    rows = [(name, *_group_cells(split)) for name, split in summary.splits.items()]
+    # One split is all of them.
+    by_split = _card(("split", *_GROUP_HEADINGS), rows, "By split") if len(rows) > 1 else Markup()
     title = "Means over each task's attempts that count. Select a task to see its attempts."
     tasks = LongTable("tasks", title, _TASK_COLUMNS, summary.tasks, "task:", link="attempts-of:")
     return report(
@@ -90,7 +93,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
             (
                 "figures",
                 "Figures",
-                [parts.tiles(summary.overall), remarks, _splits(summary), _metrics(summary)],
+                [parts.tiles(summary.overall), remarks, by_split, _metrics(summary)],
             ),
             ("plots", "Plots", [_plots(summary, counted, options)]),
             ("tasks-section", "Tasks", [parts.long_table(tasks)]),
@@ -122,12 +125,6 @@ def _remarks(summary: RunSummary, results: RunResults) -> list[str]:
         *stops,
     ]
     return lines + failure_lines(results.attempts, len(results.attempts))
-
-
-def _splits(summary: RunSummary) -> Markup:
-    rows = [(name, *_group_cells(split)) for name, split in summary.splits.items()]
-    # One split is all of them.
-    return _card(("split", *_GROUP_HEADINGS), rows, "By split") if len(rows) > 1 else Markup()
 
 
 def _group_cells(figures: GroupFigures) -> Iterator[str]:

@@ -160,9 +160,13 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     if not tasks:
         return None
     caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
-    marks = [_mark_task(task) for task in tasks[:MAX_TASKS]]
-    if len(tasks) > MAX_TASKS:
-        marks = [_mark_group(ranks, group) for ranks, group in neighbours(tasks)]
+    marks: list[TaskMark] = []
+    if len(tasks) <= MAX_TASKS:
+        marks = [_mark_task(task) for task in tasks]
+    else:
+        for ranks, group in neighbours(tasks):
+            mean, ends = math.fsum(task.reward or 0.0 for task in group) / len(group), _ends(group)
+            marks.append((mean, ends, f"{ranks}: {number(mean)} ({' to '.join(map(number, ends))})"))
         caption = (
             f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to "
             "the greatest return of a group."
@@ -177,7 +181,7 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     if (overall := summary.overall.reward) is not None:
         points = with_level(points, overall.value, f"mean {number(overall.value)}")
     # Intervals of few attempts would set the scale; what is beyond it is in the words and in the table.
-    ends = [(rank, max(low, least), min(high, top)) for rank, (_, (least, top), _) in enumerate(marks, 1)]
+    bands = [(rank, max(low, least), min(high, top)) for rank, (_, (least, top), _) in enumerate(marks, 1)]
     return Chart(
         "task-returns",
         "Return per task",
@@ -186,7 +190,7 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
             value_axis("tasks, the best first", low=0, high=len(marks) + 1, is_whole=True)
             | {"axisLabel": {"showMaxLabel": False}},
             value_axis("mean return", low=low, high=high),
-            [*band(ends, "s1", "tasks"), points],
+            [*band(bands, "s1", "tasks"), points],
         ),
         ("task", "mean return and interval"),
         [tuple(words.split(": ", 1)) for _, _, words in marks],
@@ -208,12 +212,6 @@ def _mark_task(task: TaskFigures) -> TaskMark:
     ends = (mean, mean) if within is None else (within.low, within.high)
     details = counted if within is None else f"{between(within)}; {counted}"
     return mean, ends, f"{task.split}/{task.index}: {number(mean)} ({details})"
-
-
-def _mark_group(ranks: str, group: Sequence[TaskFigures]) -> TaskMark:
-    mean = math.fsum(task.reward or 0.0 for task in group) / len(group)
-    low, high = _ends(group)
-    return mean, (low, high), f"{ranks}: {number(mean)} ({number(low)} to {number(high)})"
 
 
 def _ends(tasks: Sequence[TaskFigures]) -> tuple[float, float]:
