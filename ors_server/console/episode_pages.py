@@ -20,7 +20,7 @@ from ors_server.console.page_types import (
     PageRequest,
     Redirect,
     note_action,
-    whole_number,
+    position_in,
 )
 from ors_server.console.views import episode as views
 from ors_server.console.views.episode_list import read_list_query
@@ -42,7 +42,6 @@ from ors_server.model.errors import (
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import Block, ImageBlock, JSONObject, compact_json
-from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_updates import LiveUpdates, follow
 
@@ -112,27 +111,25 @@ class EpisodePages(PageGroup):
 
     async def show_raw(self, request: PageRequest) -> Answer:
         """Show a step exactly, with every field."""
-        record, step = await self._step(request)
+        record = await self._find(request)
+        step = await self._find_step(record, request)
         return Page.of("raw", record=record, step=step)
 
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
-        record, step = await self._step(request)
+        record = await self._find(request)
+        step = await self._find_step(record, request)
         return answer_with_block(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
 
     async def call_file(self, request: PageRequest) -> Answer:
         """Return a step's call as the file that a command sends."""
-        _, step = await self._step(request)
+        step = await self._find_step(await self._find(request), request)
         return Download(call_body(step.tool, step.arguments).encode(), "application/json", CALL_FILE)
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
         record = await self._find(request)
         return answer_with_block(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
-
-    async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
-        record = await self._find(request)
-        return record, await find_step(self._store, record, request)
 
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode, whichever host has it."""
@@ -332,23 +329,6 @@ class EpisodePages(PageGroup):
 
     def _parts(self) -> Any:
         return self._templates.get_template("episode_parts.html.j2").module
-
-
-async def find_step(store: RecordReader, record: EpisodeRecord, request: PageRequest) -> Step:
-    """Return the step whose number a path has."""
-    position = position_in(request.path["number"])
-    steps = await store.steps(record.origin.episode_id, position, position + 1)
-    if not steps:
-        raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
-    return steps[0]
-
-
-def position_in(text: str) -> int:
-    """Return the position from 0 of a number from 1."""
-    number = whole_number(text)
-    if not number:
-        raise UnknownPathError("expected a number from 1")
-    return number - 1
 
 
 def answer_with_block(blocks: Sequence[Block], request: PageRequest, name: str) -> Download:

@@ -8,10 +8,11 @@ from urllib.parse import parse_qsl, quote
 from ors_server.console.browser_sessions import BrowserSession
 from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.model.clock import Clock
 from ors_server.model.errors import MalformedRequestError
 from ors_server.model.logs import get_logger
-from ors_server.model.trajectory import EpisodeRecord
+from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import RecordReader
 from ors_server.store.lookup import find_episode
@@ -76,6 +77,14 @@ class PageRequest:
 def whole_number(text: str) -> int | None:
     """Read a whole number from 0 that JSON keeps exactly; `None` for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
+
+
+def position_in(text: str) -> int:
+    """Return the position from 0 of a number from 1."""
+    number = whole_number(text)
+    if not number:
+        raise UnknownPathError("expected a number from 1")
+    return number - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +171,11 @@ class PageGroup:
     async def _find(self, request: PageRequest) -> EpisodeRecord:
         """Return the episode that the path names."""
         return await find_episode(self._store, request.path["episode"])
+
+    async def _find_step(self, record: EpisodeRecord, request: PageRequest) -> Step:
+        """Return the step of an episode that the path names."""
+        position = position_in(request.path["number"])
+        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
+        if not steps:
+            raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
+        return steps[0]

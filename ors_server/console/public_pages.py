@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ors_server.console.episode_pages import answer_with_block, find_step
+from ors_server.console.episode_pages import answer_with_block
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PLAYER, PlayingByHand, read_task
 from ors_server.console.views import forms
@@ -105,7 +105,7 @@ class PublicPages(PlayingByHand):
     async def block(self, request: PageRequest) -> Answer:
         """Return one block of a step, as `prompt_block` does."""
         record = await self._record(await self._player(request))
-        step = await find_step(self._store, record, request)
+        step = await self._find_step(record, request)
         (step,) = as_read_by_agents([step], shows_rewards=False)
         return answer_with_block(step.blocks, request, f"step{step.number}")
 

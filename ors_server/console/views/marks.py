@@ -30,7 +30,6 @@ class StepMarks:
     marks: tuple[Mark, ...]
     edge: str
     """Class of the edge: `w`, `b`, `g`, or empty."""
-    is_end: bool = False
 
     @property
     def is_marked(self) -> bool:
@@ -59,7 +58,7 @@ def marks_of(step: Step) -> StepMarks:
         edge = "g"
     if step.finished:
         marks.append(Mark("Ends the episode", "info"))
-    return StepMarks(tuple(marks), edge, is_end=step.finished)
+    return StepMarks(tuple(marks), edge)
 
 
 def _word_of(step: Step) -> str | None:

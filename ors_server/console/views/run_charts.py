@@ -135,10 +135,22 @@ def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
 
 def _lines_of_groups(run: ChartedRun, axis: str) -> tuple[str, Lines]:
     """Return the caption, and a line for each kind of groups: its share."""
-    groups = _kinds_of_groups(run, axis)
-    size = max((len(members) for _, members in groups), default=0)
+    groups: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+    for x, record in run.placed(axis):
+        labels = record.origin.labels
+        if is_graded(record):
+            key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
+            groups[key].append((x, is_solved(record)))
+    kinds: list[tuple[float, str]] = []
+    for members in groups.values():
+        if len(members) >= MIN_GRADED:
+            outcomes = {solved for _, solved in members}
+            kind = "mixed" if len(outcomes) > 1 else "all pass" if True in outcomes else "all fail"
+            kinds.append((members[-1][0], kind))
+    windows = _windows_of(sorted(kinds))
+    size = max((len(members) for _, members in windows), default=0)
     lines = [
-        (kind, ink, [(x, fmean(kind == member for member in members)) for x, members in groups])
+        (kind, ink, [(x, fmean(kind == member for member in members)) for x, members in windows])
         for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good"))
     ]
     return f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them", lines
@@ -268,20 +280,3 @@ def _spread(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], ink: str) 
             tenths = quantiles(returns, n=10, method="inclusive")
             ends.append((x, tenths[0], tenths[-1]))
     return band(ends, ink, ink) if ends else []
-
-
-def _kinds_of_groups(run: ChartedRun, axis: str) -> list[tuple[float, Sequence[str]]]:
-    """Return windows of groups, each with the kinds of its groups."""
-    groups: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
-    for x, record in run.placed(axis):
-        labels = record.origin.labels
-        if is_graded(record):
-            key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
-            groups[key].append((x, is_solved(record)))
-    kinds: list[tuple[float, str]] = []
-    for members in groups.values():
-        if len(members) >= MIN_GRADED:
-            outcomes = {solved for _, solved in members}
-            kind = "mixed" if len(outcomes) > 1 else "all pass" if True in outcomes else "all fail"
-            kinds.append((members[-1][0], kind))
-    return _windows_of(sorted(kinds))
