@@ -1,10 +1,10 @@
 """Words that the shell completes while a command is typed."""
 
-from importlib.metadata import entry_points
-
 
 def installed_names(incomplete: str) -> list[str]:
     """Return the installed environments, and those of sources, whose names begin so."""
+    from importlib.metadata import entry_points  # here, because every command imports this module
+
     from ors_server.environments.sources import load_source, source_names
     from ors_server.model.errors import OrsServerError
 

@@ -2,7 +2,6 @@
 
 import platform
 from dataclasses import dataclass
-from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
@@ -20,6 +19,8 @@ class VersionOptions:
 
 def version(options: VersionOptions) -> None:
     """Print the versions of the server, Python and the MCP package."""
+    from importlib.metadata import version as version_of
+
     versions = {"ors-server": __version__, "python": platform.python_version(), "mcp": version_of("mcp")}
     if options.json:
         say_json(versions)

@@ -307,6 +307,10 @@ class HostedProcess(FreshProcess):
 
     def _on_end(self, _events: int) -> None:
         self._poller.unwatch(self._guardian_fd)
+        # A guardian that dies while it starts may leave a child that waits for it, and holds the pipes. The
+        # guardian's pid cannot have been reused before it is waited for.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._guardian.pid, signal.SIGKILL)
         self._guardian.wait()
         self._read_status()  # the guardian wrote it before it ended
         self._is_over = True

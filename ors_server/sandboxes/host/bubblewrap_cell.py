@@ -78,6 +78,21 @@ class _FreshGate:
         self.reporting = self.waits = -1
 
 
+async def _read_report(reports: int) -> bytes:
+    """Read all of bubblewrap's report: it is written in pieces, and bubblewrap dies of one that no one reads.
+
+    It is empty, or has no end, if bubblewrap ended early.
+    """
+    report = b""
+    while not report.rstrip().endswith(b"}"):
+        await anyio.wait_readable(reports)
+        piece = os.read(reports, 4096)
+        if not piece:
+            break
+        report += piece
+    return report
+
+
 @dataclass(frozen=True)
 class _GatedProgram(FreshProgram):
     """A fresh program with its own gate: several may be started in one session at once."""
@@ -191,8 +206,7 @@ class BubblewrapCell(Cell):
             process = await super().start_fresh(_GatedProgram(**vars(request), gate=gate))
             try:
                 gate.close_far_ends()
-                await anyio.wait_readable(gate.reports)
-                report = _CHILD_PID.search(os.read(gate.reports, 4096))
+                report = _CHILD_PID.search(await _read_report(gate.reports))
                 # Without a report it has not started, and its status says why.
                 if report is not None and gate.proxy is not None:
                     pid = int(report[1])
@@ -242,7 +256,7 @@ class BubblewrapCell(Cell):
         isolation: list[str],
         inside: list[str],
     ) -> "subprocess.Popen[bytes]":
-        """Start a fresh program in its isolation, with bubblewrap's options about its status and beginning."""
+        """Start a fresh program in its isolation; bubblewrap reports its status and its beginning."""
         isolation = [*isolation, "--json-status-fd", str(ends.status)]
         gate = request.gate if isinstance(request, _GatedProgram) else None
         if gate is not None:

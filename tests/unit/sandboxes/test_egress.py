@@ -1,14 +1,20 @@
 """The way out of a sandbox: which hosts a list allows, and what a sandbox reaches through the proxy."""
 
 import asyncio
+import contextlib
 import ipaddress
+import socket
+import struct
 from typing import Any
 
+import anyio
 import pytest
 
 from ors_server.sandboxes.base import SandboxRequest
+from ors_server.sandboxes.cells import fresh_process
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.egress import EgressProxy, SandboxNetwork, parse_request, refuse_address
+from ors_server.sandboxes.fresh import run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.scripted import ScriptedBackend
 
@@ -156,6 +162,88 @@ async def test_sandbox_reaches_listed_hosts_by_the_proxy_and_nothing_else():
     finally:
         await chosen.aclose()
         server.close()
+
+
+# What stands before bubblewrap tells its report in two pieces, and ends it if nobody reads the second one, as
+# SIGPIPE does when bubblewrap itself is that slow.
+SLOW_REPORT = """\
+#!/bin/bash
+arguments=("$@")
+for i in "${!arguments[@]}"; do [ "${arguments[i]}" = --info-fd ] && place=$((i + 1)); done
+[[ $place && " $* " == *" --block-fd "* ]] || exec /usr/bin/bwrap "$@"
+fd=${arguments[place]}
+exec {report}> >(trap '' PIPE; read -r -d , first; printf '%s,' "$first" >&"$fd"; sleep 0.3
+  cat >&"$fd" || kill -9 $$)
+arguments[place]=$report
+eval "exec $fd>&-"
+exec /usr/bin/bwrap "${arguments[@]}"
+"""
+
+
+async def test_programs_with_an_allow_list_start_at_once_and_when_bubblewrap_is_slow(tmp_path, monkeypatch):
+    (tmp_path / "bwrap").write_text(SLOW_REPORT)
+    (tmp_path / "bwrap").chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    monkeypatch.setitem(fresh_process.SYSTEM_PATH, "PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    network = SandboxNetwork.of(ALLOWED)
+    chosen = await choose(BackendRequest(choice=BackendChoice.BUBBLEWRAP, allow_network=True))
+    try:
+        sandbox = await chosen.backend.start("a")
+        ask = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'BREW\\r\\n\\r\\n' >&3; cat <&3 | head -n 1"
+        runs = []
+
+        async def run(number):
+            files = {"number": b"%d" % number}
+            argv = ["bash", "-c", f"cat /grader/number; {ask}"]
+            program = await sandbox.start_fresh(argv, files=files, network=network)
+            runs.append(await run_to_end(program, b"", time_limit=30, output_bytes=1000))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for number in range(3):
+                    group.start_soon(run, number)
+        answers = sorted(run.stdout.text.strip() for run in runs)
+        assert answers == [f"{number}HTTP/1.1 400 Bad Request" for number in range(3)]
+    finally:
+        await chosen.aclose()
+
+
+async def test_connection_that_breaks_outside_ends_the_one_inside():
+    has_arrived = asyncio.Event()
+
+    async def break_off(_reader, writer):
+        writer.write(b"part")
+        await has_arrived.wait()
+        at_once = struct.pack("ii", 1, 0)  # with a reset
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.transport.abort()
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    far = await asyncio.start_server(break_off, "127.0.0.1", 0)
+
+    async def connect(_host, _port):
+        return await asyncio.open_connection(*far.sockets[0].getsockname())
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(ALLOWED, resolve, connect)
+    await proxy.serve(listener)
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    try:
+        writer.write(b"CONNECT pypi.test:443 HTTP/1.1\r\n\r\n")
+        with anyio.fail_after(10):
+            assert (await reader.readuntil(b"part")).startswith(b"HTTP/1.1 200")
+            has_arrived.set()
+            # The client keeps its own direction open, and waits for the end of the other one.
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert [event.refused for event in proxy.events] == [None]
+    finally:
+        writer.close()
+        proxy.close()
+        far.close()
 
 
 async def test_operator_and_backend_must_allow_a_network():

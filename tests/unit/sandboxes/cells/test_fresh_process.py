@@ -24,7 +24,7 @@ from ors_server.sandboxes.sandbox_errors import (
 WORKS = 'echo "{\\"exit-code\\": $?}" >&$STATUS'
 
 
-def guardian(script, ends, **variables):
+def guardian(script, ends, *, leads_session=False, **variables):
     """A guardian in shell, which tells on the status pipe whatever the test wants told."""
     return subprocess.Popen(
         ["/bin/bash", "-c", script],
@@ -33,12 +33,14 @@ def guardian(script, ends, **variables):
         stderr=ends.stderr,
         pass_fds=[ends.status],
         env={"PATH": "/usr/bin:/bin", "STATUS": str(ends.status), **variables},
+        start_new_session=leads_session,
     )
 
 
 @asynccontextmanager
-async def started(script, options=None):
-    process = HostedProcess(partial(guardian, script), options or GuardianOptions())
+async def started(script, options=None, *, leads_session=False):
+    spawn = partial(guardian, script, leads_session=leads_session)
+    process = HostedProcess(spawn, options or GuardianOptions())
     try:
         with anyio.fail_after(20):
             yield process
@@ -63,6 +65,13 @@ async def test_the_status_is_what_the_guardian_tells_and_not_its_own():
 async def test_a_guardian_that_tells_nothing_never_ran_the_program():
     with pytest.raises(SandboxStartError, match=r"could not be started.*no such namespace"):
         await ended("echo no such namespace >&2; exit 1")
+
+
+async def test_child_of_a_guardian_that_died_while_it_started_does_not_hold_the_output():
+    async with started("sleep 1000 & kill -9 $$", leads_session=True) as process:
+        assert await process.receive() == b""
+        with pytest.raises(SandboxError, match="killed from outside"):
+            await process.wait()
 
 
 async def test_a_failure_that_is_told_beats_a_status():
