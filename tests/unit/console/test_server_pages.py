@@ -219,6 +219,28 @@ async def test_the_overview_shows_failures_first(filled):
     assert "http://localhost:8080/mcp" in page
 
 
+async def test_the_overview_says_what_needs_attention(monkeypatch):
+    store = MemoryStore()
+    begun = datetime.now(UTC) - timedelta(minutes=5, seconds=20)
+    failed = made.origin("broken", created_at=begun)
+    await made.write(store, failed, made.CHART_STEPS[:1], stop_reason="failed")
+    async with opened(store) as client:
+        assert "in the queue" not in (await client.get("/console")).text
+        services = client.app.manager.services
+        queues = {"gradings": {"waiting": 2}, "threads": {"waiting": 0}, "odd": 3, "new": {}}
+        late = SimpleNamespace(summary=lambda: {"worst_seconds": 0.31})
+        monkeypatch.setattr(type(services), "queues", lambda _: queues)
+        monkeypatch.setattr(type(services.watch), "figures", lambda _: late)
+        page = (await client.get("/console")).text
+    alerts = re.search(r'<ul class="alerts">(.*?)</ul>', page, re.DOTALL)[1]
+    assert (
+        f'/episodes/{failed.episode_id}">An environment failed 5 min ago, at shell / test / 1.</a>' in alerts
+    )
+    assert "2 waiting in the queue gradings." in alerts
+    assert "The event loop was 0.31 s late" in alerts
+    assert alerts.count("<li") == 3
+
+
 async def test_environments_show_tasks_and_tools():
     async with opened() as client:
         assert "Has a lamp." in (await client.get("/console/environments")).text
