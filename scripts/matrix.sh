@@ -19,7 +19,7 @@ find_python() {
 
 prepare() {
   local python=$1 folder=$2
-  local locks=(requirements/dev.lock requirements/worlds/{gymnasium,reasoning-gym,scienceworld}.lock) lock is_current=yes
+  local locks=(requirements/dev.lock requirements/worlds/{gymnasium,reasoning-gym,scienceworld,tasks}.lock) lock is_current=yes
   for lock in "${locks[@]}" pyproject.toml; do
     if [ ! "$folder/.installed" -nt "$lock" ]; then is_current=; fi
   done

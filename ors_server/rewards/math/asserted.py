@@ -115,7 +115,7 @@ _CHATTER: Final = (
 """No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(
     rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|"
-    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
+    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}(?!\w)|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
 )
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
@@ -131,6 +131,10 @@ _RELATIONS: Final = frozenset(
 )
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
+_EMPTY_TAG: Final = re.compile(r"<(answer|final_answer|solution)>\s*</\1>", re.IGNORECASE)
+"""A tag whose answer was taken back."""
+_EXCLAMATION: Final = re.compile(r"(?<=[a-z]: )(-?\d[\d.,]*)!(?=\s+[A-Z][a-z']*\s)")
+_STYLE: Final = re.compile(r"\\(?:display|text|script)style(?![A-Za-z])\s*")
 _ROW: Final = re.compile(r"\\\\|\n")
 _EVALUATING: Final = re.compile(r"\\(?:sum|int|prod|lim|iint|oint)(?![A-Za-z])")
 """Commands of a left side that the right side evaluates."""
@@ -211,11 +215,15 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
     response = response.replace("\\,", " ")  # a thin space
+    if "style" in response:
+        response = _STYLE.sub("", response)
     if "comment" in response or "%" in response:
         response = _COMMENT.sub("", response)
     # A gold answer with brackets may itself look like a reference.
     if "[" not in question.gold and ("[" in response or "(" in response):
         response = _REFERENCES.sub("", response)
+    if "!" in response and "!" not in question.gold:
+        response = _EXCLAMATION.sub(r"\1.", response)
     if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:
         response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
@@ -323,7 +331,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     # A response that asserts no value has no answer, rather than any of its numbers.
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
-    text = keep_asserted(response, statements)
+    text = _EMPTY_TAG.sub("", keep_asserted(response, statements))
     if question.is_closed:
         return Assertion(text, _final_texts(response, statements, question))
     return Assertion(
@@ -415,6 +423,8 @@ def _spread_list(text: str, asserted: Sequence[Statement], chosen: int) -> str |
     while last + 1 < len(asserted) and asserted[last + 1].sentence <= asserted[last].sentence + 1:
         last += 1
     while first and asserted[first].sentence <= asserted[first - 1].sentence + 1:
+        if asserted[first].is_framed and not asserted[first - 1].is_framed:
+            break  # "12 and 13 are steps. Answer: {1, 3}"
         first -= 1
     values = [text[item.start : item.end].strip("$ ") for item in asserted[first : last + 1]]
     values = list(dict.fromkeys(values))

@@ -45,6 +45,7 @@ from ors_server.rewards.reading.frames import (
     is_goal,
     is_guess,
     is_identity,
+    is_in_place,
     is_label_of,
     is_mention,
     is_mere,
@@ -67,6 +68,8 @@ from ors_server.rewards.reading.frames import (
     is_too,
     is_unit,
     is_way,
+    is_what_others_get,
+    names_quantity,
     states_behind,
     takes_things,
 )
@@ -201,6 +204,9 @@ class ClauseReader(HeadingRules):
         # Then the rules over all values of the sentence, which need the polarity of each.
         self._leave_asked(sentence)
         self._leave_first_steps(sentence)
+        self._leave_unworked(sentence)
+        self._leave_definitions(sentence)
+        self._leave_cases(sentence)
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -229,7 +235,10 @@ class ClauseReader(HeadingRules):
         after = classes_in(right)
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
-        is_confirmed = (is_confirmed and not is_mere(right)) or is_goal(right)
+        is_confirmed = is_confirmed and not is_mere(right) and not names_quantity(right)
+        # "Since 6 * 7 is needed, we work it out"
+        is_reason = bool(left) and left[0].word in _REASONS and "answer" not in after
+        is_confirmed = (is_confirmed and not is_reason) or is_goal(right)
         is_named = (
             "answer" in before
             and not (left and "oblique" in left[-1].classes)
@@ -297,12 +306,16 @@ class ClauseReader(HeadingRules):
             ),
             (self.are_labels and last is not None and last.word in DROPPING, Polarity.DENIED),
             (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
+            (not left and is_what_others_get(right) and not is_goal(right), Polarity.QUOTED),
+            (is_in_place(left, right), Polarity.SUPPOSED),
             (
                 is_on_the_way(value, left)
                 or (last is not None and last.word == "of" and is_of_function(left)),
                 Polarity.INTERMEDIATE,
             ),
             (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
+            # "Read B once more."
+            (self.are_labels and bool(right) and [t.word for t in left] == ["read"], Polarity.INTERMEDIATE),
             (is_of_old_version(left), Polarity.QUOTED),
             (self.is_closed and is_setup(left, right), Polarity.INTERMEDIATE),
             (is_of_user(left), Polarity.ASKED),
@@ -348,6 +361,10 @@ class ClauseReader(HeadingRules):
         lead = value.clause.lead
         is_own = lead is not None and lead.word == "if" and is_own_work(value.clause)
         is_if = "suppose" in before and not is_own and not is_guess(left)
+        # "Say there are 42", "Say n = 42", but not "Say 42"
+        is_equation = "=" in self._text[value.token.start : value.token.end]
+        is_case = bool(left) and left[0].word == "say" and (len(left) > 1 or is_equation)
+        is_if = is_if or (is_case and not is_guess(left))
         if "would" in before and left and left[0].word in _CIRCUMSTANCES and "answer" not in before:
             return len(left) > 1 and left[1].word not in _WHOLES  # "in base eight this would read 42"
         return is_if or ("would" in before and not self._may_be_would(left, before))
@@ -712,23 +729,6 @@ class ClauseReader(HeadingRules):
             left = left[:-1]
         is_result = left[-1:] != [] and left[-1].word in ("to", "of") and states_behind(left)
         return bool(left) and "oblique" in left[-1].classes and not is_result  # "brings it to 42"
-
-    def _is_yes(self, number: int) -> bool:
-        if number >= len(self._sentences) or self._sentences[number].is_question:
-            return False
-        tokens = self._sentences[number].tokens
-        is_short = len(tokens) <= 2 * NEAR or not any(
-            clause.values for clause in self._sentences[number].clauses
-        )
-        closing = self._sentences[number].clauses[-1:]
-        if closing and closing[0].lead is not None and closing[0].lead.word == "so":
-            words = [token.word for token in closing[0].tokens if token.word != "so"]
-            if words == ["yes"]:
-                return True  # "Every smaller value fails, so yes"
-        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
-        return any("yes" in token.classes for token in opening) and not any(
-            token.classes & {"negative", "reject"} for token in tokens
-        )
 
 
 def _is_named_in_front(clause: Clause, heading: Clause) -> bool:

@@ -26,6 +26,16 @@ _FUNCTIONS: Final = words_of(
 _FUNCTION_PHRASES: Final = (["digit", "sum"], ["cross", "sum"], ["absolute", "value"])
 """What is computed from a value: "the digit sum of 42"."""
 _FIRST_WORDS: Final = words_of("now next then first finally so and please just let's afterwards again")
+_WORKING: Final = words_of(
+    "compute calculate evaluate simplify expand multiply add subtract divide solve do computing calculating "
+    "evaluating simplifying"
+)
+"""Verbs of what is done with an expression; "find" and "get" may state what came out."""
+_ANNOUNCING: Final = words_of(
+    "let me us let's now next then first finally so and please just again to must need have will can i we "
+    "i'll we'll should by start step is with for this the"
+)
+"""Words in front of such a verb that only announce it."""
 _PENDING_WORDS: Final = words_of("still yet then now only")
 _PARTICIPLES: Final = words_of("split cut put spread shared taken paid spent")
 _PROGRESS: Final = words_of(
@@ -108,6 +118,17 @@ def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
 def is_operand(left: Sequence[TextToken]) -> bool:
     """Whether the reader is asked to compute with a value: "Add 42 and the rest", "Now multiply 42 by 3"."""
     return bool(left) and left[-1].word in OPERATIONS and all(t.word in _FIRST_WORDS for t in left[:-1])
+
+
+def is_task(words: Sequence[TextToken]) -> bool:
+    """Whether words order or announce the working of an expression: "Let me compute", "We need to add".
+
+    "We compute" may state what came out.
+    """
+    texts = [part for token in words for part in token.word.split()]
+    if not texts or texts[-1] not in _WORKING or texts[-2:-1] in (["we"], ["i"]):
+        return False
+    return all(text in _ANNOUNCING for text in texts[:-1])
 
 
 def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:

@@ -6,7 +6,7 @@ from ors_server.rewards.reading.characters import CharacterReader
 from ors_server.rewards.reading.dispositions import is_operation
 from ors_server.rewards.reading.frames import asks
 from ors_server.rewards.reading.polarity import Polarity, words_of
-from ors_server.rewards.reading.remarks import endorses, reconsiders
+from ors_server.rewards.reading.remarks import endorses, is_offer, reconsiders
 from ors_server.rewards.reading.sentences import NEAR, Sentence, Value, classes_in
 
 _CONTINUING: Final = words_of("now next then but so thus hence")
@@ -62,6 +62,8 @@ class EndingRules(CharacterReader):
             sentence = self._sentences[number]
             words = _words_behind(sentence)
             values = [value for clause in sentence.clauses for value in clause.values]
+            if is_offer(sentence.tokens):
+                continue
             if not sentence.is_question and endorses(words):
                 return
             if not sentence.is_question and reconsiders(words):
@@ -126,6 +128,30 @@ class EndingRules(CharacterReader):
             for value in self._values:
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.INTERMEDIATE
+
+    def _leave_corrected(self) -> None:
+        """Take back what only a correction follows: "The answer is 42. Actually no."."""
+        last = self._values[-1].sentence
+        behind = [s.tokens for s in self._sentences[last + 1 :] if not is_offer(s.tokens)]
+        is_left = any(
+            len(tokens) == 1 and "correction" in tokens[0].classes and " " in tokens[0].word
+            for tokens in behind
+        )
+        if is_left and not any(classes_in(tokens) & {"approval", "yes"} for tokens in behind):
+            for value in self._values:
+                if value.polarity is Polarity.ASSERTED:
+                    value.polarity = Polarity.RETRACTED
+
+    def _contradict(self) -> None:
+        """Take the last value back if the text denies it later: "The answer is 42. It is not 42."."""
+        last = next((v for v in reversed(self._values) if v.polarity is Polarity.ASSERTED), None)
+        if last is None:
+            return
+        for value in self._values[self._values.index(last) + 1 :][:_MAX_VERSIONS]:
+            is_denied = value.polarity is Polarity.DENIED and value.clause is not last.clause
+            if is_denied and not self._differ(last, value):
+                last.polarity = Polarity.RETRACTED
+                return
 
     def _take_sought(self, nouns: frozenset[str]) -> None:
         """Assert the value of the noun sought: "The mean is 41, the median 42. We seek the median."."""

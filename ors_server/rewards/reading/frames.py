@@ -116,6 +116,10 @@ _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
 _OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
+_OTHERS: Final = words_of("a many most some people others everybody everyone he she they")
+_HASTY: Final = words_of("careless hasty naive unwary impatient lazy")
+_FICTIONS: Final = words_of("movie film novel song joke")
+_EDITIONS: Final = words_of("edition version draft printing textbook book key")
 _TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
 _WORK_NOUNS: Final = words_of(
     "equations unknowns variables constraints inequalities cases subcases terms conditions relations"
@@ -249,7 +253,9 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
     verbs = [token for token in behind if "epistemic" in token.classes]
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
         return False
-    return bool(verbs) and not right
+    # "My uncle lives in Oslo", "A commenter suggests Oslo"
+    is_person = sources[0] == 1 and left[0].word in ("my", "our", "a", "an", "one", "another")
+    return (bool(verbs) or is_person) and not right
 
 
 def _is_source(token: TextToken) -> bool:
@@ -260,12 +266,16 @@ def _is_source(token: TextToken) -> bool:
 
 def is_answer_of_another(left: Sequence[TextToken]) -> bool:
     """Whether a clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
-    for owner, noun in pairwise(left):
+    for index, owner in enumerate(left[:-1]):
+        noun = left[index + 1]
+        if not noun.classes and noun.kind == "word" and index + 2 < len(left):
+            noun = left[index + 2]  # "the forum's top answer"
         if "answer" not in noun.classes and noun.word not in _GUESSES:
             continue
         if owner.word in _THIRD_PERSON:
             return True
         is_name = owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes
+        is_name = is_name or owner.word in ("year's", "week's", "month's", "semester's", "yesterday's")
         if is_name or ("'" in owner.word and _is_source(owner)):
             return True
     return False
@@ -290,9 +300,16 @@ def has_wrong_source(right: Sequence[TextToken]) -> bool:
 
 
 def is_of_old_version(left: Sequence[TextToken]) -> bool:
-    """Whether a clause tells the answer of an older text: "in the old edition the answer was 42"."""
+    """Whether a clause tells the answer of an older text: "in the old edition the answer was 42".
+
+    The text may also be the subject: "the old edition has 42".
+    """
     words = [word for token in left[:4] for word in token.word.split()]
-    return len(words) > NEAR and words[0] == "in" and words[-1] not in _OLD and not _OLD.isdisjoint(words)
+    if words[:1] == ["in"] and not _FICTIONS.isdisjoint(words):
+        return True  # "In the movie the answer is 42"
+    is_subject = words[:1] == ["the"] and not _EDITIONS.isdisjoint(words)
+    is_place = is_subject or words[:1] == ["in"]
+    return len(words) > NEAR and is_place and words[-1] not in _OLD and not _OLD.isdisjoint(words)
 
 
 def is_setup(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
@@ -460,6 +477,41 @@ def is_mere(right: Sequence[TextToken]) -> bool:
         and right[1].word in ("only", "just", "merely", "simply")
         and right[2].word in _MERE_NOUNS
     )
+
+
+def names_quantity(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate only tells what a value counts: "is the number of boys"."""
+    return (
+        len(right) > _MIN_NOUN
+        and "copula" in right[0].classes
+        and right[1].word.rpartition(" ")[2] in ("number", "count", "amount", "quantity")
+        and right[2].word in ("of", "on")
+    )
+
+
+def is_in_place(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a value is put in for another one: "With 42 in its place, the equation breaks"."""
+    return [token.word for token in left] == ["with"] and bool(right) and right[-1].word == "place"
+
+
+def is_what_others_get(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate tells what others take for the answer: "is what the careless get"."""
+    is_what = len(right) > _MIN_NOUN and "copula" in right[0].classes and right[1].word == "what"
+    if not is_what or classes_in(right) & {"first_person", "approval"}:
+        return False
+    is_hasty = right[2].word == "the" and any(token.word in _HASTY for token in right[3:5])
+    return is_hasty or right[2].word in _OTHERS
+
+
+def sets_beside(clause: Clause) -> bool:
+    """Whether a clause adds a second answer to another one."""
+    tokens = [token for token in (clause.lead, *clause.tokens) if token is not None]
+    at = next((index for index, token in enumerate(tokens) if "alternative" in token.classes), None)
+    if at is None:
+        return False
+    # "One could also draw it" adds a way, and no answer.
+    is_way = tokens[at].word.endswith(" also") and at + 1 < len(tokens) and not clause.values
+    return not is_way or "copula" in tokens[at + 1].classes
 
 
 def is_goal(right: Sequence[TextToken]) -> bool:

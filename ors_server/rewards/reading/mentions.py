@@ -22,7 +22,9 @@ OPENERS: Final = words_of(
     "please note first second third finally next last one two "
     "based judging "
     "document article source text passage according sorry well now also perhaps maybe still indeed though "
-    "you they she he it we i compare contrast"
+    "you they she he it we i compare contrast "
+    "done finished okay ok alright thanks cheers hello hi sure certainly absolutely definitely great hmm "
+    "wait actually clearly obviously surely indeed yes qed"
 )
 """Words that begin a sentence with a capital letter and name nothing."""
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

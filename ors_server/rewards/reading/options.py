@@ -462,7 +462,9 @@ class OptionReader(ClauseReader):
             is_tried = value.polarity in (Polarity.SUPPOSED, Polarity.INTERMEDIATE)
             is_tried = is_tried and "trial" in earlier.classes()
             is_passed = is_tried and clause.lead.word in ":,;" and clause.tokens[0].word in ("it", "it works")
-            if is_passed and "confirm" in classes and not classes & _WRONGNESS:
+            # "it" alone, as in "it mentions ships", confirms nothing.
+            is_passed = is_passed and "confirm" in classes_in(clause.tokens[int(len(clause.tokens) > 1) :])
+            if is_passed and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
             if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True

@@ -21,8 +21,14 @@ _SECOND_LOOK: Final = re.compile(
 """Opens a sentence that looks again at what is in front of it."""
 _OWN_FAULT: Final = re.compile(
     r"\b(?:i|we) (?:should have|ought to have|(?:was|were) (?:supposed|meant) to"
-    r"|(?:forgot|failed|neglected) to)\b(?! (?:mention|note|add|say|point|warn|clarify|explain))"
+    r"|(?:forgot|failed|neglected) to"
+    r"|(?:need to|have to|must|should|want to|had better) (?:re-?do|start (?:over|again)|try again"
+    r"|re-?(?:compute|calculate|count|think|consider)))\b"
+    r"(?! (?:mention|note|add|say|point|warn|clarify|explain))"
     r"|\b(?:i|we) (?:seem|appear) to have\b"
+    r"|\b(?:i|we) must have (?:slipped|erred|mis\w+|made an?|forgotten|mixed|gone wrong|lost|dropped)\b"
+    r"|\b(?:i|we) (?:dropped|lost|missed|flipped|swapped|misplaced) (?:a|an|the|one) (?:\w+ )?"
+    r"(?:sign|term|factor|row|digit|zero|unit|case|number|bracket)\b"
     r"|\b(?:where|when|though|although|but) (?:i|we) (?:should|ought to|had to|needed to)\b"
     r"|\b(?:was|were|got|has been|have been|went) (?:left out|lost|forgotten|overlooked|missed|missing"
     r"|dropped|misread|miscounted|swapped|mixed up|double-counted|counted twice)\b"
@@ -31,6 +37,7 @@ _OWN_FAULT: Final = re.compile(
     r".{0,30}\bshould (?:be|have been|read) (?:a|an|the|in|minus|plus|negative|positive)\b"
 )
 """Tells an error of the work in front of it."""
+_FAREWELLS: Final = words_of("bye goodbye good-bye farewell adieu")
 _OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
 _ACCOUNTING: Final = words_of(
     "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
@@ -190,11 +197,16 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
 
 def reconsiders(words: Sequence[str]) -> bool:
     """Whether words behind an answer look again at it, or tell an error of the work that led to it."""
+    if tells_fault(words):
+        return True
+    return _OWN_FAULT.search(" ".join(words)) is None and looks_again(words) and not endorses(words)
+
+
+def tells_fault(words: Sequence[str]) -> bool:
+    """Whether words tell an error of the work in front of them: "I dropped a minus sign"."""
     text = " ".join(words)
     fault = _OWN_FAULT.search(text)
-    if fault is not None:
-        return _DENYING.search(text, 0, fault.start()) is None
-    return looks_again(words) and not endorses(words)
+    return fault is not None and _DENYING.search(text, 0, fault.start()) is None
 
 
 def _objects(tokens: Sequence[TextToken]) -> bool:
@@ -218,6 +230,14 @@ def turns_against(sentence: Sentence, text: str) -> bool:
     is_led = len(tokens) > NEAR and tokens[0].word in _TURNS and "pronoun" in tokens[1].classes
     is_contrast = any(clause.tokens[0].word == "not" for clause in sentence.clauses[1:])
     return is_led and is_contrast and not classes_in(tokens) & {"approval", "harmless"}
+
+
+def is_offer(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence only offers help, or takes leave: "Let me know if anything is unclear.", "Bye!"."""
+    words = [word for token in tokens[:3] for word in token.word.split()]
+    is_farewell = len(tokens) == 1 and tokens[0].word in _FAREWELLS
+    is_wish = words[:2] in (["good", "luck"], ["have", "a"])
+    return is_farewell or is_wish or words[:3] in (["let", "me", "know"], ["feel", "free", "to"])
 
 
 def looks_again(words: Sequence[str]) -> bool:

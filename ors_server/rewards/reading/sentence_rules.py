@@ -1,17 +1,25 @@
 """Rules over the values of one sentence: lists, verdicts, replacements and checks. Pure."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
 from typing import Final
 
 from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
-from ors_server.rewards.reading.dispositions import goes_on, is_operation, is_to_be_changed, uses_part
+from ors_server.rewards.reading.dispositions import (
+    goes_on,
+    is_operation,
+    is_task,
+    is_to_be_changed,
+    uses_part,
+)
 from ors_server.rewards.reading.frames import (
     asks,
     governs_another,
     is_answer_of_another,
     is_filler,
     is_told_by_source,
+    names_quantity,
     ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -68,6 +76,13 @@ _PARTS_OF_UNITS: Final = words_of(
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 
 
+_OPERATOR: Final = re.compile(
+    r"[+*/\xd7\xb7\xf7^]|\\(?:times|cdot|div|frac|sqrt)(?![A-Za-z])|\w\s*[-\u2212]\s*\w"
+)
+"""What an expression has that can still be worked out."""
+_OUT: Final = frozenset(
+    {"it's out", "it is out", "that's out", "that one is out", "so it's out", "so it is out"}
+)
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -86,6 +101,28 @@ _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
 
 class SentenceRules(SentenceReader):
     """Reads the values of a sentence together, when each has been read by itself."""
+
+    def _is_yes(self, number: int) -> bool:
+        if number >= len(self._sentences) or self._sentences[number].is_question:
+            return False
+        tokens = self._sentences[number].tokens
+        is_short = len(tokens) <= 2 * NEAR or not any(
+            clause.values for clause in self._sentences[number].clauses
+        )
+        closing = self._sentences[number].clauses[-1:]
+        if closing and closing[0].lead is not None and closing[0].lead.word == "so":
+            words = [token.word for token in closing[0].tokens if token.word != "so"]
+            if words == ["yes"]:
+                return True  # "Every smaller value fails, so yes"
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        closing_tokens = [clause.tokens[-1] for clause in self._sentences[number].clauses]
+        return any(
+            # "It is.", but not "It is an even number."; "Exactly.", but not "Definitely 42."
+            "yes" in token.classes
+            and ("copula" not in token.classes or token in closing_tokens)
+            and not (following is not None and following.kind == "value")
+            for token, following in zip_longest(opening, tokens[1 : len(opening) + 1])
+        ) and not any(token.classes & {"negative", "reject"} for token in tokens)
 
     def _trails_off(self, sentence: Sentence, position: int, value: Value) -> bool:
         """Whether words that no list knows follow a value that nothing names: "42 and what not"."""
@@ -240,6 +277,38 @@ class SentenceRules(SentenceReader):
                 if value.polarity is Polarity.ASSERTED and not value.is_framed:
                     value.polarity = Polarity.ASKED
 
+    def _leave_cases(self, sentence: Sentence) -> None:
+        """Take no value of a case for the answer: "When n equals 42, the sum is even"."""
+        opening, *following = sentence.clauses
+        is_case = opening.tokens[0].word == "when" and bool(following) and not following[0].values
+        if is_case and following[0].lead is not None and following[0].lead.word == ",":
+            for value in opening.values:
+                value.polarity = Polarity.SUPPOSED
+
+    def _leave_definitions(self, sentence: Sentence) -> None:
+        """Take no value that is only explained for the answer: "Here, 42 is the number of boys"."""
+        if sentence.tokens[0].word not in ("here", "where"):
+            return
+        for clause in sentence.clauses:
+            for value in clause.values[:1]:
+                if names_quantity(clause.tokens[clause.tokens.index(value.token) + 1 :]):
+                    value.polarity, value.is_framed = Polarity.INTERMEDIATE, False
+
+    def _leave_unworked(self, sentence: Sentence) -> None:
+        """Take no expression that is only to be worked out for the answer: "Let me compute: 6 * 7"."""
+        if not self.is_closed:
+            return
+        for position, clause in enumerate(sentence.clauses):
+            if not clause.values or clause.values[0].polarity is not Polarity.ASSERTED:
+                continue
+            value = clause.values[0]
+            written = self._text[value.token.start : value.token.end]
+            words = clause.tokens[: clause.tokens.index(value.token)]
+            if not words and position and clause.lead is not None and clause.lead.word == ":":
+                words = sentence.clauses[position - 1].tokens
+            if not value.is_framed and "=" not in written and _OPERATOR.search(written) and is_task(words):
+                value.polarity = Polarity.INTERMEDIATE
+
     def _leave_first_steps(self, sentence: Sentence) -> None:
         """Take no value of a first step for the answer: "First, note that the train is 42 metres long"."""
         if not self.is_closed or sentence.tokens[0].word not in _FIRST:
@@ -261,7 +330,8 @@ class SentenceRules(SentenceReader):
         values: list[Value] = []
         for clause in sentence.clauses:
             subject = clause.tokens[:6]
-            if (
+            is_out = any("retract" in token.classes and token.word in _OUT for token in subject)
+            if is_out or (
                 len(values) > 1
                 and not clause.values
                 and any(token.word in _ALL_OF_THEM for token in subject)
@@ -419,7 +489,9 @@ class SentenceRules(SentenceReader):
             if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
         ]
         weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
-        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+        # "Some give 42, others 41; I don't know which is right."
+        is_open = any("refuse" in clause.classes() for clause in sentence.clauses if not clause.values)
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values) and not is_open:
             weak[0].polarity = Polarity.ASSERTED
 
     def _hedge_counts(self, sentence: Sentence) -> None:

@@ -116,6 +116,8 @@ _STARTERS: Final = words_of(
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
 """Negations behind what they deny."""
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_BEFORE_NO: Final = frozenset({":", "but", "oh", "ah", "well", "hmm", "uh", "ugh"})
+_ARTICLES: Final = ("the ", "an ", "a ", "my ", "our ")
 _TRICKS: Final = words_of("trick tricks")
 _MEANS: Final = words_of("method way proof approach derivation shortcut argument formula")
 """What an author may not know although the answer is known: "I don't know a slicker method"."""
@@ -343,8 +345,9 @@ class SentenceReader:
             # A point inside of a number, an address or a name ends nothing.
             return False
         if tokens and tokens[-1].end == position and tokens[-1].word == "no":
-            if len(tokens) > 1 and tokens[-2].word == ":":
-                return True  # "41: no. 42: yes."
+            before = tokens[-2] if len(tokens) > 1 else None
+            if before is not None and (before.word in _BEFORE_NO or before.kind == "ask"):
+                return True  # "41: no. 42: yes.", "Is it 41? No. 42.", "But no. 42."
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 
@@ -403,7 +406,8 @@ class SentenceReader:
         for earlier, token in pairwise(tokens):
             if earlier.word == "statt" and token.kind not in ("word", "value"):
                 earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
-            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+            is_verb = token.word == "answer" and earlier.word in _BEFORE_VERBS
+            if is_verb or (token.word == "answers" and "source" in earlier.classes):  # "my friend answers 42"
                 token.classes = frozenset({"report"})
             if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
                 earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
@@ -426,7 +430,7 @@ class SentenceReader:
         following = self._tokens[index + 1 : index + 6]
         words = list(takewhile(lambda other: other.kind == "word", following))
         is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
-        if words and self._is_reply_or_order(index, words[0]):
+        if words and (self._is_reply_or_order(index, words[0]) or self._is_of_answer(index, words[0])):
             return
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
@@ -453,6 +457,14 @@ class SentenceReader:
                 return
             if "negative" in word.classes:
                 break
+
+    def _is_of_answer(self, index: int, following: TextToken) -> bool:
+        """Whether a form of "be" is denied of the answer, which gives nothing up: "41 is not the answer"."""
+        near = self._tokens[max(index - 1, 0) : index + 1]
+        if following.word == "be":  # "can't be the answer"
+            near, following = [following], next(iter(self._tokens[index + 2 : index + 3]), following)
+        is_noun = "answer" in following.classes and following.word.startswith(_ARTICLES)
+        return is_noun and any("copula" in token.classes for token in near)
 
     def _is_reply_or_order(self, index: int, following: TextToken) -> bool:
         """Whether a negation is a reply or an order: "no that is wrong", "do not be misled into 42"."""

@@ -29,16 +29,18 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
-from ors_server.rewards.reading.frames import is_filler
+from ors_server.rewards.reading.frames import is_filler, sets_beside
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
+    is_offer,
     looks_again,
     overcomes_doubt,
     refutes,
     takes_back_words,
+    tells_fault,
     tells_own_error,
     turns_against,
 )
@@ -261,11 +263,6 @@ def _is_stated(value: Value) -> bool:
     return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
 
 
-def _sets_beside(clause: Clause) -> bool:
-    """Whether a clause adds a second answer to another one."""
-    return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
-
-
 def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
     """Whether a sentence begins with doubt: "Possibly, though, it is 42", "It might also be 42"."""
     if not opening.values and "maybe" in opening.tokens[0].classes:
@@ -303,6 +300,7 @@ class _Reader(ReferenceRules):
         self._correct()
         self._hedge()
         self._resolve()
+        self._contradict()
         self._leave_unfinished()
         self._leave_fields()
         self._leave_versions()
@@ -420,6 +418,8 @@ class _Reader(ReferenceRules):
         open_values: list[Value] = []
         is_announced = is_asked = False
         for sentence in self._sentences:
+            if is_offer(sentence.tokens):
+                continue
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
             is_reply = (
@@ -514,7 +514,7 @@ class _Reader(ReferenceRules):
             and any(t.word in _REFERENCES or t.word == "what" or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
-            tells_own_error(tokens),
+            tells_own_error(tokens) or (not has_value and tells_fault([token.word for token in tokens])),
             not has_value and not self.are_labels and is_to_be_changed(tokens),  # "This must be doubled."
         )
         return any(rules)
@@ -546,6 +546,7 @@ class _Reader(ReferenceRules):
                                 other.polarity = Polarity.RETRACTED
                         is_led = False
                     earlier.append(value)
+        self._leave_corrected()
         last = self._sentences[-1]
         is_open = (
             is_led
@@ -728,7 +729,7 @@ class _Reader(ReferenceRules):
         earlier: list[Value] = []
         for number, sentence in enumerate(self._sentences):
             values = [value for clause in sentence.clauses for value in clause.values]
-            named = [clause for clause in sentence.clauses if _sets_beside(clause)]
+            named = [clause for clause in sentence.clauses if sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
             opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
@@ -749,6 +750,8 @@ class _Reader(ReferenceRules):
             return False
         if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in OR for word in words):
             return True
+        if any(token.word == "of" and "maybe" in token.classes for token in between):
+            return True  # Dutch "or"
         lead = value.clause.lead
         if (
             value.is_maybe

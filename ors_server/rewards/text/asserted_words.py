@@ -61,6 +61,7 @@ _ECHO: Final = re.compile(
     r"(?P<repeated>(?:never|not|(?:it|he|she|they|there|that|this|the|i|we|you|nobody|nothing|none|neither)\b)[^.;:!?\n]{0,200})"
 )
 """What repeats a no: "No, it didn't."."""
+_CHOOSING: Final = words_of("picked chose selected preferred picks chooses selects prefers")
 _PEOPLE: Final = frozenset({"report", "first_person"})
 _DENIALS: Final = frozenset(
     {
@@ -217,9 +218,13 @@ def _name_start(text: str, match: re.Match[str]) -> int:
     said = following
     while said is not None and said[1] in _MODALS:
         said = _FOLLOWING.match(text, said.end())
-    is_person = said is not None and bool(_classes(said[1]) & _PEOPLE)  # that says something
+    # That says something, or chooses.
+    is_person = said is not None and (bool(_classes(said[1]) & _PEOPLE) or said[1] in _CHOOSING)
     words = match[0].split(" ")
-    if is_person or all(word.casefold() in _foreign_words() for word in words):  # "Die Antwort ist Riga"
+    is_told = text[max(0, match.start() - 13) : match.start()].casefold() == "according to "
+    if (
+        is_person or is_told or all(word.casefold() in _foreign_words() for word in words)
+    ):  # "Die Antwort ist Riga"
         return match.end()
     if SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None:
         return match.start()

@@ -23,7 +23,7 @@ REWRITES = [
     lambda text: text,
     lambda text: text.replace(r"\frac", r"\dfrac"),
     lambda text: text.replace(r"\frac", r"\tfrac"),
-    lambda text: text.replace("(", r"\left(").replace(")", r"\right)"),
+    lambda text: text if r"\left" in text else text.replace("(", r"\left(").replace(")", r"\right)"),
     lambda text: text.replace("-", "\N{MINUS SIGN}"),
     lambda text: text.replace(r"\pi", "\N{GREEK SMALL LETTER PI}").replace(r"\infty", "\N{INFINITY}"),
     lambda text: re.sub(r"\\le(?![a-z])", r"\\leq", text),

@@ -1,0 +1,70 @@
+"""Responses composed of sentences are paid if what they assert in the end is right, and not otherwise."""
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from ors_server.rewards.agentfly.answers import math_equal_reward
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text.matches import word_match_reward
+from ors_server.rewards.text.multiple_choice import multiple_choice_reward
+from tests.fixtures.composed_responses import Composer, in_language
+
+COUNT = 1_000
+LANGUAGES = (
+    *("german", "french", "spanish", "italian", "portuguese", "dutch"),
+    *("chinese", "japanese", "korean", "russian", "polish", "turkish"),
+)
+CITIES = ["Oslo", "Riga", "Bern", "Kyiv"]
+MAX_FALSE_PAID, MAX_FALSE_UNPAID = 0.005, 0.03
+ROOTS = ("3\\sqrt{2}", "2\\sqrt{3}")
+REWARDS = {
+    "formulas": (*ROOTS, partial(score, math_equal_reward, answer=ROOTS[0])),
+    "numbers": ("42", "41", partial(score, math_equal_reward, answer="42")),
+    "names": (
+        "Riga",
+        "Oslo",
+        partial(score, word_match_reward, answer="Riga", choices=CITIES, max_ratio=1000.0),
+    ),
+    "words": ("Riga", "Oslo", partial(score, word_match_reward, answer="Riga", max_ratio=1000.0)),
+    "letters": ("B", "C", partial(score, multiple_choice_reward, answer="B", choices=CITIES, mode="any")),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("formulas", 1),
+        ("numbers", 3),
+        *((kind, number) for kind in REWARDS if kind != "formulas" for number in (1, 2)),
+    ],
+)
+def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
+    right, wrong, grade = REWARDS[kind]
+    composer = Composer(f"{'names' if kind == 'words' else kind}_{number}", right, wrong)
+    counts: Counter[str] = Counter()
+    mistakes: list[str] = []
+    for response in composer.responses(number, COUNT):
+        label = "right" if response.is_right else "wrong"
+        counts[label] += 1
+        if (grade(final_response=response.text).reward == 1.0) is not response.is_right:
+            counts[f"{label} mistaken"] += 1
+            mistakes.append(f"{response.kind}: {response.text}")
+    assert counts["wrong mistaken"] <= MAX_FALSE_PAID * counts["wrong"], mistakes
+    assert counts["right mistaken"] <= MAX_FALSE_UNPAID * counts["right"], mistakes
+    assert counts["wrong"] > COUNT // 3, counts
+    assert counts["right"] > COUNT // 3, counts
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_of_other_languages_are_read_in_each_other_s_company(language):
+    responses = list(in_language(language, "42", "41"))
+    mistakes = [
+        response
+        for response in responses
+        if (score(math_equal_reward, final_response=response.text, answer="42").reward == 1.0)
+        is not response.is_right
+    ]
+    assert mistakes == []
+    assert {response.is_right for response in responses} == {True, False}
