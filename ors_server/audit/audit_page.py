@@ -21,7 +21,8 @@ from ors_server.audit.report import (
     TranscriptCall,
 )
 from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
-from ors_server.evaluation.report.shell import document, parts
+from ors_server.evaluation.report.shell import parts
+from ors_server.evaluation.report.shell import report as report_page
 from ors_server.model.printable import clean
 
 _VOID = frozenset({"meta", "link", "input", "br"})
@@ -144,16 +145,14 @@ def page_of(report: AuditReport) -> str:
         ("scores", "Scores of policies", _scores(report)),
         ("audit", "Audit", _about(report)),
     ]
-    shown = [(name, title, content) for name, title, content in sections if content is not None]
-    return document(
+    return report_page(
         f"Audit of {report.environment}",
-        parts.header(
+        (
             "Audit",
             f"{report.environment} · {report.version}" if report.version else report.environment,
             _lead(report),
-            [(name, title) for name, title, _ in shown],
         ),
-        [parts.section(name, title, *content) for name, title, content in shown],
+        [(name, title, content) for name, title, content in sections if content is not None],
         f"Made by ors-server {__version__}.",
     )
 
@@ -210,7 +209,7 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         for class_report in report.classes
     ]
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
-    return [tiles, parts.remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
+    return [tiles, parts.remarks(report.notes), table]
 
 
 def _name_cell(report: ClassReport) -> Markup:

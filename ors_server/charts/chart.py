@@ -57,12 +57,8 @@ class ChartMark:
 
     def as_item(self) -> Options:
         """The mark as an item of a series."""
-        item: Options = {"value": self.value, "words": self.words}
-        if self.ink is not None:
-            item["ink"] = self.ink
-        if self.size is not None:
-            item["symbolSize"] = self.size
-        return item
+        item = {"value": self.value, "words": self.words, "ink": self.ink, "symbolSize": self.size}
+        return {name: value for name, value in item.items() if value is not None}
 
 
 def value_axis(
@@ -74,7 +70,7 @@ def value_axis(
     is_percent: bool = False,
 ) -> Options:
     """Return an axis of numbers; without ends it begins at 0 or below."""
-    axis: Options = {"type": "value", "name": name, "nameLocation": "middle", "nameGap": 26}
+    axis = _axis("value", name)
     if low is not None:
         axis["min"] = round(low, 12)  # a label is 0.4, not 0.40000000000000013
     if high is not None:
@@ -86,28 +82,19 @@ def value_axis(
 
 def names_axis(names: Sequence[str], name: str = "", *, is_down: bool = False) -> Options:
     """Return an axis of names, the first one at the top where they are read downwards."""
-    return {
-        "type": "category",
-        "name": name,
-        "nameLocation": "middle",
-        "nameGap": 26,
-        "data": [*names],
-        "inverse": is_down,
-        "axisTick": {"show": False},
-    }
+    return _axis("category", name) | {"data": [*names], "inverse": is_down, "axisTick": {"show": False}}
+
+
+def _axis(kind: str, name: str) -> Options:
+    return {"type": kind, "name": name, "nameLocation": "middle", "nameGap": 26}
 
 
 def chart_options(x: Options, y: Options, series: Sequence[Options], *, by_axis: bool = False) -> Options:
     """Return the options of a chart; `by_axis`: a tooltip tells all series at one x."""
+    top, bottom = 28 if y.get("name") else 12, 26 if x.get("name") else 8
     return {
         "animation": False,
-        "grid": {
-            "left": 12,
-            "right": 16,
-            "top": 28 if y.get("name") else 12,
-            "bottom": 26 if x.get("name") else 8,
-            "containLabel": True,
-        },
+        "grid": {"left": 12, "right": 16, "top": top, "bottom": bottom, "containLabel": True},
         "xAxis": x,
         "yAxis": y | ({"nameLocation": "end", "nameGap": 10} if y["type"] == "value" else {}),
         "tooltip": {"trigger": "axis" if by_axis else "item", "renderMode": "html", "confine": True},
@@ -152,14 +139,17 @@ def dots(marks: Sequence[ChartMark], ink: str, name: str) -> Options:
 
 def with_level(series: Options, height: float, words: str) -> Options:
     """Return a series with a dashed line at a height."""
-    level = {"yAxis": height, "label": {"formatter": words, "position": "insideEndTop"}}
-    return {**series, "markLine": {"silent": True, "symbol": "none", "data": [level]}}
+    return _with_lines(series, [({"yAxis": height}, words)])
 
 
 def with_moments(series: Options, moments: Iterable[tuple[float, str]]) -> Options:
     """Return a series with a dashed upright line, and words along it, at each of some places."""
-    label = {"position": "insideEndTop", "rotate": 90}
-    data = [{"xAxis": x, "label": {**label, "formatter": words}} for x, words in moments]
+    return _with_lines(series, [({"xAxis": x}, words) for x, words in moments], rotate=90)
+
+
+def _with_lines(series: Options, lines: Iterable[tuple[Options, str]], **look: object) -> Options:
+    label = {"position": "insideEndTop", **look}
+    data = [{**line, "label": {**label, "formatter": words}} for line, words in lines]
     return {**series, "markLine": {"silent": True, "symbol": "none", "data": data}}
 
 

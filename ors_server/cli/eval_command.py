@@ -238,7 +238,7 @@ def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
 
 
 def _conclude_suite(options: EvalOptions, folder: Path, runs: "list[_EvalProgress]") -> None:
-    from ors_server.evaluation.report.runs_page import runs_report
+    from ors_server.evaluation.report.page import runs_report
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import runs_table
 

@@ -8,12 +8,12 @@ session, because other hosts of the server check it too.
 import hashlib
 import hmac
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ors_server.doors.access import OPEN_CALLER, ApiKey, Caller, Keyring, Role
 from ors_server.model.clock import Clock
-from ors_server.model.errors import CapacityError, ForbiddenError, OrsServerError, UnauthenticatedError
+from ors_server.model.errors import CapacityError, ForbiddenError, UnauthenticatedError
 
 MAX_SECONDS = 8 * 3600.0
 """Seconds after which a browser has to sign in again in every case."""
@@ -29,7 +29,7 @@ MAX_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class BrowserSession:
-    """A browser that is signed in, or any browser on a server without keys."""
+    """A browser that is signed in, any browser on a server without keys, or one that has not signed in."""
 
     caller: Caller
     csrf: str
@@ -41,6 +41,8 @@ class BrowserSession:
     used_at: float = 0.0
     credential: str | None = field(default=None, repr=False)
     """The key itself, which other hosts of the server are shown when they act for the browser."""
+    is_anonymous: bool = False
+    """Whether the browser has to sign in first."""
 
 
 @dataclass(eq=False)
@@ -52,15 +54,15 @@ class BrowserSessions:
     _sessions: OrderedDict[bytes, BrowserSession] = field(
         default_factory=OrderedDict[bytes, BrowserSession], init=False
     )
-    _failures: OrderedDict[str, deque[float]] = field(
-        default_factory=OrderedDict[str, deque[float]], init=False
+    _failures: OrderedDict[str, list[float]] = field(
+        default_factory=OrderedDict[str, list[float]], init=False
     )
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), init=False)
 
-    @property
-    def anonymous_csrf(self) -> str:
-        """The token of forms that are sent before a browser has signed in."""
-        return hmac.digest(self._secret, b"anonymous", "sha256").hex()
+    def open_for(self, caller: Caller, *, is_anonymous: bool = False) -> BrowserSession:
+        """Return the session of a caller without a key; all of them have one token for forms."""
+        csrf = hmac.digest(self._secret, b"anonymous", "sha256").hex()
+        return BrowserSession(caller, csrf, is_anonymous=is_anonymous)
 
     def sign_in(self, key: str, address: str) -> str:
         """Exchange a key for a session, and return the value of its cookie.
@@ -71,32 +73,15 @@ class BrowserSessions:
             ForbiddenError: If it is an agent's key or token.
         """
         now = self.clock.monotonic()
-        failures = self._failures.get(address, deque())
-        while failures and failures[0] <= now - FAILURE_SECONDS:
-            failures.popleft()
-        if len(failures) >= FAILURES:
-            raise CapacityError(
-                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait as long",
-                retry_after=int(FAILURE_SECONDS),
-            )
-        refusal: OrsServerError | None = None
+        failures = [time for time in self._failures.pop(address, ()) if time > now - FAILURE_SECONDS]
         try:
-            caller = self.keyring.identify(key)
-        except UnauthenticatedError as error:
-            caller, refusal = OPEN_CALLER, error
-        # Agents' tokens and the server's own key are not configured keys, so they do not open the console.
-        if refusal is None and (caller.key is None or caller.role < Role.TRAINER):
-            refusal = ForbiddenError(
-                "an agent's credential does not open the console; use the key of a trainer or an admin"
-            )
-        if refusal is not None:
-            failures.append(now)
-            self._failures[address] = failures
-            self._failures.move_to_end(address)
+            caller = self._identify(key, len(failures))
+        except (CapacityError, ForbiddenError, UnauthenticatedError) as refusal:
+            # While the address has to wait, further attempts do not make it wait longer.
+            self._failures[address] = failures if isinstance(refusal, CapacityError) else [*failures, now]
             while len(self._failures) > MAX_ADDRESSES:
                 self._failures.popitem(last=False)
-            raise refusal
-        self._failures.pop(address, None)
+            raise
         cookie = secrets.token_urlsafe(32)
         self._sessions[_digest(cookie)] = BrowserSession(
             caller, secrets.token_urlsafe(32), caller.key, now + MAX_SECONDS, now, key
@@ -105,19 +90,30 @@ class BrowserSessions:
             self._sessions.popitem(last=False)
         return cookie
 
-    def find(self, cookie: str | None) -> BrowserSession | None:
-        """Return the session that a cookie names; `None` if the browser has to sign in."""
+    def _identify(self, key: str, failures: int) -> Caller:
+        if failures >= FAILURES:
+            raise CapacityError(
+                f"{FAILURES} wrong keys within {FAILURE_SECONDS:.0f} seconds from this address; wait as long",
+                retry_after=int(FAILURE_SECONDS),
+            )
+        caller = self.keyring.identify(key)
+        # Agents' tokens and the server's own key are not configured keys, so they do not open the console.
+        if caller.key is None or caller.role < Role.TRAINER:
+            raise ForbiddenError(
+                "an agent's credential does not open the console; use the key of a trainer or an admin"
+            )
+        return caller
+
+    def find(self, cookie: str | None) -> BrowserSession:
+        """Return the session that a cookie names, or that of a browser that has to sign in."""
         if self.keyring.is_open:
-            return BrowserSession(self.keyring.identify(None), self.anonymous_csrf)
-        digest = _digest(cookie or "")
-        session = self._sessions.get(digest)
-        if session is None:
-            return None
-        if not self.is_valid(session):
-            del self._sessions[digest]
-            return None
+            return self.open_for(self.keyring.identify(None))
+        session = self._sessions.get(_digest(cookie or ""))
+        if session is None or not self.is_valid(session):
+            self.sign_out(cookie)
+            return self.open_for(OPEN_CALLER, is_anonymous=True)
         session.used_at = self.clock.monotonic()
-        self._sessions.move_to_end(digest)
+        self._sessions.move_to_end(_digest(cookie or ""))
         return session
 
     def is_valid(self, session: BrowserSession) -> bool:
@@ -131,11 +127,6 @@ class BrowserSessions:
     def sign_out(self, cookie: str | None) -> None:
         """Revoke a session; an unknown cookie is ignored."""
         self._sessions.pop(_digest(cookie or ""), None)
-
-
-def is_same(expected: str, sent: str) -> bool:
-    """Compare two tokens in constant time."""
-    return hmac.compare_digest(expected.encode(), sent.encode())
 
 
 def _digest(cookie: str) -> bytes:

@@ -6,9 +6,10 @@ change nothing but over the same methods.
 
 import gzip
 import hashlib
+import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,12 @@ import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ors_server import charts
-from ors_server._version import __version__
-from ors_server.console.action_pages import ActionPages
-from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSession, BrowserSessions, is_same
+from ors_server.console.browser_sessions import MAX_SECONDS, BrowserSessions
 from ors_server.console.episode_pages import EpisodePages
 from ors_server.console.page_types import (
     MAX_FIELDS,
     Answer,
     Download,
-    LiveEvents,
     Page,
     PageRequest,
     Redirect,
@@ -36,8 +34,8 @@ from ors_server.console.pages import Pages
 from ors_server.console.play_pages import PlayPages
 from ors_server.console.public_pages import PublicPages
 from ors_server.console.server_pages import ServerPages
-from ors_server.console.views import formats
-from ors_server.doors.access import Keyring, Role
+from ors_server.console.views import comparison, environments, episode, formats, marks
+from ors_server.doors.access import OPEN_CALLER, Keyring
 from ors_server.doors.control.app import ControlApp, send_events
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up
@@ -46,7 +44,6 @@ from ors_server.doors.mcp.session_access import AttemptLimits
 from ors_server.model.clock import Clock
 from ors_server.model.errors import (
     ForbiddenError,
-    MalformedRequestError,
     OrsServerError,
     UnauthenticatedError,
 )
@@ -98,14 +95,10 @@ SHOWN_DIGITS = 12
 class StaticFile:
     """One file."""
 
-    name: str
+    address: str
+    """Its path below the console's: another content has another address."""
     content: bytes
     content_type: bytes
-
-    @cached_property
-    def address(self) -> str:
-        """Its path below the console's: another content has another address."""
-        return f"static/{hashlib.sha256(self.content).hexdigest()[:SHOWN_DIGITS]}/{self.name}"
 
     @cached_property
     def compressed(self) -> bytes:
@@ -116,70 +109,19 @@ class StaticFile:
 @cache
 def load_static_files() -> Mapping[str, StaticFile]:
     """Return every file by its name."""
-    paths = (path for folder in STATIC for path in sorted(folder.iterdir()) if path.suffix in STATIC_TYPES)
-    return {path.name: StaticFile(path.name, path.read_bytes(), STATIC_TYPES[path.suffix]) for path in paths}
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """A request before it is known who asks."""
-
-    method: str
-    segments: Sequence[str]
-    headers: Mapping[str, str]
-    base_url: str
-    address: str
-    """Of the peer."""
-    query: str
-
-    @property
-    def cookie_name(self) -> str:
-        """The cookie's name: cookies are shared between ports, so the port is part of it."""
-        parts = urlsplit(self.base_url)
-        port = parts.port or (443 if self.is_secure else 80)
-        return f"{'__Host-' if self.is_secure else ''}ors_console_{port}"
-
-    @property
-    def is_secure(self) -> bool:
-        return self.base_url.startswith("https:")
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The query, in order; `MalformedRequestError` if it is too long."""
-        try:
-            return parse_qsl(self.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
-        except ValueError:
-            raise MalformedRequestError(f"a query has at most {MAX_FIELDS} fields") from None
-
-    def address_below(self, root: str) -> str:
-        """Return the page's address as links have it."""
-        path = root + "".join(f"/{quote(part, safe='')}" for part in self.segments)
-        return path + (f"?{self.query}" if self.query else "")
-
-    @property
-    def cookie(self) -> str | None:
-        pairs = (part.strip().partition("=") for part in self.headers.get("cookie", "").split(";"))
-        return next((value for name, _, value in pairs if name == self.cookie_name), None)
+    files: dict[str, StaticFile] = {}
+    for path in (path for folder in STATIC for path in folder.iterdir() if path.suffix in STATIC_TYPES):
+        content = path.read_bytes()
+        address = f"static/{hashlib.sha256(content).hexdigest()[:SHOWN_DIGITS]}/{path.name}"
+        files[path.name] = StaticFile(address, content, STATIC_TYPES[path.suffix])
+    return files
 
 
 class ConsoleApp:
     """Serves everything below `/console`."""
 
-    def __init__(
-        self,
-        routes: Sequence[Route],
-        templates: Environment,
-        stop: Callable[[], None],
-        keyring: Keyring,
-        settings: Settings,
-        clock: Clock,
-    ) -> None:
-        """Serve pages.
-
-        Args:
-            routes: Every page but the sign-in; of two that fit a path, the first one counts.
-            stop: Ends every live stream soon, because a server that stops waits for them.
-        """
+    def __init__(self, templates: Environment, keyring: Keyring, settings: Settings, clock: Clock) -> None:
+        """Serve pages."""
         self._keyring = keyring
         self._guards: Mapping[str, str] = GUARDS
         if keyring.is_public and settings.allowed_frames:
@@ -189,247 +131,213 @@ class ConsoleApp:
             self._guards = {**rest, "content-security-policy": policy}
         self._public_url = settings.public_url
         self._root = str(templates.globals["root"])
-        self._sessions = BrowserSessions(keyring, clock)
+        self._sessions, self._clock = BrowserSessions(keyring, clock), clock
         self._static = load_static_files()
         self._templates = templates
-        self.stop, self.routes = stop, routes
+        self.routes: Sequence[Route] = ()
+        """Every page; of two that fit a path, the first one counts."""
+        self.stop: Callable[[], None] = lambda: None
+        """Ends every live stream soon, because a server that stops waits for them."""
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
         headers = http.read_headers(scope)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        visit = _Visit(
+        request = PageRequest(
             method=scope["method"],
             segments=[unquote(part) for part in raw_path.split("/")[2:] if part],
             headers=headers,
             base_url=self._public_url or http.base_url(scope, headers),
+            root=self._root,
             address=(scope.get("client") or ("",))[0],
-            query=scope["query_string"].decode("latin-1"),
+            query_string=scope["query_string"].decode("latin-1"),
+            session=self._sessions.open_for(OPEN_CALLER, is_anonymous=True),
         )
-        session: BrowserSession | None = None
         try:
-            if visit.segments[:1] == ["static"] and visit.method == "GET":
-                await self._send_static(visit, send)
+            if request.segments[:1] == ["static"] and request.method == "GET":
+                await self._send_static(request, send)
                 return
-            session = self._session_of(visit, scope)
-            form: Mapping[str, str] = {}
-            if visit.method == "POST":
-                form = await self._read_form(visit, session, receive)
-            if visit.segments in (["sign-in"], ["sign-out"]) and not self._keyring.is_public:
-                await self._sign(visit, session, form, send)
-                return
-            if session is None:
-                await self._send_to_sign_in(visit, send)
-                return
-            answer = await self._answer(visit, session, form)
-            if isinstance(answer, LiveEvents):
-                guards = [
-                    (name.encode(), value.encode())
-                    for name, value in self._guards.items()
-                    if name != "cache-control"
-                ]
-                await send_events(
-                    answer.pieces, receive, send, partial(self._sessions.is_valid, session), guards
-                )
+            session = self._sessions.find(_read_cookie(request))
+            if self._keyring.is_public:  # each browser is a visitor there, and no cookie counts
+                session = self._sessions.open_for(self._keyring.caller_of({}, scope))
+            request = replace(request, session=session)
+            if request.method == "POST":
+                request = replace(request, form=await self._read_form(request, receive))
+            answer = await self._answer(request)
+            if isinstance(answer, AsyncGenerator):
+                guards = self._guards.items()
+                extra = [(name.encode(), value.encode()) for name, value in guards if name != "cache-control"]
+                await send_events(answer, receive, send, partial(self._sessions.is_valid, session), extra)
             else:
-                await self._send(answer, session, visit, send)
+                await self._send(answer, request, send)
         except http.ClientGoneError:
             return
         except OrsServerError as error:
-            await self._send_error(error, session, visit, send)
+            await self._send(_error_page(error, request), request, send)
         except Exception:  # the border between a defect of ours and the browser
             log.exception("console_defect", path=raw_path)
             failure = OrsServerError("the server failed; its log has the details")
-            await self._send_error(failure, session, visit, send)
+            await self._send(_error_page(failure, request), request, send)
 
-    def _session_of(self, visit: _Visit, scope: http.Scope) -> BrowserSession | None:
-        """Return the session of a browser; on a public server each is a visitor, and no cookie counts."""
-        if self._keyring.is_public:
-            return BrowserSession(self._keyring.caller_of({}, scope), self._sessions.anonymous_csrf)
-        return self._sessions.find(visit.cookie)
-
-    async def _answer(self, visit: _Visit, session: BrowserSession, form: Mapping[str, str]) -> Answer:
+    async def _answer(self, request: PageRequest) -> Answer:
+        if request.session.is_anonymous and request.segments not in (["sign-in"], ["sign-out"]):
+            # A script of a page is not led to another page: its session is over.
+            is_script = "hx-request" in request.headers or request.segments[-1:] == ["events"]
+            if request.method != "GET" or is_script:
+                raise UnauthenticatedError("signed out")
+            return Redirect(f"{self._root}/sign-in?next={quote(request.own_address, safe='')}")
         allowed: list[str] = []
         for route in self.routes:
-            path = route.match(visit.segments)
-            if path is not None and route.method == visit.method:
-                request = PageRequest(
-                    session,
-                    path,
-                    visit.pairs,
-                    form,
-                    visit.base_url,
-                    visit.query,
-                    self._root,
-                )
-                return await route.handler(request)
+            path = route.match(request.segments)
+            if path is not None and route.method == request.method:
+                return await route.handler(replace(request, path=path))
             if path is not None:
                 allowed.append(route.method)
         if allowed:
             raise MethodNotAllowedError(f"this page takes {', '.join(allowed)}", allowed=allowed)
         raise UnknownPathError("the console has no such page")
 
-    # Forms
-
-    async def _read_form(
-        self, visit: _Visit, session: BrowserSession | None, receive: http.Receive
-    ) -> Mapping[str, str]:
+    async def _read_form(self, request: PageRequest, receive: http.Receive) -> Mapping[str, str]:
         """Read a form that this server's own page has sent; `ForbiddenError` for any other."""
         body = await http.read_body(receive, MAX_FORM_BYTES, is_json=False)
-        parts = urlsplit(visit.base_url)
+        parts = urlsplit(request.base_url)
         own = f"{parts.scheme}://{parts.netloc}".lower()
-        if visit.headers.get("origin", "").lower() != own:
+        if request.headers.get("origin", "").lower() != own:
             raise ForbiddenError(f"this form was not sent from a page of {own}; open the console there")
         try:
             pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
         except (UnicodeDecodeError, ValueError):
             raise ForbiddenError("this is not a form of the console") from None
         form = dict(pairs)
-        expected = self._sessions.anonymous_csrf if session is None else session.csrf
-        if not is_same(expected, form.get("csrf", "")):
+        if not hmac.compare_digest(request.session.csrf.encode(), form.get("csrf", "").encode()):
             raise ForbiddenError("this form is from an earlier session; go back, reload the page, and repeat")
         return form
 
-    async def _sign(
-        self, visit: _Visit, session: BrowserSession | None, form: Mapping[str, str], send: http.Send
-    ) -> None:
-        secure = "; Secure" if visit.is_secure else ""
-        scope = f"Path={'/' if visit.is_secure else self._root}; HttpOnly; SameSite=Lax{secure}"
-        if visit.segments == ["sign-out"]:
-            if visit.method != "POST":
-                raise MethodNotAllowedError("signing out takes POST", allowed=["POST"])
-            self._sessions.sign_out(visit.cookie)
-            log.info("console_sign_out", credential_id=session and session.caller.credential_id)
-            await self._redirect(
-                f"{self._root}/sign-in",
-                send,
-                {"set-cookie": f"{visit.cookie_name}=; Max-Age=0; {scope}", "clear-site-data": '"cache"'},
-            )
-            return
-        if visit.method not in {"GET", "POST"}:
-            raise MethodNotAllowedError("signing in takes GET and POST", allowed=["GET", "POST"])
-        pairs = dict(visit.pairs)
-        wanted = form.get("next") or pairs.get("next") or self._root
-        target = wanted if wanted.startswith(self._root) and not _UNSAFE.search(wanted) else self._root
-        error: OrsServerError | None = None
-        if visit.method == "POST":
-            try:
-                cookie = self._sessions.sign_in(form.get("key", "").strip(), visit.address)
-            except OrsServerError as refusal:
-                log.warning("console_sign_in_refused", address=visit.address, code=refusal.code)
-                error = refusal
-            else:
-                entered = self._sessions.find(cookie)
-                log.info(
-                    "console_sign_in",
-                    address=visit.address,
-                    credential_id=entered and entered.caller.credential_id,
-                )
-                await self._redirect(
-                    target,
-                    send,
-                    {"set-cookie": f"{visit.cookie_name}={cookie}; Max-Age={MAX_SECONDS:.0f}; {scope}"},
-                )
-                return
-        elif session is not None:
-            await self._redirect(target, send)
-            return
-        message = None if error is None else f"{str(error)[:1].upper()}{str(error)[1:]}."
+    # Signing in
+
+    async def show_sign_in(self, request: PageRequest) -> Answer:
+        """Ask for a key; lead a browser that is signed in on."""
+        if not request.session.is_anonymous:
+            return Redirect(self._target_of(request))
+        return self._sign_in_page(request, None)
+
+    async def sign_in(self, request: PageRequest) -> Answer:
+        """Exchange a key for a session."""
+        try:
+            cookie = self._sessions.sign_in(request.form.get("key", "").strip(), request.address)
+        except OrsServerError as refusal:
+            log.warning("console_sign_in_refused", address=request.address, code=refusal.code)
+            return self._sign_in_page(request, refusal)
+        key_id = self._sessions.find(cookie).caller.credential_id
+        log.info("console_sign_in", address=request.address, credential_id=key_id)
+        cookie = _write_cookie(request, cookie, MAX_SECONDS)
+        return Redirect(self._target_of(request), {"set-cookie": cookie})
+
+    async def sign_out(self, request: PageRequest) -> Answer:
+        """Revoke the session of a browser."""
+        self._sessions.sign_out(_read_cookie(request))
+        log.info("console_sign_out", credential_id=request.session.caller.credential_id)
+        headers = {"set-cookie": _write_cookie(request, "", 0), "clear-site-data": '"cache"'}
+        return Redirect(f"{self._root}/sign-in", headers)
+
+    def _target_of(self, request: PageRequest) -> str:
+        """Return the page of the console to which a sign-in leads."""
+        target = request.form.get("next") or request.value("next") or self._root
+        return target if target.startswith(self._root) and not _UNSAFE.search(target) else self._root
+
+    def _sign_in_page(self, request: PageRequest, error: OrsServerError | None) -> Page:
+        values = {"target": self._target_of(request), "message": None}
+        if error is None:
+            return Page("sign_in", values)
+        message = f"{str(error)[:1].upper()}{str(error)[1:]}."
         if isinstance(error, UnauthenticatedError):
             message = "The server does not know this key, or it has expired."
-        status = 200 if error is None else look_up(error).status
-        page = Page("sign_in", lambda: {"target": target, "message": message}, status)
-        extra = {} if error is None else extra_headers(error)
-        extra.pop("www-authenticate", None)  # a browser would ask for a password
-        await self._send(page, None, visit, send, extra)
-
-    async def _send_to_sign_in(self, visit: _Visit, send: http.Send) -> None:
-        """Lead a browser to the sign-in; a script of a page gets 401, for its session is over."""
-        if visit.method != "GET" or "hx-request" in visit.headers or visit.segments[-1:] == ["events"]:
-            await http.send_pieces(send, 401, (b"Signed out",), b"text/plain", self._guards)
-            return
-        target = visit.address_below(self._root)
-        await self._redirect(f"{self._root}/sign-in?next={quote(target, safe='')}", send)
+        return Page("sign_in", {**values, "message": message}, look_up(error).status, _headers_of(error))
 
     # Answers
 
-    async def _send(
-        self,
-        answer: Answer,
-        session: BrowserSession | None,
-        visit: _Visit,
-        send: http.Send,
-        extra: Mapping[str, str] | None = None,
-    ) -> None:
+    async def _send(self, answer: Page | Redirect | Download, request: PageRequest, send: http.Send) -> None:
         match answer:
             case Page():
-                shell = self._shell(session, visit)
-                body = await anyio.to_thread.run_sync(partial(self._render, answer, shell))
-                headers = {**self._guards, **(extra or {})}
-                if answer.refresh is not None:
-                    headers["refresh"] = str(answer.refresh)
+                body = await anyio.to_thread.run_sync(self._render, answer, request)
+                headers = {**self._guards, **answer.headers}
                 await http.send_pieces(send, answer.status, (body,), b"text/html; charset=utf-8", headers)
-            case Redirect(location=location):
-                await self._redirect(location, send)
+            case Redirect():
+                headers = {**self._guards, "location": answer.location, **answer.headers}
+                await http.send_pieces(send, 303, (b"",), b"text/plain", headers)
             case Download(content=content, content_type=content_type, name=name):
                 headers = {**self._guards, "content-security-policy": "default-src 'none'; sandbox"}
                 if name is not None:
                     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
                 await http.send_pieces(send, 200, (content,), content_type.encode("latin-1"), headers)
-            case LiveEvents():
-                raise TypeError("events are sent by their own method")
 
-    def _render(self, page: Page, shell: Mapping[str, Any]) -> bytes:
-        template = self._templates.get_template(f"{page.template}.html.j2")
-        return template.render(**shell, **page.build()).encode(errors="replace")
-
-    def _shell(self, session: BrowserSession | None, visit: _Visit) -> Mapping[str, Any]:
-        """Return what every template knows."""
-        caller = None if session is None else session.caller
-        return {
-            "section": visit.segments[0] if visit.segments else "",
-            "csrf": self._sessions.anonymous_csrf if session is None else session.csrf,
-            "reader": None if caller is None else caller.credential_id,
-            "is_signed_in": session is not None and not self._keyring.is_public,
-            "is_public": self._keyring.is_public,
-            "is_admin": caller is not None and caller.role >= Role.ADMIN,
+    def _render(self, page: Page, request: PageRequest) -> bytes:
+        session = request.session
+        shell: Mapping[str, Any] = {
+            "section": request.segments[0] if request.segments else "",
+            "csrf": session.csrf,
+            "reader": session.caller.credential_id,
+            "is_signed_in": not session.is_anonymous and not self._keyring.is_public,
             "is_open": self._keyring.is_open,
+            "base_url": request.base_url,
+            "form": request.form,
+            "now": self._clock.now(),
         }
+        template = self._templates.get_template(f"{page.template}.html.j2")
+        return template.render(**shell, **page.values).encode(errors="replace")
 
-    async def _send_error(
-        self, error: OrsServerError, session: BrowserSession | None, visit: _Visit, send: http.Send
-    ) -> None:
-        fault = look_up(error)
-        status = fault.control_status
-        values = {
-            "status": status,
-            "code": error.code,
-            "message": str(error),
-            "again": visit.address_below(self._root) if visit.method == "GET" else None,
-        }
-        # What machinery refuses may be there again soon: the page then comes back by itself.
-        refresh = 5 if status in {429, 503} and visit.method == "GET" else None
-        extra = extra_headers(error)
-        extra.pop("www-authenticate", None)
-        if isinstance(error, MethodNotAllowedError):
-            extra["allow"] = ", ".join(error.allowed)
-        await self._send(Page("error", lambda: values, status, refresh), session, visit, send, extra)
-
-    async def _redirect(self, location: str, send: http.Send, extra: Mapping[str, str] | None = None) -> None:
-        headers = {**self._guards, "location": location, **(extra or {})}
-        await http.send_pieces(send, 303, (b"",), b"text/plain", headers)
-
-    async def _send_static(self, visit: _Visit, send: http.Send) -> None:
-        name = visit.segments[-1]
+    async def _send_static(self, request: PageRequest, send: http.Send) -> None:
+        name = request.segments[-1]
         file = self._static.get(name)
-        if file is None or "/".join(visit.segments) != file.address:
+        if file is None or "/".join(request.segments) != file.address:
             raise UnknownPathError("the console has no such file")
         headers = {**self._guards, "cache-control": FOREVER, "vary": "Accept-Encoding"}
         content = file.content
-        if _ACCEPTS_GZIP.search(visit.headers.get("accept-encoding", "").lower()):
+        if _ACCEPTS_GZIP.search(request.headers.get("accept-encoding", "").lower()):
             content = await anyio.to_thread.run_sync(lambda: file.compressed)
             headers["content-encoding"] = "gzip"
         await http.send_pieces(send, 200, (content,), file.content_type, headers)
+
+
+def _headers_of(error: OrsServerError) -> dict[str, str]:
+    """Return the headers that an error adds; without those for which a browser would ask for a password."""
+    headers = extra_headers(error)
+    headers.pop("www-authenticate", None)
+    return headers
+
+
+def _error_page(error: OrsServerError, request: PageRequest) -> Page:
+    """Return the page of an error; what machinery refuses may be there again soon, so the page comes back."""
+    status, is_read = look_up(error).control_status, request.method == "GET"
+    headers = _headers_of(error)
+    if isinstance(error, MethodNotAllowedError):
+        headers["allow"] = ", ".join(error.allowed)
+    if status in {429, 503} and is_read:
+        headers["refresh"] = "5"
+    again = request.own_address if is_read else None
+    values = {"status": status, "code": error.code, "message": str(error), "again": again}
+    return Page("error", values, status, headers)
+
+
+def _cookie_name(request: PageRequest) -> str:
+    """Return the cookie's name: cookies are shared between ports, so the port is part of it."""
+    parts = urlsplit(request.base_url)
+    is_secure = parts.scheme == "https"
+    return f"{'__Host-' if is_secure else ''}ors_console_{parts.port or (443 if is_secure else 80)}"
+
+
+def _read_cookie(request: PageRequest) -> str | None:
+    pairs = (part.strip().partition("=") for part in request.headers.get("cookie", "").split(";"))
+    return next((value for name, _, value in pairs if name == _cookie_name(request)), None)
+
+
+def _write_cookie(request: PageRequest, value: str, seconds: float) -> str:
+    """Return a cookie; of the whole host on TLS, as its name demands there."""
+    is_secure = request.base_url.startswith("https:")
+    scope = (
+        f"Path={'/' if is_secure else request.root}; HttpOnly; SameSite=Lax{'; Secure' if is_secure else ''}"
+    )
+    return f"{_cookie_name(request)}={value}; Max-Age={seconds:.0f}; {scope}"
 
 
 def _make_templates(public_url: str | None) -> Environment:
@@ -437,7 +345,7 @@ def _make_templates(public_url: str | None) -> Environment:
     root = urlsplit(public_url or "").path + CONSOLE_PATH
     # Files end in .html.j2, so the choice by name would miss them: everything is escaped.
     templates = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader((TEMPLATES, Path(charts.__file__).parent)),
         autoescape=True,
         finalize=formats.finalise,
         undefined=StrictUndefined,
@@ -448,20 +356,14 @@ def _make_templates(public_url: str | None) -> Environment:
     values: dict[str, Any] = templates.globals
     values |= {
         "root": root,
-        "version": __version__,
         "static": {name: f"{root}/{file.address}" for name, file in load_static_files().items()},
     }
-    templates.filters.update(
-        reward=formats.reward,
-        amount=formats.amount,
-        share=formats.share,
-        duration=formats.duration,
-        count=formats.count,
-        moment=formats.moment,
-        path_part=formats.path_part,
-        query=formats.query,
-        sign=formats.sign_class,
-    )
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    # Every function of these modules is a filter under its own name.
+    views = (formats, marks, episode, environments, comparison)
+    named = ((view.__name__, name, part) for view in views for name, part in vars(view).items())
+    filters: dict[str, Any] = templates.filters
+    filters |= {name: part for module, name, part in named if getattr(part, "__module__", "") == module}
     return templates
 
 
@@ -473,15 +375,25 @@ def open_console(
     clock: Clock,
 ) -> ConsoleApp:
     """Put the console of a running server together."""
-    store, templates = manager.services.store, _make_templates(settings.public_url)
-    episodes = EpisodePages(store, manager, clock, settings.sse_ping_seconds, control.batches, templates)
-    alarms, handlers = control.episodes.alarms, control.handlers
-    server = ServerPages(store, manager, handlers, keyring, clock, alarms, settings.audits)
-    play = PlayPages(store, manager, handlers, clock)
-    actions = ActionPages(store, handlers, control.episodes, control.jobs)
+    templates = _make_templates(settings.public_url)
+    console = ConsoleApp(templates, keyring, settings, clock)
+    common = (manager.services.store, manager, control.handlers, clock)
     if keyring.is_public:
-        attempts = AttemptLimits(manager, settings.attempts_per_task)
-        public = PublicPages(store, manager, handlers, keyring, attempts)
-        return ConsoleApp(public.routes(), templates, episodes.stop, keyring, settings, clock)
-    pages = Pages(store, clock, alarms, episodes, server, play, actions)
-    return ConsoleApp(pages.routes(), templates, episodes.stop, keyring, settings, clock)
+        console.routes = PublicPages(
+            *common, keyring, AttemptLimits(manager, settings.attempts_per_task)
+        ).routes()
+        return console
+    alarms = control.episodes.alarms
+    jobs, batches = control.jobs, control.batches
+    ping = settings.sse_ping_seconds
+    episodes = EpisodePages(*common, ping, batches, control.episodes, jobs, templates)
+    server = ServerPages(*common, keyring, alarms, settings.audits)
+    pages = Pages(*common, alarms, episodes, server, PlayPages(*common))
+    console.stop = episodes.stop
+    console.routes = (
+        *pages.routes(),
+        Route("GET", "sign-in", console.show_sign_in),
+        Route("POST", "sign-in", console.sign_in),
+        Route("POST", "sign-out", console.sign_out),
+    )
+    return console

@@ -1,47 +1,49 @@
-"""The pages about one episode: its steps, its blocks one by one, and its live stream."""
+"""The pages about one episode: its steps, its blocks one by one, its actions, and its live stream."""
 
+import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 from jinja2 import Environment
-from pydantic import TypeAdapter
+from pydantic import ValidationError
 
 from ors_server.console.page_types import (
     Answer,
     Download,
-    LiveEvents,
     Page,
+    PageGroup,
     PageRequest,
     Redirect,
     note_action,
-    whole_number,
+    position_in,
 )
 from ors_server.console.views import episode as views
-from ors_server.console.views.episode_list import ListQuery, read_list_query
+from ors_server.console.views.episode_list import read_list_query
 from ors_server.console.views.forms import CALL_FILE, call_body
+from ors_server.console.views.marks import word_of
+from ors_server.doors.control import models as m
 from ors_server.doors.control.batches import BatchHandlers
+from ors_server.doors.control.episode_jobs import EpisodeJobs, ExportQuery, RegradeBody, RegradedEpisode
+from ors_server.doors.control.episodes import EpisodeHandlers, NoteBody
 from ors_server.doors.http.request_errors import UnknownPathError
 from ors_server.doors.http.sse import comment, event
-from ors_server.model.clock import Clock
 from ors_server.model.errors import (
     CapacityError,
+    InvalidRequestError,
     OrsServerError,
     SessionNotFoundError,
     ShuttingDownError,
 )
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
-from ors_server.model.wire import Block, ImageBlock, compact_json
-from ors_server.sessions.manager import SessionManager
-from ors_server.store.base import RecordReader
+from ors_server.model.wire import Block, ImageBlock, JSONObject, compact_json
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_updates import LiveUpdates, follow
-from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
@@ -51,18 +53,16 @@ MAX_FOLLOWERS = 200
 """Live pages that are sent at once."""
 KEPT_EVENTS = 64
 """Events that are kept as they were written, for the other pages that follow the same episode."""
-_STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
 @dataclass(eq=False)
-class EpisodePages:
+class EpisodePages(PageGroup):
     """Answers requests about one episode."""
 
-    _store: RecordReader
-    _manager: SessionManager
-    _clock: Clock
     _ping_seconds: float
     _batches: BatchHandlers
+    _handlers: EpisodeHandlers
+    _jobs: EpisodeJobs
     _templates: Environment
     _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
         default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
@@ -80,7 +80,7 @@ class EpisodePages:
 
     async def show(self, request: PageRequest) -> Answer:
         """Show an episode and a page of its steps: the one with `step`, else the first."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         episode_id = record.origin.episode_id
         number = request.number("step")
         start = 0 if not number else (number - 1) // views.STEPS_PER_PAGE * views.STEPS_PER_PAGE
@@ -88,86 +88,147 @@ class EpisodePages:
         same_task = EpisodeFilter(environment=record.origin.environment, task_hash=record.origin.task_hash)
         siblings = await self._store.page(same_task, limit=views.MAX_SIBLINGS)
         listed = read_list_query(request.value("list") or "")
-        previous, following = await self._neighbours(listed, record)
+        # The episodes before and after this one in the list it was opened from.
+        selected, order = listed.episode_filter, listed.order
+        previous = await self._store.page(selected, before=episode_id, limit=1, order=order)
+        following = await self._store.page(selected, after=episode_id, limit=1, order=order)
         running = self._running_calls(record)
         notes = await self._store.notes(episode_id)
-
-        def build() -> Mapping[str, Any]:
-            return {
-                "episode": views.view_episode(record, siblings, self._clock.now()),
-                "steps": views.view_steps(steps),
-                "running": tuple(running.values()),
-                "notes": notes,
-                "start": start,
-                "chosen": number,
-                "list_query": listed.text,
-                "previous": previous,
-                "following": following,
-                "per_page": views.STEPS_PER_PAGE,
-            }
-
-        return Page("episode", build)
-
-    async def _neighbours(self, listed: ListQuery, record: EpisodeRecord) -> tuple[str | None, str | None]:
-        """Return the ids of the episodes before and after this one in the list it was opened from."""
-        selected, this = listed.episode_filter, record.origin.episode_id
-        previous = await self._store.page(selected, before=this, limit=1, order=listed.order)
-        following = await self._store.page(selected, after=this, limit=1, order=listed.order)
-        return (
-            previous[-1].origin.episode_id if previous else None,
-            following[0].origin.episode_id if following else None,
+        return Page.of(
+            "episode",
+            record=record,
+            siblings=siblings,
+            steps=steps,
+            running=tuple(running.values()),
+            notes=notes,
+            start=start,
+            chosen=number,
+            list_query=listed.text,
+            previous=next((other.origin.episode_id for other in previous), None),
+            following=next((other.origin.episode_id for other in following), None),
+            per_page=views.STEPS_PER_PAGE,
         )
 
     async def show_raw(self, request: PageRequest) -> Answer:
         """Show a step exactly, with every field."""
-        record, step = await self._step(request)
-
-        def build() -> Mapping[str, Any]:
-            return {
-                "title": views.task_title(record),
-                "episode_id": record.origin.episode_id,
-                "number": step.number,
-                "raw": views.raw_text(_STEP.dump_python(step, mode="json", by_alias=True))[0].text,
-            }
-
-        return Page("raw", build)
+        record = await self._find(request)
+        step = await self._find_step(record, request)
+        return Page.of("raw", record=record, step=step)
 
     async def block(self, request: PageRequest) -> Answer:
         """Return one block: an image to be shown, anything else to be saved."""
-        record, step = await self._step(request)
+        record = await self._find(request)
+        step = await self._find_step(record, request)
         return answer_with_block(step.blocks, request, f"{record.origin.episode_id[:8]}-step{step.number}")
 
     async def call_file(self, request: PageRequest) -> Answer:
         """Return a step's call as the file that a command sends."""
-        _, step = await self._step(request)
+        step = await self._find_step(await self._find(request), request)
         return Download(call_body(step.tool, step.arguments).encode(), "application/json", CALL_FILE)
 
     async def prompt_block(self, request: PageRequest) -> Answer:
         """Return one block of the prompt, as `block` does."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         return answer_with_block(record.prompt or (), request, f"{record.origin.episode_id[:8]}-prompt")
-
-    async def _step(self, request: PageRequest) -> tuple[EpisodeRecord, Step]:
-        record = await find_episode(self._store, request.path["episode"])
-        return record, await find_step(self._store, record, request)
 
     async def end(self, request: PageRequest) -> Answer:
         """End the session of a live episode, whichever host has it."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         session_id = record.origin.session_id
         if record.is_closed or not await self._batches.end_session(request.control, session_id):
             raise SessionNotFoundError("no host has this session any more: its episode is on record only")
         note_action(request, "end_session", session_id)
         return Redirect(f"{request.root}/episodes/{record.origin.episode_id}")
 
+    # Actions: each calls the control API's operation, checks the same roles, and writes a line to the log.
+
+    async def add_note(self, request: PageRequest) -> Answer:
+        """Write a note about an episode or a step."""
+        episode_id = (await self._find(request)).origin.episode_id
+        form = request.form
+        step = form.get("step", "").strip()
+        try:
+            body = NoteBody(
+                text=form.get("text", "").replace("\r\n", "\n").strip(),
+                verdict=form.get("verdict", "").strip() or None,
+                step=int(step) if step else None,
+            )
+        except (ValidationError, ValueError) as error:
+            raise InvalidRequestError(
+                "expected a text of 1 to 10,000 characters, a verdict of at most 100, the number of a step"
+            ) from error
+        await self._handlers.add_note(request.control, episode_id, body)
+        note_action(request, "note", episode_id=episode_id)
+        return Redirect(f"{request.root}/episodes/{episode_id}#notes")
+
+    async def replay(self, request: PageRequest) -> Answer:
+        """Play an episode again, and lead to the new one, which is live."""
+        episode_id = (await self._find(request)).origin.episode_id
+        replayed = await self._jobs.replay_episode(request.control, episode_id)
+        note_action(request, "replay", replayed.session_id, episode_id)
+        return Redirect(f"{request.root}/episodes/{replayed.episode_id}")
+
+    async def fork(self, request: PageRequest) -> Answer:
+        """Copy a live session, and lead to the copy."""
+        record = await self._find(request)
+        session_id = record.origin.session_id
+        forks = await self._control.fork_session(request.control, session_id, m.ForkBody())
+        note_action(request, "fork", session_id, record.origin.episode_id)
+        return Redirect(f"{request.root}/episodes/{forks.sessions[0].status.episode_id}")
+
+    async def export(self, request: PageRequest) -> Answer:
+        """Return an episode as a file of lines."""
+        episode_id = (await self._find(request)).origin.episode_id
+        try:
+            query = ExportQuery.model_validate({"format": request.value("format") or "openai"})
+        except ValidationError as error:
+            raise InvalidRequestError("expected the format openai, sharegpt, trl or plain") from error
+        exported = await self._jobs.export_episode(episode_id, query)
+        if exported.left_out is not None:
+            raise InvalidRequestError(f"{query.format} cannot hold this episode: {exported.left_out}")
+        note_action(request, "export", episode_id=episode_id)
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in exported.rows)
+        name = f"{episode_id[:8]}-{query.format}.jsonl"
+        return Download(lines.encode(errors="replace"), "application/x-ndjson", name)
+
+    async def show_regrade(self, request: PageRequest) -> Answer:
+        """Ask by which reward an episode is judged again."""
+        return await self._regrade_page(request)
+
+    async def regrade(self, request: PageRequest) -> Answer:
+        """Judge an episode by the reward that a form names, and show the result; nothing is recorded."""
+        try:
+            options: object = json.loads(request.form.get("options", "").strip() or "{}")
+        except (ValueError, RecursionError):
+            options = None
+        if not isinstance(options, dict):
+            return await self._regrade_page(request, problem="Options: expected a JSON object.")
+        try:
+            body = RegradeBody(reward=request.form.get("reward", ""), options=cast("JSONObject", options))
+        except ValidationError:
+            return await self._regrade_page(request, problem="Choose a reward.")
+        episode_id = (await self._find(request)).origin.episode_id
+        note_action(request, "regrade", episode_id=episode_id)
+        try:
+            return await self._regrade_page(request, await self._jobs.regrade_episode(episode_id, body))
+        except OrsServerError as error:
+            return await self._regrade_page(request, problem=str(error))
+
+    async def _regrade_page(
+        self, request: PageRequest, regraded: RegradedEpisode | None = None, problem: str | None = None
+    ) -> Answer:
+        record, rewards = await self._find(request), self._jobs.reward_names()
+        status = 200 if problem is None else 422
+        return Page.of("regrade", status, record=record, rewards=rewards, problem=problem, regraded=regraded)
+
     # Live
 
     async def follow(self, request: PageRequest) -> Answer:
         """Stream the steps after number `after`, written as the page has them, until the record is closed."""
-        record = await find_episode(self._store, request.path["episode"])
+        record = await self._find(request)
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} live pages are open already; close one, or retry")
-        return LiveEvents(self._events(record.origin.episode_id, request.number("after") or 0))
+        return self._events(record.origin.episode_id, request.number("after") or 0)
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1
@@ -257,34 +318,17 @@ class EpisodePages:
 
     def _summary_event(self, record: EpisodeRecord) -> bytes:
         parts: Any = self._parts()
-        view = views.view_episode(record, (), self._clock.now())
+        now = self._clock.now()
         data = {
-            "facts": parts.facts(view),
-            "mark": parts.mark(view.mark),
-            "end": view.end,
-            "figures": parts.figures(view),
+            "facts": parts.facts(record, now),
+            "mark": parts.mark(word_of(record)),
+            "end": str(parts.end(record, now)).strip(),
+            "figures": parts.figures(record.summary),
         }
         return event("summary", compact_json(data))
 
     def _parts(self) -> Any:
         return self._templates.get_template("episode_parts.html.j2").module
-
-
-async def find_step(store: RecordReader, record: EpisodeRecord, request: PageRequest) -> Step:
-    """Return the step whose number a path has."""
-    position = position_in(request.path["number"])
-    steps = await store.steps(record.origin.episode_id, position, position + 1)
-    if not steps:
-        raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
-    return steps[0]
-
-
-def position_in(text: str) -> int:
-    """Return the position from 0 of a number from 1."""
-    number = whole_number(text)
-    if not number:
-        raise UnknownPathError("expected a number from 1")
-    return number - 1
 
 
 def answer_with_block(blocks: Sequence[Block], request: PageRequest, name: str) -> Download:

@@ -3,10 +3,19 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, quote
 
 from ors_server.console.browser_sessions import BrowserSession
+from ors_server.doors.control.handlers import ControlHandlers
 from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.http.request_errors import UnknownPathError
+from ors_server.model.clock import Clock
+from ors_server.model.errors import MalformedRequestError
 from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.sessions.manager import SessionManager
+from ors_server.store.base import RecordReader
+from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
 
@@ -16,19 +25,32 @@ MAX_FIELDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request from a browser that may open the console."""
+    """A request from a browser."""
 
-    session: BrowserSession
-    path: Mapping[str, str]
-    """The parts of the path that have a name in the table of routes."""
-    pairs: Sequence[tuple[str, str]] = ()
-    """The query, in order."""
-    form: Mapping[str, str] = field(default_factory=dict[str, str])
-    base_url: str = ""
+    method: str
+    segments: Sequence[str]
+    """The parts of the path below the console's."""
+    headers: Mapping[str, str]
+    base_url: str
     """Scheme, host and mount point of the server."""
-    query_string: str = ""
-    root: str = ""
+    root: str
     """Path of the console."""
+    address: str
+    """Of the peer."""
+    query_string: str
+    session: BrowserSession
+    """That of a browser which has not signed in opens the sign-in only."""
+    path: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The parts of the path that have a name in the table of routes."""
+    form: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query, in order; `MalformedRequestError` if it is too long."""
+        try:
+            return parse_qsl(self.query_string, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        except ValueError:
+            raise MalformedRequestError(f"a query has at most {MAX_FIELDS} fields") from None
 
     def value(self, name: str) -> str | None:
         """Return the first value of a parameter that is not empty."""
@@ -37,6 +59,12 @@ class PageRequest:
     def number(self, name: str) -> int | None:
         """Return a whole number from a parameter; `None` for anything else."""
         return whole_number(self.value(name) or "")
+
+    @property
+    def own_address(self) -> str:
+        """The page's address as links have it."""
+        path = self.root + "".join(f"/{quote(part, safe='')}" for part in self.segments)
+        return path + (f"?{self.query_string}" if self.query_string else "")
 
     @property
     def control(self) -> ControlRequest:
@@ -51,16 +79,27 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004  (2**53)
 
 
+def position_in(text: str) -> int:
+    """Return the position from 0 of a number from 1."""
+    number = whole_number(text)
+    if not number:
+        raise UnknownPathError("expected a number from 1")
+    return number - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page to be written from a template."""
+    """A page to be written from a template, in a thread."""
 
     template: str
-    build: Callable[[], Mapping[str, Any]]
-    """Makes the template's values, in a thread: it may take as long as writing the page."""
+    values: Mapping[str, Any]
     status: int = 200
-    refresh: int | None = None
-    """Seconds after which the browser tries again."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, template: str, status: int = 200, /, **values: object) -> "Page":
+        """Return a page with the usual headers."""
+        return cls(template, values, status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +107,7 @@ class Redirect:
     """A redirect to another page."""
 
     location: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +118,6 @@ class Download:
     content_type: str
     name: str | None = None
     """The file's name, for what is saved and never shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveEvents:
-    """Server-sent events, until the reader leaves or there are no more."""
-
-    pieces: AsyncGenerator[bytes, None]
 
 
 def note_action(
@@ -102,7 +135,8 @@ def note_action(
     )
 
 
-Answer: TypeAlias = Page | Redirect | Download | LiveEvents
+Answer: TypeAlias = Page | Redirect | Download | AsyncGenerator[bytes, None]
+"""The last are server-sent events, until the reader leaves or there are no more."""
 Handler: TypeAlias = Callable[[PageRequest], Awaitable[Answer]]
 
 
@@ -123,3 +157,25 @@ class Route:
         if any(part != segment for part, segment in pairs if not part.startswith("{")):
             return None
         return {part[1:-1]: segment for part, segment in pairs if part.startswith("{")}
+
+
+@dataclass(eq=False)
+class PageGroup:
+    """The pages about one subject, and what they answer from."""
+
+    _store: RecordReader
+    _manager: SessionManager
+    _control: ControlHandlers
+    _clock: Clock
+
+    async def _find(self, request: PageRequest) -> EpisodeRecord:
+        """Return the episode that the path names."""
+        return await find_episode(self._store, request.path["episode"])
+
+    async def _find_step(self, record: EpisodeRecord, request: PageRequest) -> Step:
+        """Return the step of an episode that the path names."""
+        position = position_in(request.path["number"])
+        steps = await self._store.steps(record.origin.episode_id, position, position + 1)
+        if not steps:
+            raise UnknownPathError(f"the episode has {record.summary.steps} steps; there is no such step")
+        return steps[0]

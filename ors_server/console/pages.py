@@ -1,22 +1,20 @@
 """The table of pages, and the pages about many episodes and the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+
+import anyio.to_thread
 
 from ors_server.alarms.watched_runs import AlarmBook
-from ors_server.console.action_pages import ActionPages
 from ors_server.console.episode_pages import EpisodePages
-from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
+from ors_server.console.page_types import Answer, Page, PageGroup, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PlayPages
 from ors_server.console.server_pages import ServerPages
 from ors_server.console.views import comparison, formats, runs
 from ors_server.console.views import episode_list as lists
-from ors_server.console.views.episode import view_episode, view_row
-from ors_server.model.clock import Clock
 from ors_server.model.errors import EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
-from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.lookup import find_episode
 
@@ -25,20 +23,17 @@ RECORDS_AT_ONCE = 500
 
 
 @dataclass(eq=False)
-class Pages:
-    """Answers requests about many episodes and the server."""
+class Pages(PageGroup):
+    """Answers requests about many episodes, and knows all the others."""
 
-    _store: RecordReader
-    _clock: Clock
     _alarms: AlarmBook
     episodes: EpisodePages
     server: ServerPages
     play: PlayPages
-    actions: ActionPages
 
     def routes(self) -> tuple[Route, ...]:
         """Return every page but the sign-in; of two that fit a path, the first one counts."""
-        episodes, server, play, actions = self.episodes, self.server, self.play, self.actions
+        episodes, server, play = self.episodes, self.server, self.play
         return (
             Route("GET", "", server.overview),
             Route("GET", "environments", server.list_environments),
@@ -57,12 +52,12 @@ class Pages:
             Route("GET", "episodes/{episode}", episodes.show),
             Route("GET", "episodes/{episode}/events", episodes.follow),
             Route("POST", "episodes/{episode}/end", episodes.end),
-            Route("POST", "episodes/{episode}/note", actions.add_note),
-            Route("POST", "episodes/{episode}/replay", actions.replay),
-            Route("POST", "episodes/{episode}/fork", actions.fork),
-            Route("GET", "episodes/{episode}/regrade", actions.show_regrade),
-            Route("POST", "episodes/{episode}/regrade", actions.regrade),
-            Route("GET", "episodes/{episode}/export", actions.export),
+            Route("POST", "episodes/{episode}/note", episodes.add_note),
+            Route("POST", "episodes/{episode}/replay", episodes.replay),
+            Route("POST", "episodes/{episode}/fork", episodes.fork),
+            Route("GET", "episodes/{episode}/regrade", episodes.show_regrade),
+            Route("POST", "episodes/{episode}/regrade", episodes.regrade),
+            Route("GET", "episodes/{episode}/export", episodes.export),
             Route("GET", "episodes/{episode}/prompt/{index}", episodes.prompt_block),
             Route("GET", "episodes/{episode}/steps/{number}", episodes.show_raw),
             Route("GET", "episodes/{episode}/steps/{number}/blocks/{index}", episodes.block),
@@ -88,22 +83,18 @@ class Pages:
         histogram = await store.histogram(selected)
         is_first = query.after is None and (before is None or not has_more)
         is_last = not has_more and before is None
-
-        def build() -> Mapping[str, Any]:
-            rows = [view_row(record, self._clock.now()) for record in shown]
-            return {
-                "q": query,
-                "rows": rows,
-                "totals": totals,
-                "histogram": histogram,
-                "bars": lists.view_histogram(histogram, query),
-                "columns": query.columns or lists.COLUMNS,
-                "all_columns": lists.COLUMNS,
-                "newer": None if is_first or not rows else query.link(before=rows[0].episode_id),
-                "older": None if is_last or not rows else query.link(after=rows[-1].episode_id),
-            }
-
-        return Page("episodes", build)
+        ids = [record.origin.episode_id for record in shown]
+        return Page.of(
+            "episodes",
+            q=query,
+            rows=shown,
+            totals=totals,
+            histogram=histogram,
+            columns=query.columns or lists.COLUMNS,
+            all_columns=lists.COLUMNS,
+            newer=None if is_first or not ids else query.link(before=ids[0]),
+            older=None if is_last or not ids else query.link(after=ids[-1]),
+        )
 
     async def list_runs(self, request: PageRequest) -> Answer:
         """List the runs, and compare those that are chosen."""
@@ -120,15 +111,17 @@ class Pages:
             )
             for name in names
         }
-        alarms = self._alarms.open
-        shows_all = request.value("all") is not None
-
-        def build() -> Mapping[str, Any]:
-            now, axis = self._clock.now(), request.value("x") or ""
-            view = runs.view_runs(figures, groups, now, shows_all=shows_all, axis=axis, alarms=alarms)
-            return {"view": view, "max_compared": runs.MAX_COMPARED}
-
-        return Page("runs", build)
+        view = await anyio.to_thread.run_sync(
+            partial(
+                runs.view_runs,
+                figures,
+                groups,
+                shows_all=request.value("all") is not None,
+                axis=request.value("x") or "",
+                alarms=self._alarms.open,
+            )
+        )
+        return Page.of("runs", **view)
 
     async def _newest(self, selected: EpisodeFilter) -> Sequence[EpisodeRecord]:
         """Return the newest episodes that match, oldest first."""
@@ -153,19 +146,15 @@ class Pages:
         steps = [
             await self._store.steps(record.origin.episode_id, 0, comparison.MAX_STEPS) for record in pair
         ]
-
-        def build() -> Mapping[str, Any]:
-            now = self._clock.now()
-            return {
-                "left": view_episode(left, (), now),
-                "right": None if right is None else view_episode(right, (), now),
-                "others": [view_row(record, now) for record in others if record != left],
-                "stretches": comparison.compare_steps(*steps) if steps else [],
-                "is_cut": any(record.summary.steps > comparison.MAX_STEPS for record in pair),
-                "max_steps": comparison.MAX_STEPS,
-            }
-
-        return Page("compare", build)
+        return Page.of(
+            "compare",
+            left=left,
+            right=right,
+            others=[record for record in others if record != left],
+            steps=steps,
+            is_cut=any(record.summary.steps > comparison.MAX_STEPS for record in pair),
+            max_steps=comparison.MAX_STEPS,
+        )
 
     async def _add_condition(self, typed: str, query: lists.ListQuery, request: PageRequest) -> Answer:
         """Lead to the episode that was typed, else to the list with one more condition."""

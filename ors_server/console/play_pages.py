@@ -2,22 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, note_action, whole_number
+from ors_server.console.page_types import (
+    Answer,
+    Page,
+    PageGroup,
+    PageRequest,
+    Redirect,
+    note_action,
+    whole_number,
+)
 from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.control import models as m
-from ors_server.doors.control.handlers import ControlHandlers, RefusedCall
+from ors_server.doors.control.handlers import RefusedCall
 from ors_server.doors.control.operations import ControlRequest
 from ors_server.doors.http.request_errors import UnknownPathError
-from ors_server.model.clock import Clock
 from ors_server.model.errors import InvalidRequestError, OrsServerError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.model.wire import ToolSpec
-from ors_server.sessions.manager import SessionManager
-from ors_server.store.base import RecordReader
 from ors_server.store.lookup import find_episode
 
 log = get_logger("ors_server.console")
@@ -52,12 +56,8 @@ class HandPlayedEpisode:
 
 
 @dataclass(eq=False)
-class PlayingByHand:
+class PlayingByHand(PageGroup):
     """What players on every server do: read an episode, and call its tools with forms."""
-
-    _store: RecordReader
-    _manager: SessionManager
-    _control: ControlHandlers
 
     async def _read(self, session_id: str, episode_id: str) -> HandPlayedEpisode:
         is_live = self._manager.episode_of(session_id) is not None
@@ -93,7 +93,6 @@ class PlayingByHand:
 class PlayPages(PlayingByHand):
     """Answers requests about playing by hand."""
 
-    _clock: Clock
     _undo: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Snapshots before the last calls of each session that is played here."""
 
@@ -112,7 +111,7 @@ class PlayPages(PlayingByHand):
 
     async def call(self, request: PageRequest) -> Answer:
         """Call a tool with what a form says; a form that is wrong comes back with its mistakes."""
-        session_id = await self._session_of(request)
+        session_id = (await self._find(request)).origin.session_id
         body, errors = await self._read_call(session_id, request.form)
         if errors:
             return await self._page(request, body.name, errors)
@@ -123,7 +122,7 @@ class PlayPages(PlayingByHand):
 
     async def undo(self, request: PageRequest) -> Answer:
         """Restore the snapshot from before the last call; the record keeps the call, and says so."""
-        session_id = await self._session_of(request)
+        session_id = (await self._find(request)).origin.session_id
         snapshots = self._undo.get(session_id, [])
         if snapshots:
             snapshot = snapshots.pop()
@@ -145,35 +144,18 @@ class PlayPages(PlayingByHand):
         for ended in [name for name in self._undo if self._manager.episode_of(name) is None]:
             del self._undo[ended]
 
-    async def _session_of(self, request: PageRequest) -> str:
-        record = await find_episode(self._store, request.path["episode"])
-        return record.origin.session_id
-
     async def _page(self, request: PageRequest, wrong: str | None, errors: Mapping[str, str]) -> Answer:
-        session_id = await self._session_of(request)
+        session_id = (await self._find(request)).origin.session_id
         played = await self._read(session_id, request.path["episode"])
-
-        def build() -> Mapping[str, Any]:
-            last = played.steps[-1] if played.steps else None
-            episode = views.view_episode(played.record, (), self._clock.now())
-            return {
-                "episode": episode,
-                "title": episode.title,
-                "prompt": episode.prompt,
-                "steps": views.view_steps(played.steps),
-                "here": f"{request.root}/play/{episode.episode_id}",
-                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
-                "can_play": played.can_play,
-                "can_undo": bool(self._undo.get(session_id)),
-                "curl": None
-                if last is None
-                else forms.curl_line(
-                    request.base_url,
-                    session_id,
-                    last.tool,
-                    last.arguments,
-                    has_keys=request.session.key is not None,
-                ),
-            }
-
-        return Page("play", build, 422 if errors else 200)
+        last, has_keys = played.steps[-1] if played.steps else None, request.session.key is not None
+        return Page.of(
+            "play",
+            422 if errors else 200,
+            record=played.record,
+            steps=played.steps,
+            here=f"{request.root}/play/{played.record.origin.episode_id}",
+            forms=forms.make_forms(played.tools, wrong, request.form, errors),
+            can_play=played.can_play,
+            can_undo=bool(self._undo.get(session_id)),
+            curl=last and forms.curl_line(request.base_url, session_id, last, has_keys=has_keys),
+        )

@@ -8,12 +8,10 @@ environment's code, and rewards only where the session's visibility shows them t
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ors_server.console.episode_pages import answer_with_block, find_step
+from ors_server.console.episode_pages import answer_with_block
 from ors_server.console.page_types import Answer, Page, PageRequest, Redirect, Route
 from ors_server.console.play_pages import PLAYER, PlayingByHand, read_task
-from ors_server.console.views import episode as views
 from ors_server.console.views import forms
 from ors_server.doors.access import FAILED, Caller, Keyring, Role, may_see_rewards, withhold
 from ors_server.doors.control.operations import ControlRequest
@@ -58,10 +56,7 @@ class PublicPages(PlayingByHand):
                 with suppress(AuthorError):  # its splits are shown without a number
                     counts[definition.name, split.name] = await definition.tasks.num_tasks(split.name)
         agent_address = f"{request.base_url}/mcp"
-        return Page(
-            "public_choice",
-            lambda: {"environments": environments, "counts": counts, "agent_address": agent_address},
-        )
+        return Page.of("public_choice", environments=environments, counts=counts, agent_address=agent_address)
 
     async def start(self, request: PageRequest) -> Answer:
         """Start an episode of the task that was chosen, within the limits of the visitor's address."""
@@ -110,7 +105,7 @@ class PublicPages(PlayingByHand):
     async def block(self, request: PageRequest) -> Answer:
         """Return one block of a step, as `prompt_block` does."""
         record = await self._record(await self._player(request))
-        step = await find_step(self._store, record, request)
+        step = await self._find_step(record, request)
         (step,) = as_read_by_agents([step], shows_rewards=False)
         return answer_with_block(step.blocks, request, f"step{step.number}")
 
@@ -137,20 +132,18 @@ class PublicPages(PlayingByHand):
         shows_rewards = may_see_rewards(player, Visibility(record.origin.visibility))
         is_over = record.summary.stop_reason is not None
 
-        def build() -> Mapping[str, Any]:
-            return {
-                "title": views.task_title(record),
-                "prompt": views.view_prompt(record),
-                "steps": views.view_steps(as_read_by_agents(played.steps, shows_rewards=shows_rewards)),
-                "episode_return": record.summary.episode_return if shows_rewards and is_over else None,
-                "is_over": is_over,
-                "can_play": played.can_play,
-                "forms": forms.make_forms(played.tools, wrong, request.form, errors),
-                "here": f"{request.root}/play/{request.path['token']}",
-                "agent_address": f"{request.base_url}/agent/{request.path['token']}/mcp",
-            }
-
-        return Page("public_play", build, 422 if errors else 200)
+        return Page.of(
+            "public_play",
+            422 if errors else 200,
+            record=record,
+            steps=as_read_by_agents(played.steps, shows_rewards=shows_rewards),
+            episode_return=record.summary.episode_return if shows_rewards and is_over else None,
+            is_over=is_over,
+            can_play=played.can_play,
+            forms=forms.make_forms(played.tools, wrong, request.form, errors),
+            here=f"{request.root}/play/{request.path['token']}",
+            agent_address=f"{request.base_url}/agent/{request.path['token']}/mcp",
+        )
 
 
 def _episode_of(player: Caller) -> str:

@@ -100,6 +100,17 @@ def summary_remarks(summary: RunSummary) -> list[str]:
     ]
 
 
+def runs_remarks(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the notes to the figures of each run, with its name, and last how intervals were computed."""
+    labels = agent_labels([summary.runs[0] for summary in summaries])
+    notes = [
+        f"{label} in {summary.runs[0].environment}: {remark}"
+        for label, summary in zip(labels, summaries, strict=True)
+        for remark in summary_remarks(summary)[:-1]
+    ]
+    return [*notes, summary_remarks(summaries[0])[-1]]
+
+
 def version_remarks(runs: Sequence[Run]) -> list[str]:
     """Return a note if the runs were played with different versions of packages."""
     differences = version_differences([run.versions for run in runs])

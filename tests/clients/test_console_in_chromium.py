@@ -259,6 +259,18 @@ def test_narrow_pages_have_sheets(console, visit):
     assert small == 0
 
 
+def test_an_image_of_an_output_is_not_cut_on_a_narrow_page(console, visit):
+    _, ids, _ = console
+    page = visit(320).open(f"/console/episodes/{ids['chart']}")
+    ends = page.eval_on_selector_all(
+        ".out img",
+        "all => all.map(e => [e.getBoundingClientRect().right, "
+        "e.closest('.out').getBoundingClientRect().right])",
+    )
+    assert ends
+    assert all(image <= output for image, output in ends), ends
+
+
 def test_without_script_an_episode_can_be_read(console, visit):
     _, ids, _ = console
     page = visit(java_script_enabled=False).open(f"/console/episodes/{ids['shell']}")

@@ -15,6 +15,7 @@ from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import compare
 from ors_server.evaluation.run_figures import summarise
 from ors_server.evaluation.summary import FigureOptions
+from tests.fixtures.console_browser import OVERFLOW
 from tests.fixtures.made_runs import make_lively, make_outcome
 
 if TYPE_CHECKING:
@@ -158,6 +159,13 @@ def test_columns_that_no_attempt_has_a_value_for_are_left_out(watched, report):
     headings = watched.open(report).locator("#attempts th").all_inner_texts()
     assert "transcript" not in headings
     assert "status" in headings
+
+
+def test_a_narrow_page_does_not_scroll_sideways(browser, full_report):
+    page = browser.new_context(viewport={"width": 320, "height": 900}).new_page()
+    page.goto(full_report.as_uri())
+    assert page.evaluate(OVERFLOW) == 0
+    page.context.close()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 from ors_server.console.views.episode import StepView, view_step
 from ors_server.model.trajectory import Step
@@ -24,10 +25,7 @@ class Stretch:
     @property
     def pairs(self) -> Sequence[tuple[StepView | None, StepView | None]]:
         """The steps in rows; the shorter side ends with `None`."""
-        count = max(len(self.left), len(self.right))
-        left = [*self.left, *[None] * (count - len(self.left))]
-        right = [*self.right, *[None] * (count - len(self.right))]
-        return list(zip(left, right, strict=True))
+        return list(zip_longest(self.left, self.right))
 
 
 def compare_steps(left: Sequence[Step], right: Sequence[Step]) -> Sequence[Stretch]:

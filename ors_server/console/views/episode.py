@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ors_server.console.views import formats
 from ors_server.console.views.marks import (
     FAILED_NOTE,
     REFUSED_NOTE,
-    Mark,
     StepMarks,
-    highest_of,
     marks_of,
-    word_of,
 )
-from ors_server.console.views.texts import FoldedText, TextSpan, fold, language_of
+from ors_server.console.views.texts import FoldedText, fold, language_of
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.model.wire import Block, ImageBlock, compact_json
@@ -41,6 +40,7 @@ JSON_CHARACTERS = 4_000
 
 SAFE_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that a page shows; others, such as SVG, which may hold a program, are only saved."""
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
 _SIGNS = {"command": "$", "cmd": "$", "expression": "=", "query": "?", "code": ">"}
 """Names of arguments that are shown as they were typed, with the sign before them."""
 
@@ -62,12 +62,9 @@ class BlockView:
     index: int
     text: FoldedText | None = None
     """`None` for an image."""
-    label: str = ""
-    """The stream of a program, if the block is one."""
-    is_error: bool = False
-    is_note: bool = False
-    is_terminal: bool = False
-    """Whether lines keep their breaks and scroll."""
+    stream: str = ""
+    """Of a program; its lines keep their breaks and scroll."""
+    image_type: str = ""
     is_image: bool = False
     """Whether the page shows it; an image of another type is only saved."""
 
@@ -111,7 +108,7 @@ class StepView(CallView):
     @property
     def is_prose(self) -> bool:
         """Whether the output is text that wraps."""
-        return not any(block.is_terminal for block in self.blocks)
+        return not any(block.stream for block in self.blocks)
 
 
 def view_call(tool: str, arguments: Mapping[str, Any], seconds: float) -> CallView:
@@ -164,18 +161,9 @@ def view_blocks(blocks: Sequence[Block]) -> tuple[BlockView, ...]:
 
 def _view_block(index: int, block: Block) -> BlockView:
     if isinstance(block, ImageBlock):
-        return BlockView(index, is_image=block.mimeType in SAFE_IMAGES, label=block.mimeType)
+        return BlockView(index, image_type=block.mimeType, is_image=block.mimeType in SAFE_IMAGES)
     stream = (block.detail or {}).get("stream")
-    is_stream = isinstance(stream, str)
-    is_note = stream == "notes"
-    return BlockView(
-        index,
-        fold(block.text),
-        label=stream if isinstance(stream, str) and not is_note else "",
-        is_error=stream == "stderr",
-        is_note=is_note,
-        is_terminal=is_stream,
-    )
+    return BlockView(index, fold(block.text), stream if isinstance(stream, str) else "")
 
 
 def _view_argument(name: str, value: object, arguments: Mapping[str, Any]) -> ArgumentView:
@@ -193,118 +181,42 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (dict, list)) and len(compact_json(value)) > GIST_CHARACTERS
 
 
-def pretty(value: object) -> str:
+def pretty(value: object, characters: int = JSON_CHARACTERS) -> str:
     """Return a value as JSON on several lines, cut where it is too long for a page."""
     text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
-    return (
-        text
-        if len(text) <= JSON_CHARACTERS
-        else f"{text[:JSON_CHARACTERS]}\n… {len(text):,} characters in all"
-    )
+    return text if len(text) <= characters else f"{text[:characters]}\n… {len(text):,} characters in all"
 
 
-# The page around the steps
+# What lists and pages show of a record
 
 
-@dataclass(frozen=True)
-class EpisodeRow:
-    """One episode of a list; what is on record as it is shown is read from its record."""
-
-    record: EpisodeRecord
-    episode_id: str
-    title: str
-    mark: Mark
-    is_live: bool
-    episode_return: float | None
-    highest: float | None
-    seconds: float | None
-    age: str
-
-    @property
-    def labels(self) -> Sequence[tuple[str, str, str]]:
-        """Some labels: name, value, and the value as it is shown."""
-        labels = self.record.origin.labels.items()
-        ordered = sorted(labels, key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
-        # The last digits of a run's id tell it from others of the same agent and environment.
-        return [
-            (name, value, f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value)
-            for name, value in ordered[:MAX_LABELS]
-        ]
+def row_labels(record: EpisodeRecord) -> Sequence[tuple[str, str, str]]:
+    """Return some labels: name, value, and the value as it is shown."""
+    labels = sorted(record.origin.labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair))
+    # The last digits of a run's id tell it from others of the same agent and environment.
+    return [
+        (name, value, f"…{value[-6:]}" if name == "run" and len(value) > MAX_LABEL else value)
+        for name, value in labels[:MAX_LABELS]
+    ]
 
 
-def view_row(record: EpisodeRecord, now: datetime) -> EpisodeRow:
-    """Return the row of an episode."""
-    summary, highest = record.summary, highest_of(record)
-    return EpisodeRow(
-        record=record,
-        episode_id=record.origin.episode_id,
-        title=task_title(record),
-        mark=word_of(summary, 1.0 if highest is None else highest),
-        is_live=is_played(record),
-        episode_return=None if summary.last_reward is None else summary.episode_return,
-        highest=highest,
-        seconds=played_seconds(record, now),
-        age=formats.age(record.origin.created_at, now),
-    )
+def earned(record: EpisodeRecord) -> float | None:
+    """Return what an episode earned; `None` if nothing was judged."""
+    return None if record.summary.last_reward is None else record.summary.episode_return
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraphs:
-    """A prompt's text: what is in sight, and what is folded away."""
-
-    shown: tuple[str, ...]
-    rest: tuple[str, ...]
+def task_fields(record: EpisodeRecord) -> Sequence[tuple[str, str]]:
+    """Return the beginnings of the fields of a task; the prompt has the long ones."""
+    fields = list(record.origin.task_spec.items())[:MAX_FIELDS]
+    return [(name, gist(formats.plain(value), GIST_CHARACTERS)) for name, value in fields]
 
 
-@dataclass(frozen=True)
-class EpisodeView(EpisodeRow):
-    """An episode without its steps."""
-
-    end: str
-    """The last line, in words."""
-    prompt: Sequence[Paragraphs | BlockView]
-    siblings: Sequence[EpisodeRow]
-    """The episodes of the same task, this one among them."""
-    figures: Sequence[tuple[str, str, str]]
-    """Name, value, and class of the name."""
-    task: tuple[tuple[str, str], ...]
-    policy: tuple[tuple[str, str], ...]
-    """Only what differs from the default."""
-    made_by: tuple[tuple[str, str], ...]
-
-    @property
-    def last_page(self) -> int:
-        """Number of the last page of steps, from 1."""
-        return max(1, -(-self.record.summary.steps // STEPS_PER_PAGE))
+def gist(text: str, characters: int) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= characters else f"{text[:characters]}…"
 
 
-def view_episode(record: EpisodeRecord, siblings: Sequence[EpisodeRecord], now: datetime) -> EpisodeView:
-    """Return everything that is around the steps."""
-    origin, row = record.origin, view_row(record, now)
-    # The prompt has the long values.
-    task = [(name, formats.plain(value)) for name, value in list(origin.task_spec.items())[:MAX_FIELDS]]
-    return EpisodeView(
-        **vars(row),
-        end=_end_of(row),
-        prompt=view_prompt(record),
-        siblings=[view_row(sibling, now) for sibling in siblings],
-        figures=_figures(record),
-        task=tuple(
-            (name, text if len(text) <= GIST_CHARACTERS else f"{text[:GIST_CHARACTERS]}…")
-            for name, text in task
-        ),
-        policy=tuple(policy_differences(origin.policy)),
-        made_by=(
-            ("environment", f"{origin.environment} {origin.environment_version}"),
-            ("server", origin.server_version),
-            ("sandbox", _sandbox(origin.sandbox)),
-            *([("key", origin.credential_id)] if origin.credential_id else []),
-            *sorted(origin.packages.items()),
-        ),
-    )
-
-
-def is_played(record: EpisodeRecord) -> bool:
+def is_live(record: EpisodeRecord) -> bool:
     """Return whether an episode is live."""
     return not record.is_closed and record.summary.stop_reason is None
 
@@ -312,7 +224,7 @@ def is_played(record: EpisodeRecord) -> bool:
 def played_seconds(record: EpisodeRecord, now: datetime) -> float | None:
     """Return how long an episode took, or takes until now; `None` if that is unknown."""
     summary = record.summary
-    last = summary.finished_at or (now if is_played(record) else summary.last_call_at)
+    last = summary.finished_at or (now if is_live(record) else summary.last_call_at)
     return None if last is None or summary.started_at is None else (last - summary.started_at).total_seconds()
 
 
@@ -325,17 +237,15 @@ def task_title(record: EpisodeRecord) -> str:
     return " / ".join(part for part in parts if part)
 
 
-def _end_of(row: EpisodeRow) -> str:
-    summary = row.record.summary
-    if summary.stop_reason is None:
-        return "Waiting for the next call." if not row.record.is_closed else "The record ends here."
-    steps = f"{summary.steps} step" + ("" if summary.steps == 1 else "s")
-    paid = "" if row.episode_return is None else f" Return {formats.amount(row.episode_return)}."
-    time = "" if row.seconds is None else f", {formats.duration(row.seconds)}"
-    return f"{row.mark.word} after {steps}{time}.{paid}"
+@dataclass(frozen=True, slots=True)
+class Paragraphs:
+    """A prompt's text: what is in sight, and what is folded away."""
+
+    shown: tuple[str, ...]
+    rest: tuple[str, ...]
 
 
-def view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
+def prompt_blocks(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
     """Return the blocks of a prompt, long texts with what is folded away."""
     views: list[Paragraphs | BlockView] = []
     for index, block in enumerate(record.prompt or (), 1):
@@ -353,44 +263,14 @@ def view_prompt(record: EpisodeRecord) -> Sequence[Paragraphs | BlockView]:
     return views
 
 
-def _figures(record: EpisodeRecord) -> Sequence[tuple[str, str, str]]:
-    summary = record.summary
-    was_judged = summary.last_reward is not None
-    rows = [("Rewards", formats.reward(summary.reward_sum if was_judged else None), "")]
-    rows.append(("Penalties", formats.reward(summary.penalty_sum if summary.penalties else None), ""))
-    rows += [
-        (cause.replace("_", " "), formats.reward(cost), "in") for cause, cost in summary.penalties.items()
-    ]
-    rows.append(("Return", formats.amount(summary.episode_return if was_judged else None), "sum"))
-    if summary.withheld:
-        rows.append(("Withheld", formats.reward(summary.withheld), ""))
-    if summary.discounted_return != summary.episode_return:
-        rows.append(("Discounted return", formats.amount(summary.discounted_return), ""))
-    rows.append(("Ungraded steps", str(summary.ungraded_steps), ""))
-    rows.append(("Failed calls", str(summary.failed_steps), ""))
-    if summary.unjudged_steps:
-        rows.append(("Unjudged steps", str(summary.unjudged_steps), ""))
-    return rows + [
-        (name, formats.amount(value), "") for name, value in sorted(summary.metrics.items())[:MAX_FIELDS]
-    ]
-
-
 def policy_differences(policy: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Return the rules that differ from the defaults."""
-    defaults = EpisodePolicy().model_dump(mode="json")
-    skipped = {"overridable"}
-    rows: list[tuple[str, str]] = []
-    for name, value in policy.items():
-        if name in skipped or name not in defaults or value == defaults[name]:
-            continue
-        rows.append((name.replace("_", " "), formats.plain(value)))
-    return rows
-
-
-def _sandbox(sandbox: Mapping[str, Any] | None) -> str:
-    if not sandbox:
-        return formats.MISSING
-    return f"{sandbox.get('backend', '')} {sandbox.get('level', '')}".strip()
+    defaults = EpisodePolicy().model_dump(mode="json", exclude={"overridable"})
+    return [
+        (name.replace("_", " "), formats.plain(value))
+        for name, value in policy.items()
+        if name in defaults and value != defaults[name]
+    ]
 
 
 def image_bytes(block: ImageBlock) -> bytes:
@@ -402,6 +282,8 @@ def image_bytes(block: ImageBlock) -> bytes:
         return b""
 
 
-def raw_text(value: object) -> tuple[TextSpan, ...]:
+def raw_text(step: Step) -> str:
     """Return a step exactly, as JSON in which every special character is an escape."""
-    return (TextSpan(json.dumps(value, indent=2, ensure_ascii=True, default=str)),)
+    return json.dumps(
+        _STEP.dump_python(step, mode="json", by_alias=True), indent=2, ensure_ascii=True, default=str
+    )

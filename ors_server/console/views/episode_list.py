@@ -12,22 +12,12 @@ from ors_server.console.views.episode import SHORT_LABELS
 from ors_server.doors.control.episodes import EpisodeSelection
 from ors_server.store.episode_filter import EpisodeFilter
 from ors_server.store.episode_order import NEWEST_FIRST, SORTS, EpisodeSorting, parse_order
-from ors_server.store.series import ReturnHistogram
 
 PAGE = 50
 TABS = ("all", "live", "ended")
 COLUMNS = ("state", "task", "return", "steps", "duration", "stop", "labels", "age")
 SORTED = {"return": "return", "steps": "steps", "duration": "duration", "age": "created"}
 """Columns by which the list is sorted, with the store's words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """One condition of the list, and the address without it."""
-
-    name: str
-    value: str
-    without: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +70,15 @@ class ListQuery:
         pairs = [pair for pair in self.pairs if pair[0] != name or name == "label"]
         return formats.query(self._own([*pairs, (name, value)], self.tab))
 
-    @property
-    def chips(self) -> tuple[Chip, ...]:
-        """The conditions one by one."""
-        return tuple(
-            Chip(name, value, formats.query(self._own([*self.pairs[:i], *self.pairs[i + 1 :]], self.tab)))
-            for i, (name, value) in enumerate(self.pairs)
-        )
+    def within(self, low: float, high: float) -> str:
+        """Return the query of the returns in a range."""
+        pairs = [pair for pair in self.pairs if pair[0] not in {"min_return", "max_return"}]
+        pairs += [("min_return", repr(low)), ("max_return", repr(high))]
+        return formats.query(self._own(pairs, self.tab))
 
-    @property
-    def without_filters(self) -> str:
-        """The query with no condition."""
-        return formats.query(self._own((), self.tab))
+    def without(self, *conditions: tuple[str, str]) -> str:
+        """Return the query without some conditions."""
+        return formats.query(self._own([pair for pair in self.pairs if pair not in conditions], self.tab))
 
 
 MAX_PARAMETERS = 1_000
@@ -139,29 +126,3 @@ def read_list_query(text: str) -> ListQuery:
         values["live"] = str(query.tab == "live").lower()
     selection = EpisodeSelection.model_validate(values)
     return replace(query, pairs=tuple(pairs), mistakes=tuple(mistakes), episode_filter=selection.as_filter())
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar of the histogram, in a drawing of 100 by 40."""
-
-    x: float
-    width: float
-    height: float
-    title: str
-    link: str
-
-
-def view_histogram(histogram: ReturnHistogram, query: ListQuery) -> list[Bar]:
-    """Return the bars of returns that are not empty; each leads to its episodes."""
-    bars: list[Bar] = []
-    rest = [pair for pair in query.pairs if pair[0] not in {"min_return", "max_return"}]
-    width = 100 / max(1, len(histogram.counts))
-    for index, number in enumerate(histogram.counts):
-        if number:
-            low, high = histogram.edges[index], histogram.edges[index + 1]
-            link = replace(query, pairs=(*rest, ("min_return", repr(low)), ("max_return", repr(high)))).link()
-            title = f"{number:,} from {formats.amount(low)} to {formats.amount(high)}"
-            height = 4 + 36 * number / max(histogram.counts)
-            bars.append(Bar(width * index + width / 10, width * 0.8, height, title, link))
-    return bars

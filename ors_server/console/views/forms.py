@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ors_server.model.trajectory import Step
 from ors_server.model.wire import ToolSpec, compact_json
 
 LONG_TEXT = frozenset(
@@ -51,38 +52,48 @@ class ToolForm:
     is_open: bool = False
 
 
-def make_form(
-    name: str,
-    description: str,
-    schema: Mapping[str, Any] | None,
-    form: Mapping[str, str] | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> ToolForm:
-    """Return a tool's form; filled again with what was sent, if it was wrong."""
-    properties = _mapping((schema or {}).get("properties"))
-    required = cast("list[str]", (schema or {}).get("required") or [])
-    sent, wrong = form or {}, errors or {}
-    fields = [
-        _field(key, _resolve(_mapping(value), schema or {}), required, sent, wrong)
-        for key, value in properties.items()
-    ]
-    return ToolForm(name, description, tuple(fields), sent.get("raw", ""), wrong.get(""), form is not None)
-
-
 def make_forms(
     tools: Sequence[ToolSpec], wrong: str | None, form: Mapping[str, str], errors: Mapping[str, str]
 ) -> list[ToolForm]:
     """Return the form of each tool; that of the tool `wrong` has what was sent, and its errors."""
-    return [
-        make_form(
-            tool.name,
-            tool.description or "",
-            tool.input_schema,
-            form if tool.name == wrong else None,
-            errors if tool.name == wrong else None,
+    forms: list[ToolForm] = []
+    nothing: Mapping[str, str] = {}
+    for tool in tools:
+        sent, mistakes = (form, errors) if tool.name == wrong else (nothing, nothing)
+        fields = make_fields(tool.input_schema, sent, mistakes)
+        forms.append(
+            ToolForm(
+                tool.name,
+                tool.description or "",
+                fields,
+                sent.get("raw", ""),
+                mistakes.get(""),
+                is_open=tool.name == wrong,
+            )
         )
-        for tool in tools
-    ]
+    return forms
+
+
+def make_fields(
+    schema: Mapping[str, Any] | None, sent: Mapping[str, str], errors: Mapping[str, str]
+) -> tuple[FieldView, ...]:
+    """Return the fields of a tool's form, with what was sent, and with what is wrong by field."""
+    fields: list[FieldView] = []
+    for name, value in _mapping((schema or {}).get("properties")).items():
+        field = _resolve(_mapping(value), schema or {})
+        choices, kinds = _choices(field), _types(field)
+        kind = "number" if kinds and kinds <= {"integer", "number"} else "json"
+        if choices:
+            kind = "choice"
+        elif kinds == {"string"}:
+            kind = "long" if any(word in name.lower() for word in LONG_TEXT) else "text"
+        hint = str(field.get("description", ""))
+        if field.get("default") is not None:
+            hint = f"{hint} Default: {compact_json(field['default'])}".strip()
+        is_required = name in cast("list[str]", (schema or {}).get("required") or [])
+        sent_value = sent.get(f"arg:{name}", "")
+        fields.append(FieldView(name, kind, hint, is_required, choices, sent_value, errors.get(name)))
+    return tuple(fields)
 
 
 def read_form(
@@ -99,7 +110,7 @@ def read_form(
         return {}, {"": "expected a JSON object of arguments"}
     arguments: dict[str, Any] = {}
     errors: dict[str, str] = {}
-    for field in make_form("", "", schema, form).fields:
+    for field in make_fields(schema, form, {}):
         # A browser sends line breaks as CR LF.
         text = form.get(field.input_name, "").replace("\r\n", "\n")
         if text == "" and not (field.is_required and field.kind in {"text", "long"}):
@@ -113,11 +124,9 @@ def read_form(
     return arguments, errors
 
 
-def curl_line(
-    base_url: str, session_id: str, tool: str, arguments: Mapping[str, Any], *, has_keys: bool
-) -> str:
-    """Return the call as a command for a shell; a long one reads `call.json`."""
-    body = call_body(tool, arguments)
+def curl_line(base_url: str, session_id: str, step: Step, *, has_keys: bool) -> str:
+    """Return the call of a step as a command for a shell; a long one reads `call.json`."""
+    body = call_body(step.tool, step.arguments)
     body = body if len(body) <= MAX_CURL else f"@{CALL_FILE}"
     key = ' -H "X-API-Key: $ORS_API_KEY"' if has_keys else ""
     return (
@@ -128,28 +137,6 @@ def curl_line(
 def call_body(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return the request's body of a call."""
     return compact_json({"name": tool, "arguments": dict(arguments)})
-
-
-def _field(
-    name: str,
-    schema: Mapping[str, Any],
-    needed: Sequence[str],
-    sent: Mapping[str, str],
-    wrong: Mapping[str, str],
-) -> FieldView:
-    choices = _choices(schema)
-    kinds = _types(schema)
-    if choices:
-        kind = "choice"
-    elif kinds == {"string"}:
-        kind = "long" if any(word in name.lower() for word in LONG_TEXT) else "text"
-    else:
-        kind = "number" if kinds and kinds <= {"integer", "number"} else "json"
-    hint = str(schema.get("description", ""))
-    if schema.get("default") is not None:
-        hint = f"{hint} Default: {compact_json(schema['default'])}".strip()
-    value = sent.get(f"arg:{name}", "")
-    return FieldView(name, kind, hint, name in needed, choices, value, wrong.get(name))
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step, StepStatus
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 
 REFUSED_NOTE = "The server refused the call; nothing ran."
 FAILED_NOTE = "The environment's own code raised. This is not the agent's fault and is never scored."
@@ -30,7 +30,6 @@ class StepMarks:
     marks: tuple[Mark, ...]
     edge: str
     """Class of the edge: `w`, `b`, `g`, or empty."""
-    is_end: bool = False
 
     @property
     def is_marked(self) -> bool:
@@ -59,7 +58,7 @@ def marks_of(step: Step) -> StepMarks:
         edge = "g"
     if step.finished:
         marks.append(Mark("Ends the episode", "info"))
-    return StepMarks(tuple(marks), edge, is_end=step.finished)
+    return StepMarks(tuple(marks), edge)
 
 
 def _word_of(step: Step) -> str | None:
@@ -92,19 +91,16 @@ _ENDS: Mapping[str, Mark] = {
 }
 
 
-def word_of(summary: EpisodeSummary, highest: float) -> Mark:
-    """Return the word of an episode: what failed, else why it ended, else what it earned.
-
-    Args:
-        highest: The return that counts as solved.
-    """
+def word_of(record: EpisodeRecord) -> Mark:
+    """Return the word of an episode: what failed, else why it ended, else what it earned."""
+    summary = record.summary
     if summary.failed_steps or summary.stop_reason == "failed":
         return _ENDS["failed"]
     if summary.unjudged_steps:
         return Mark("Not judged", "solid")
     if summary.stop_reason is None:
         return Mark("Live", "info")
-    if summary.last_reward is not None and summary.episode_return >= highest:
+    if summary.last_reward is not None and summary.episode_return >= solved_at(record):
         return Mark("Solved", "good")
     if summary.stop_reason in _ENDS:
         return _ENDS[summary.stop_reason]
@@ -117,3 +113,9 @@ def highest_of(record: EpisodeRecord) -> float | None:
     if isinstance(allowed, (list, tuple)) and len(cast("list[Any]", allowed)) == 2:  # noqa: PLR2004  (least, greatest)
         return float(cast("list[Any]", allowed)[1])
     return None
+
+
+def solved_at(record: EpisodeRecord) -> float:
+    """Return the return that counts as solved: the highest reward, or 1 without a range."""
+    highest = highest_of(record)
+    return 1.0 if highest is None else highest

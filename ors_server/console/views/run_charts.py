@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import fmean, quantiles
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from ors_server.charts.chart import (
     with_moments,
 )
 from ors_server.console.views import formats
-from ors_server.console.views.marks import highest_of
+from ors_server.console.views.marks import solved_at
 from ors_server.model.clock import from_microseconds, to_microseconds
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
 from ors_server.store.series import MIN_GRADED
@@ -45,7 +46,8 @@ _CHART_OF: Mapping[str, str] = {
 }
 """The chart that an alarm is marked on, by the alarm's name."""
 
-Points: TypeAlias = Sequence[tuple[float, float]]
+Lines: TypeAlias = Sequence[tuple[str, str, Sequence[tuple[float, float]]]]
+"""Of each line its name, its ink and its points."""
 _Member = TypeVar("_Member")
 
 
@@ -69,14 +71,15 @@ class ChartedRun:
             return None
         return float(number) if axis == "episode" else _place_of(self.records[position], axis)
 
-    def windows(self, axis: str) -> list[tuple[float, Sequence[EpisodeRecord]]]:
-        """Return its episodes in windows of about equal numbers, each with its middle on an axis."""
-        placed = [
-            (place, record)
-            for number, record in enumerate(self.records, self.earlier + 1)
-            if (place := self.place(number, axis)) is not None
+    def placed(self, axis: str) -> list[tuple[float, EpisodeRecord]]:
+        """Return its episodes that are on an axis, each with its place."""
+        places = [
+            (self.place(number, axis), record) for number, record in enumerate(self.records, self.earlier + 1)
         ]
-        return _windows_of(sorted(placed, key=lambda pair: pair[0]))
+        return [(x, record) for x, record in places if x is not None]
+
+
+_ReadLines: TypeAlias = Callable[[ChartedRun, str], tuple[str, Lines]]
 
 
 def axes_of(runs: Sequence[ChartedRun]) -> list[str]:
@@ -87,133 +90,132 @@ def axes_of(runs: Sequence[ChartedRun]) -> list[str]:
 
 def view_charts(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
     """Return the charts of runs to compare; those of groups and components are of one run each."""
-    windows = [run.windows(axis) for run in runs]
+    windows = [_windows_of(sorted(run.placed(axis), key=itemgetter(0))) for run in runs]
     sizes = [len(members) for of_run in windows for _, members in of_run]
     if not sizes:
         return []
     size = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(max(sizes))
     each = f"each point: {size} episode{'' if size == '1' else 's'}"
-    names = [run.name for run in runs]
-
-    figures = [[(place, _figures(members)) for place, members in of_run] for of_run in windows]
+    inks = [f"s{number}" for number in range(1, len(runs) + 1)]
+    figures = [[(x, _figures(members)) for x, members in of_run] for of_run in windows]
 
     def of_runs(name: str, title: str, *, is_percent: bool = False) -> Chart:
-        lines = [
-            [(place, value) for place, values in of_run if (value := values[name]) is not None]
-            for of_run in figures
-        ]
-        behind: list[Options] = []
-        caption = each
+        caption, behind = each, list[Options]()
         if name == "returns":
             caption = f"{each}; line: mean, band: 10th to 90th percentile, dots: single episodes"
-            for number, (run, of_run) in enumerate(zip(runs, windows, strict=True), 1):
-                behind += _spread(of_run, f"s{number}") + _dots(run, axis, f"s{number}")
-        inks = [f"s{number}" for number in range(1, len(runs) + 1)]
-        return _draw(
-            (name, title, caption),
-            axis,
-            [*zip(names, inks, lines, strict=True)],
-            runs,
-            behind,
-            is_percent=is_percent,
-        )
+            for run, of_run, ink in zip(runs, windows, inks, strict=True):
+                dots = run.placed(axis)[:: max(1, len(run.records) // MAX_DOTS)]
+                returns = [(x, record.summary.episode_return) for x, record in dots if is_graded(record)]
+                behind += [*_spread(of_run, ink), cloud(returns, ink)]
+        lines = [
+            (run.name, ink, [(x, value) for x, values in of_run if (value := values[name]) is not None])
+            for run, ink, of_run in zip(runs, inks, figures, strict=True)
+        ]
+        return _draw((name, title, caption), axis, lines, runs, behind, is_percent=is_percent)
+
+    def of_each(name: str, title: str, read: _ReadLines, *, is_percent: bool = False) -> Iterator[Chart]:
+        for number, run in enumerate(runs, 1):
+            caption, lines = read(run, axis)
+            words = (name, title, caption)
+            if len(runs) > 1:
+                words = (f"{name}-{number}", f"{title}: {run.name}", caption)
+            yield _draw(words, axis, lines, [run], is_percent=is_percent)
 
     charts = [
         of_runs("returns", "Return"),
         of_runs("success", "Solved", is_percent=True),
-        *_charts_of_groups(runs, axis),
+        *of_each("groups", "Groups", _lines_of_groups, is_percent=True),
         of_runs("lengths", "Steps"),
-        *_charts_of_components(runs, axis),
+        *of_each("components", "Components", _lines_of_components),
         of_runs("failures", "Calls that were refused or failed", is_percent=True),
         of_runs("infrastructure", "Episodes in which the environment failed", is_percent=True),
     ]
     return [chart for chart in charts if chart.rows]
 
 
-def _charts_of_groups(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
-    charts: list[Chart] = []
-    for number, run in enumerate(runs, 1):
-        groups = _kinds_of_groups(run, axis)
-        lines: list[tuple[str, str, Points]] = []
-        for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good")):
-            lines.append((kind, ink, [(x, fmean(kind == member for member in kinds)) for x, kinds in groups]))
-        size = max((len(kinds) for _, kinds in groups), default=0)
-        caption = f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them"
-        words = _named("groups", "Groups", caption, run, number, runs)
-        charts.append(_draw(words, axis, lines, [run], is_percent=True))
-    return charts
+def _lines_of_groups(run: ChartedRun, axis: str) -> tuple[str, Lines]:
+    """Return the caption, and a line for each kind of groups: its share."""
+    groups: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+    for x, record in run.placed(axis):
+        labels = record.origin.labels
+        if is_graded(record):
+            key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
+            groups[key].append((x, is_solved(record)))
+    kinds: list[tuple[float, str]] = []
+    for members in groups.values():
+        if len(members) >= MIN_GRADED:
+            outcomes = {solved for _, solved in members}
+            kind = "mixed" if len(outcomes) > 1 else "all pass" if True in outcomes else "all fail"
+            kinds.append((members[-1][0], kind))
+    windows = _windows_of(sorted(kinds))
+    size = max((len(members) for _, members in windows), default=0)
+    lines = [
+        (kind, ink, [(x, fmean(kind == member for member in members)) for x, members in windows])
+        for kind, ink in (("all fail", "bad"), ("mixed", "s1"), ("all pass", "good"))
+    ]
+    return f"groups of {MIN_GRADED} graded attempts or more; each point: at most {size} of them", lines
 
 
-def _charts_of_components(runs: Sequence[ChartedRun], axis: str) -> list[Chart]:
-    charts: list[Chart] = []
-    for number, run in enumerate(runs, 1):
-        sums: Counter[str] = Counter()
-        places: list[float | None] = []
-        last = 0
-        for part in run.components:
-            sums.update({name: abs(value) for name, value in part.sums.items()})
-            last += part.episodes
-            places.append(run.place(last, axis))
-        largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
-        lines: list[tuple[str, str, Points]] = []
-        for ink, name in enumerate(largest, 1):
-            means = [part.sums.get(name, 0.0) / part.episodes for part in run.components]
-            pairs = zip(places, means, strict=True)
-            lines.append((name, f"s{ink}", sorted((x, mean) for x, mean in pairs if x is not None)))
-        size = max((part.episodes for part in run.components), default=0)
-        caption = f"means of the parts of the reward; each point: at most {size} episodes"
-        words = _named("components", "Components", caption, run, number, runs)
-        charts.append(_draw(words, axis, lines, [run]))
-    return charts
-
-
-def _named(
-    name: str, title: str, caption: str, run: ChartedRun, number: int, runs: Sequence[ChartedRun]
-) -> tuple[str, str, str]:
-    """Name a chart of one run, apart from those of the others."""
-    return (name, title, caption) if len(runs) == 1 else (f"{name}-{number}", f"{title}: {run.name}", caption)
+def _lines_of_components(run: ChartedRun, axis: str) -> tuple[str, Lines]:
+    """Return the caption, and a line for each of the largest components; none for a single one."""
+    sums: Counter[str] = Counter()
+    places: list[tuple[float, ComponentBin]] = []
+    last = 0
+    for part in run.components:
+        sums.update({name: abs(value) for name, value in part.sums.items()})
+        last += part.episodes
+        if (x := run.place(last, axis)) is not None:
+            places.append((x, part))
+    largest = [name for name, _ in sums.most_common(MAX_COMPONENTS)] if len(sums) > 1 else []
+    lines = [
+        (name, f"s{ink}", sorted((x, part.sums.get(name, 0.0) / part.episodes) for x, part in places))
+        for ink, name in enumerate(largest, 1)
+    ]
+    size = max((part.episodes for part in run.components), default=0)
+    return f"means of the parts of the reward; each point: at most {size} episodes", lines
 
 
 def _draw(
     words: tuple[str, str, str],
     axis: str,
-    lines: Sequence[tuple[str, str, Points]],
+    lines: Lines,
     runs: Sequence[ChartedRun],
     behind: Sequence[Options] = (),
     *,
     is_percent: bool = False,
 ) -> Chart:
-    """Draw lines with name, ink and points; alarms of the runs are marked, each on one chart."""
+    """Draw lines; alarms of the runs are marked, each on one chart."""
     name, title, caption = words
     series = [line(points, ink, title, number) for number, (title, ink, points) in enumerate(lines) if points]
     opened = [
-        (place, f"{alarm.title}{'' if len(runs) == 1 else f', {run.name}'}", alarm)
+        (x, f"{alarm.title}{'' if len(runs) == 1 else f', {run.name}'}", alarm)
         for run in runs
         for alarm in run.alarms
         if _CHART_OF.get(alarm.name) == name.partition("-")[0]
-        and (place := run.place(alarm.opened, axis)) is not None
+        and (x := run.place(alarm.opened, axis)) is not None
     ]
     if series and opened:
-        series[0] = with_moments(series[0], [(place, text) for place, text, _ in opened])
+        series[0] = with_moments(series[0], [(x, text) for x, text, _ in opened])
     for _, text, alarm in opened:
         until = "still open" if alarm.closed is None else f"closed at {alarm.closed:,}"
         caption += f". Alarm at episode {alarm.opened:,}, {until}: {text}"
     values = [dict(points) for _, _, points in lines]
-    places = sorted({place for points in values for place in points})
+    places = sorted({x for points in values for x in points})
     write = formats.share if is_percent else formats.amount
-    names = [
-        formats.moment(from_microseconds(round(place * _MILLISECOND))) if axis == "time" else f"{place:,.0f}"
-        for place in places
-    ]
-    cells = [[write(points.get(place)) for points in values] for place in places]
-    rows = [(first, *rest) for first, rest in zip(names, cells, strict=True)]
-    x = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
+    rows: list[tuple[str, ...]] = []
+    for x in places:
+        moment = from_microseconds(round(x * _MILLISECOND)) if axis == "time" else None
+        first = f"{x:,.0f}" if moment is None else formats.moment(moment)
+        rows.append((first, *(write(points.get(x)) for points in values)))
+    across = value_axis(AXES[axis], low=places[0], high=places[-1]) if places else value_axis()
     if axis == "time":
-        x |= {"type": "time"}
+        across |= {"type": "time"}
     # A share of failures is small: its axis ends where the line does.
     is_whole = is_percent and name not in {"failures", "infrastructure"}
-    y = value_axis(low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent)
-    options = chart_options(x, y, [*behind, *series], by_axis=True) | {"useUTC": True}
+    upwards = value_axis(
+        low=0.0 if is_percent else None, high=1.0 if is_whole else None, is_percent=is_percent
+    )
+    options = chart_options(across, upwards, [*behind, *series], by_axis=True) | {"useUTC": True}
     legend = tuple((ink, name) for name, ink, _ in lines) if len(lines) > 1 else ()
     return Chart(
         name, title, caption, options, (AXES[axis], *(name for name, _, _ in lines)), rows, legend=legend
@@ -232,32 +234,27 @@ def _windows_of(placed: Sequence[tuple[float, _Member]]) -> list[tuple[float, Se
     """Cut what is in order of its place into windows, each with the place of its middle."""
     size = max(1, math.ceil(len(placed) / WINDOWS), min(MIN_WINDOW, len(placed) // MIN_WINDOW))
     windows: list[list[tuple[float, _Member]]] = []
-    for place, member in placed:
+    for x, member in placed:
         # What is at one place, such as the episodes of a step, is not divided.
-        if not windows or (len(windows[-1]) >= size and place != windows[-1][-1][0]):
+        if not windows or (len(windows[-1]) >= size and x != windows[-1][-1][0]):
             windows.append([])
-        windows[-1].append((place, member))
+        windows[-1].append((x, member))
     return [(part[(len(part) - 1) // 2][0], [member for _, member in part]) for part in windows]
-
-
-def _returns(records: Sequence[EpisodeRecord]) -> list[float]:
-    return [record.summary.episode_return for record in records if is_graded(record)]
 
 
 def _figures(records: Sequence[EpisodeRecord]) -> Mapping[str, float | None]:
     """Return the figures of a window, by the name of their chart."""
     summaries = [record.summary for record in records]
-    returns = _returns(records)
+    graded = [record for record in records if is_graded(record)]
     calls = sum(summary.steps for summary in summaries)
     faults = sum(summary.refused_steps + summary.failed_steps for summary in summaries)
     broken = [
         bool(summary.failed_steps or summary.unjudged_steps) or result_of(summary) is EpisodeResult.FAILED
         for summary in summaries
     ]
-    solved = [is_solved(record) for record in records if is_graded(record)]
     return {
-        "returns": fmean(returns) if returns else None,
-        "success": fmean(solved) if solved else None,
+        "returns": fmean(record.summary.episode_return for record in graded) if graded else None,
+        "success": fmean(map(is_solved, graded)) if graded else None,
         "lengths": calls / len(summaries),
         "failures": faults / calls if calls else None,
         "infrastructure": fmean(broken),
@@ -271,45 +268,15 @@ def is_graded(record: EpisodeRecord) -> bool:
 
 def is_solved(record: EpisodeRecord) -> bool:
     """Return whether an episode earned the highest return of its environment, or 1 without a range."""
-    highest = highest_of(record)
-    return record.summary.episode_return >= (1.0 if highest is None else highest)
+    return record.summary.episode_return >= solved_at(record)
 
 
 def _spread(windows: Sequence[tuple[float, Sequence[EpisodeRecord]]], ink: str) -> list[Options]:
     """Return the band from the 10th to the 90th percentile of the returns."""
     ends: list[tuple[float, float, float]] = []
-    for place, members in windows:
-        returns = _returns(members)
+    for x, members in windows:
+        returns = [record.summary.episode_return for record in members if is_graded(record)]
         if len(returns) > 1:
             tenths = quantiles(returns, n=10, method="inclusive")
-            ends.append((place, tenths[0], tenths[-1]))
+            ends.append((x, tenths[0], tenths[-1]))
     return band(ends, ink, ink) if ends else []
-
-
-def _dots(run: ChartedRun, axis: str, ink: str) -> list[Options]:
-    stride = max(1, len(run.records) // MAX_DOTS)
-    places = [
-        (place, record.summary.episode_return)
-        for number, record in [*enumerate(run.records, run.earlier + 1)][::stride]
-        if is_graded(record) and (place := run.place(number, axis)) is not None
-    ]
-    return [cloud(places, ink)]
-
-
-def _kinds_of_groups(run: ChartedRun, axis: str) -> list[tuple[float, Sequence[str]]]:
-    """Return windows of groups, each with the kinds of its groups."""
-    members: dict[tuple[str, str], list[tuple[int, EpisodeRecord]]] = defaultdict(list)
-    for number, record in enumerate(run.records, run.earlier + 1):
-        labels = record.origin.labels
-        if is_graded(record):
-            key = labels.get("group") or record.origin.task_hash, labels.get(STEP_LABEL, "")
-            members[key].append((number, record))
-    kinds: list[tuple[float, str]] = []
-    for group in members.values():
-        place = run.place(group[-1][0], axis)
-        if len(group) >= MIN_GRADED and place is not None:
-            solved = sum(is_solved(record) for _, record in group)
-            kinds.append(
-                (place, "all fail" if not solved else "all pass" if solved == len(group) else "mixed")
-            )
-    return _windows_of(sorted(kinds))

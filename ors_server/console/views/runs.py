@@ -4,15 +4,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
-from ors_server.charts.chart import Chart
-from ors_server.console.views import formats
 from ors_server.console.views.episode import task_title
 from ors_server.console.views.run_charts import ChartedRun, axes_of, is_graded, is_solved, view_charts
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, result_of
-from ors_server.store.aggregates import MeanReturn, RunFigures, solve_band
+from ors_server.store.aggregates import Z_95, MeanReturn, RunFigures, solve_band
 
 MAX_EPISODES = 2_000
 """Episodes of each chosen run that are compared, the newest ones."""
@@ -21,14 +19,9 @@ SHOWN_RUNS = 8
 """Runs below the chosen ones, until all are asked for."""
 MAX_ID = 16
 """Characters of a run's id that are shown whole; of longer ones, the last six."""
-SHOWN_TASKS = 50
 MAX_SQUARES = 12
 """Attempts of one task that are drawn one by one."""
 RUN = "run"
-
-
-Z = 1.959963984540054
-"""Quantile of the normal distribution for 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +39,10 @@ class Mean:
         if mean is None:
             return None
         if not is_share:
-            return cls(
-                mean,
-                mean if returns.low is None else returns.low,
-                mean if returns.high is None else returns.high,
-            )
-        centre = (mean + Z * Z / (2 * count)) / (1 + Z * Z / count)
-        half = Z / (1 + Z * Z / count) * math.sqrt(mean * (1 - mean) / count + Z * Z / (4 * count * count))
+            low, high = returns.low, returns.high
+            return cls(mean, mean if low is None else low, mean if high is None else high)
+        centre = (mean + Z_95**2 / (2 * count)) / (1 + Z_95**2 / count)
+        half = Z_95 / (1 + Z_95**2 / count) * math.sqrt(mean * (1 - mean) / count + (Z_95 / (2 * count)) ** 2)
         return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
 
 
@@ -69,10 +59,6 @@ class RunView:
     short_id: str
     mean: Mean | None
     """Of the returns of graded episodes."""
-    lowest: float
-    highest: float
-    """The scale of the bar."""
-    last: str
     alarms: Sequence[Alarm]
     """Those that are open."""
     place: int | None = None
@@ -82,11 +68,6 @@ class RunView:
     def name(self) -> str:
         """The label `run` of its episodes."""
         return self.figures.run
-
-    def at(self, value: float) -> float:
-        """Return where a return is on a bar from 4 to 136."""
-        span = self.highest - self.lowest
-        return 4 + 132 * min(1.0, max(0.0, (value - self.lowest) / span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +105,6 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsView:
-    """The page."""
-
-    runs: Sequence[RunView]
-    """Those that are shown, of all."""
-    all_runs: Sequence[RunFigures]
-    chosen: Sequence[RunView]
-    is_cut: bool
-    """Whether older episodes were not read."""
-    differences: Sequence[Difference]
-    tasks: Sequence[ComparedTask]
-    outcomes: tuple[int, int, int, int] | None
-    """Of two runs: tasks that both, only the first, only the second, and neither solved at least once."""
-    more_tasks: int
-    charts: Sequence[Chart]
-    axis: str
-    """What the charts are over."""
-    axes: Sequence[str]
-    """What they can be over."""
-    unread: Sequence[str]
-    """Agents of chosen runs whose alarms and components are not known."""
-
-
-@dataclass(frozen=True, slots=True)
 class ChosenRun:
     """A run to compare."""
 
@@ -160,50 +117,50 @@ class ChosenRun:
 def view_runs(
     figures: Sequence[RunFigures],
     chosen: Mapping[str, ChosenRun],
-    now: datetime,
     *,
     shows_all: bool,
     axis: str,
     alarms: Iterable[tuple[str, Alarm]] = (),
-) -> RunsView:
-    """Return the page.
+) -> Mapping[str, Any]:
+    """Return the values of the page, by the names that its template has for them.
 
     Args:
         figures: Of all runs, the newest first.
         axis: What the charts are over, one of `AXES`; another text means the first one.
         alarms: Those that are open, with the names of their runs.
     """
-    names = list(chosen)
     by_run: dict[str, list[Alarm]] = defaultdict(list)
     for name, alarm in alarms:
         by_run[name].append(alarm)
-    places = {name: place for place, name in enumerate(names, 1)}
-    rows = [_view_run(run, now, places.get(run.run), by_run[run.run]) for run in figures]
+    places = {name: place for place, name in enumerate(chosen, 1)}
+    rows = [_view_run(run, places.get(run.run), by_run[run.run]) for run in figures]
     picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
     others = [row for row in rows if row.place is None]
-    shown = others if shows_all else others[:SHOWN_RUNS]
     groups = [run.records for run in chosen.values()]
     charted = _charted(chosen, picked)
     axes = axes_of(charted)
     axis = axis if axis in axes else axes[0]
     tasks = _view_tasks(groups) if groups else []
     solved = Counter(tuple(cell.solved > 0 for cell in task.cells) for task in tasks)
-    return RunsView(
-        runs=[*picked, *shown],
-        all_runs=figures,
-        chosen=picked,
-        is_cut=any(len(group) >= MAX_EPISODES for group in groups),
-        differences=_differences(names, groups, picked),
-        tasks=tasks[:SHOWN_TASKS],
-        outcomes=(solved[True, True], solved[True, False], solved[False, True], solved[False, False])
+    return {
+        "all_runs": figures,
+        "runs": [*picked, *(others if shows_all else others[:SHOWN_RUNS])],
+        "chosen": picked,
+        "max_compared": MAX_COMPARED,
+        "max_episodes": MAX_EPISODES,
+        "is_cut": any(len(group) >= MAX_EPISODES for group in groups),
+        "differences": _differences(groups, picked),
+        "tasks": tasks,
+        # Of two runs: tasks that both, only the first, only the second, and neither solved at least once.
+        "outcomes": [solved[first, second] for first in (True, False) for second in (True, False)]
         if len(groups) == 2  # noqa: PLR2004  (runs)
         else None,
-        more_tasks=max(0, len(tasks) - SHOWN_TASKS),
-        charts=view_charts(charted, axis),
-        axis=axis,
-        axes=axes,
-        unread=[row.agent for row in picked if chosen[row.name].alarms is None],
-    )
+        "charts": view_charts(charted, axis),
+        "axis": axis,
+        "axes": axes,
+        # Their alarms and components are not known.
+        "unread": [row.agent for row in picked if chosen[row.name].alarms is None],
+    }
 
 
 def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list[ChartedRun]:
@@ -217,7 +174,7 @@ def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list
     return charted
 
 
-def _view_run(run: RunFigures, now: datetime, place: int | None, alarms: Sequence[Alarm]) -> RunView:
+def _view_run(run: RunFigures, place: int | None, alarms: Sequence[Alarm]) -> RunView:
     more = f" and {len(run.environments) - 1} more" if len(run.environments) > 1 else ""
     # Where the mean is the share of successes, every return is 0 or 1.
     is_share = None not in {run.returns.mean, run.success} and math.isclose(
@@ -230,9 +187,6 @@ def _view_run(run: RunFigures, now: datetime, place: int | None, alarms: Sequenc
         environment=next(iter(run.environments), "") + more,
         short_id=run.run[-6:] if len(run.run) > MAX_ID else run.run,
         mean=mean,
-        lowest=min(0.0, mean.low if mean else 0.0),
-        highest=max(1.0, mean.high if mean else 1.0),
-        last=formats.age(run.last_created_at, now),
         alarms=alarms,
         place=place,
     )
@@ -264,26 +218,18 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
-    squares = [
-        "na"
-        if not is_graded(record)
-        else "hit"
-        if is_solved(record)
-        else "part"
-        if record.summary.episode_return > 0
-        else ""
-        for record in group[:MAX_SQUARES]
-    ]
     graded = [record for record in group if is_graded(record)]
+    squares: list[str] = []
+    for record in group[:MAX_SQUARES]:
+        outcome = "hit" if is_solved(record) else "part" if record.summary.episode_return > 0 else ""
+        squares.append(outcome if is_graded(record) else "na")
     return TaskCell(tuple(squares), sum(map(is_solved, graded)), len(graded))
 
 
 def _differences(
-    names: Sequence[str], groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
+    groups: Sequence[Sequence[EpisodeRecord]], picked: Sequence[RunView]
 ) -> Sequence[Difference]:
     """Compare the first run with each other one, over the tasks that both have played."""
-    if len(names) < 2:  # noqa: PLR2004  (one run is compared with none)
-        return ()
     means = [
         {
             task: math.fsum(record.summary.episode_return for record in played) / len(played)

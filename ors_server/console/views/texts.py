@@ -78,17 +78,14 @@ def fold(text: str, language: str | None = None) -> FoldedText:
     if lines and lines[-1] == "":
         lines.pop()
     is_cut = any(len(line) > LINE_CHARACTERS for line in lines)
-    size = (
-        formats.size(len(text.encode(errors="replace"))) if len(text) < 1 << 22 else formats.size(len(text))
-    )
-    if len(lines) <= FOLD_LINES:
-        return FoldedText(_spans(lines, language), lines=len(lines), size=size, is_cut=is_cut)
-    middle = lines[END_LINES:-END_LINES]
+    size = formats.size(len(text.encode(errors="replace") if len(text) < 1 << 22 else text))
+    end = END_LINES if len(lines) > FOLD_LINES else len(lines)
+    middle = lines[end:-end]
     is_inline = sum(map(len, middle)) <= INLINE_CHARACTERS
     return FoldedText(
-        head=_spans(lines[:END_LINES], language),
+        head=_spans(lines[:end], language),
         middle=_spans(middle, language) if is_inline else (),
-        tail=_spans(lines[-END_LINES:], language),
+        tail=_spans(lines[end:][-end:], language),
         lines=len(lines),
         hidden_lines=len(middle),
         size=size,
@@ -103,6 +100,8 @@ def language_of(file_name: str) -> str | None:
 
 
 def _spans(lines: Sequence[str], language: str | None) -> Spans:
+    if not lines:
+        return ()
     shown = [_shorten(line) for line in lines]
     text = "\n".join(shown)
     if language in _LANGUAGES and len(text) <= CODE_CHARACTERS:

@@ -2,12 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeVar
-
-from markupsafe import Markup
+from typing import TypeAlias, TypeVar
 
 from ors_server.charts.chart import (
     Chart,
@@ -26,11 +23,12 @@ from ors_server.charts.chart import (
 )
 from ors_server.evaluation.intervals import Interval, z_of
 from ors_server.evaluation.number_format import between, count_of, number, percent
-from ors_server.evaluation.report.shell import parts
 from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
 Ranked = TypeVar("Ranked")
+TaskMark: TypeAlias = tuple[float, tuple[float, float], str]
+"""A task, or a group of neighbours, in a plot: its mean return, the ends of its band, and its words."""
 
 MAX_VALUES = 12
 """Up to this many different values each have a bar; more are put into ranges."""
@@ -44,39 +42,29 @@ MAX_NAME = 20
 _BINS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramValue:
-    """One attempt's value in a histogram."""
-
-    value: float
-    is_success: bool
-
-
-def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue]) -> Chart | None:
-    """Draw how often values occur, successes separately; `None` without values."""
+def histogram(name: str, title: str, label: str, values: Sequence[tuple[float, bool]]) -> Chart | None:
+    """Draw how often values occur, those of successes separately; `None` without values."""
     if not values:
         return None
-    bins = _Bins.of([value.value for value in values])
-    tallies = bins.tally(values)
-    series: dict[str, list[ChartMark]] = {"successes": [], "others": []}
+    labels, positions = _bins([value for value, _ in values])
+    counts = Counter((positions[value], is_success) for value, is_success in values)
     rows: list[tuple[str, ...]] = []
-    for (_, _, words), (successes, rest) in zip(bins.bars, tallies, strict=True):
-        rows.append((words, f"{successes:,}", f"{rest:,}"))
-        summary = f"{words}: {count_of(successes + rest, 'attempt')}, {successes:,} of them successes"
-        series["successes"].append(ChartMark(successes, summary))
-        series["others"].append(ChartMark(rest, summary))
-    drawn = [
-        bars(series["successes"], "good", "successes", "attempts"),
-        bars(series["others"], "other", "others", "attempts"),
-    ]
+    successes: list[ChartMark] = []
+    others: list[ChartMark] = []
+    for position, words in enumerate(labels):
+        good, rest = counts[position, True], counts[position, False]
+        rows.append((words, f"{good:,}", f"{rest:,}"))
+        summary = f"{words}: {count_of(good + rest, 'attempt')}, {good:,} of them successes"
+        successes.append(ChartMark(good, summary))
+        others.append(ChartMark(rest, summary))
     return Chart(
         name,
         title,
         f"{count_of(len(values), 'attempt')} that count.",
         chart_options(
-            names_axis([words for _, _, words in bins.bars], label),
+            names_axis(labels, label),
             value_axis("attempts", is_whole=True),
-            drawn,
+            [bars(successes, "good", "successes", "attempts"), bars(others, "other", "others", "attempts")],
         ),
         (label, "successes", "others"),
         rows,
@@ -84,37 +72,20 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Bins:
-    """The bars of a histogram."""
-
-    bars: list[tuple[float, float, str]]
-    """Beginning, end and label of each."""
-    positions: dict[float, int]
-    """The bar of each value."""
-
-    @staticmethod
-    def of(values: Sequence[float]) -> "_Bins":
-        distinct = sorted(set(values))
-        gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
-        # Few values, such as 0 and 1: a bar for each, without ranges between them that nothing can be in.
-        if distinct[-1] - distinct[0] <= MAX_VALUES * gap:
-            half = max(0.44 * gap, 1e-9 * max(1.0, abs(distinct[0]), abs(distinct[-1])))
-            single = [(value - half, value + half, number(value)) for value in distinct]
-            return _Bins(single, {value: index for index, value in enumerate(distinct)})
-        low, high = widened(distinct[0], distinct[-1])
-        marks = ticks(low, high, _BINS)
-        step = marks[1] - marks[0]
-        count = max(1, math.ceil((high - low) / step - 1e-9))
-        edges = [low + step * index for index in range(count + 1)]
-        positions = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
-        words = [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
-        return _Bins(words, positions)
-
-    def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
-        """Return the numbers of successes and others of each bar."""
-        counts = Counter((self.positions[value.value], value.is_success) for value in values)
-        return [(counts[index, True], counts[index, False]) for index in range(len(self.bars))]
+def _bins(values: Sequence[float]) -> tuple[list[str], Mapping[float, int]]:
+    """Return the labels of a histogram's bars, and the bar of each value."""
+    distinct = sorted(set(values))
+    gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
+    # Few values, such as 0 and 1: a bar for each, without ranges between them that nothing can be in.
+    if distinct[-1] - distinct[0] <= MAX_VALUES * gap:
+        return list(map(number, distinct)), {value: index for index, value in enumerate(distinct)}
+    low, high = widened(distinct[0], distinct[-1])
+    marks = ticks(low, high, _BINS)
+    step = marks[1] - marks[0]
+    count = max(1, math.ceil((high - low) / step - 1e-9))
+    edges = [number(low + step * index) for index in range(count + 1)]
+    positions = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
+    return [f"{start} to {end}" for start, end in pairwise(edges)], positions
 
 
 def running_mean(attempts: Sequence[Attempt], confidence: float) -> Chart | None:
@@ -123,10 +94,12 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Chart | None
         return None
     returns = [attempt.episode_return or 0.0 for attempt in attempts]
     least, greatest = min(returns), max(returns)
-    points = [
-        (count, mean, max(least, bottom), min(greatest, top))
-        for count, mean, bottom, top in _thinned(running_means(attempts, z_of(confidence)))
-    ]
+    means = running_means(attempts, z_of(confidence))
+    # The first bands are so wide that they would set the scale.
+    means = means[min(len(means) // 10, 20) :]
+    step = max(1.0, (len(means) - 1) / (MAX_POINTS - 1))
+    shown = [means[round(index * step)] for index in range(min(len(means), MAX_POINTS))]
+    points = [(count, mean, max(least, bottom), min(greatest, top)) for count, mean, bottom, top in shown]
     low, high = widened(min(point[2] for point in points), max(point[3] for point in points))
     series = [
         *band([(count, bottom, top) for count, _, bottom, top in points], "s1", "mean"),
@@ -178,26 +151,6 @@ def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, fl
     return points
 
 
-def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[float, float, float, float]]:
-    # The first bands are so wide that they would set the scale.
-    start = min(len(points) // 10, 20)
-    shown = points[start:]
-    if len(shown) <= MAX_POINTS:
-        return shown
-    step = (len(shown) - 1) / (MAX_POINTS - 1)
-    return [shown[round(index * step)] for index in range(MAX_POINTS)]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskMark:
-    """One mark of the plot of tasks: a task, or a group of neighbours."""
-
-    mean: float
-    low: float
-    high: float
-    words: str
-
-
 def returns_by_task(summary: RunSummary) -> Chart | None:
     """Draw the mean return of each task, the best first; `None` if no attempt counts."""
     tasks = sorted(
@@ -206,49 +159,43 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     )
     if not tasks:
         return None
-    ranked, caption = _ranked(tasks)
-    low, high = widened(_least(tasks), _greatest(tasks))
-    size = 7 if len(ranked) <= MAX_TASKS // 2 else 4
+    caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
+    marks: list[TaskMark] = []
+    if len(tasks) <= MAX_TASKS:
+        marks = [_mark_task(task) for task in tasks]
+    else:
+        for ranks, group in neighbours(tasks):
+            mean, ends = math.fsum(task.reward or 0.0 for task in group) / len(group), _ends(group)
+            marks.append((mean, ends, f"{ranks}: {number(mean)} ({' to '.join(map(number, ends))})"))
+        caption = (
+            f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to "
+            "the greatest return of a group."
+        )
+    low, high = widened(*_ends(tasks))
+    size = 7 if len(marks) <= MAX_TASKS // 2 else 4
     points = dots(
-        [ChartMark((rank, mark.mean), mark.words, size=size) for rank, mark in enumerate(ranked, 1)],
+        [ChartMark((rank, mean), words, size=size) for rank, (mean, _, words) in enumerate(marks, 1)],
         "s1",
         "task",
     )
     if (overall := summary.overall.reward) is not None:
         points = with_level(points, overall.value, f"mean {number(overall.value)}")
     # Intervals of few attempts would set the scale; what is beyond it is in the words and in the table.
-    ends = [(rank, max(low, mark.low), min(high, mark.high)) for rank, mark in enumerate(ranked, 1)]
+    bands = [(rank, max(low, least), min(high, top)) for rank, (_, (least, top), _) in enumerate(marks, 1)]
     return Chart(
         "task-returns",
         "Return per task",
         caption,
         chart_options(
-            value_axis("tasks, the best first", low=0, high=len(ranked) + 1, is_whole=True)
+            value_axis("tasks, the best first", low=0, high=len(marks) + 1, is_whole=True)
             | {"axisLabel": {"showMaxLabel": False}},
             value_axis("mean return", low=low, high=high),
-            [*band(ends, "s1", "tasks"), points],
+            [*band(bands, "s1", "tasks"), points],
         ),
         ("task", "mean return and interval"),
-        [tuple(mark.words.split(": ", 1)) for mark in ranked],
+        [tuple(words.split(": ", 1)) for _, _, words in marks],
         is_wide=True,
     )
-
-
-def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
-    if len(tasks) <= MAX_TASKS:
-        caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
-        return [_alone(task) for task in tasks], caption
-    caption = (
-        f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; the band reaches from the least to the "
-        "greatest return of a group."
-    )
-    marks: list[TaskMark] = []
-    for ranks, group in neighbours(tasks):
-        mean = math.fsum(task.reward or 0.0 for task in group) / len(group)
-        low, high = _least(group), _greatest(group)
-        words = f"{ranks}: {number(mean)} ({number(low)} to {number(high)})"
-        marks.append(TaskMark(mean, low, high, words))
-    return marks, caption
 
 
 def neighbours(ranked: Sequence[Ranked]) -> Iterator[tuple[str, Sequence[Ranked]]]:
@@ -259,38 +206,39 @@ def neighbours(ranked: Sequence[Ranked]) -> Iterator[tuple[str, Sequence[Ranked]
         yield f"ranks {start + 1:,} to {end:,}", ranked[start:end]
 
 
-def _alone(task: TaskFigures) -> TaskMark:
-    mean = task.reward or 0.0
-    within = task.interval
-    words = f"{task.split}/{task.index}: {number(mean)}"
-    if within is None:
-        return TaskMark(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
-    described = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
-    return TaskMark(mean, within.low, within.high, described)
+def _mark_task(task: TaskFigures) -> TaskMark:
+    mean, within = task.reward or 0.0, task.interval
+    counted = count_of(task.counted, "attempt")
+    ends = (mean, mean) if within is None else (within.low, within.high)
+    details = counted if within is None else f"{between(within)}; {counted}"
+    return mean, ends, f"{task.split}/{task.index}: {number(mean)} ({details})"
 
 
-def _least(tasks: Sequence[TaskFigures]) -> float:
-    return min(task.least for task in tasks if task.least is not None)
-
-
-def _greatest(tasks: Sequence[TaskFigures]) -> float:
-    return max(task.greatest for task in tasks if task.greatest is not None)
+def _ends(tasks: Sequence[TaskFigures]) -> tuple[float, float]:
+    return (
+        min(task.least for task in tasks if task.least is not None),
+        max(task.greatest for task in tasks if task.greatest is not None),
+    )
 
 
 def at_k(figures: Sequence[AtK]) -> Chart | None:
     """Draw pass@k and pass^k over k; `None` for fewer than two k."""
     if len(figures) < 2:  # noqa: PLR2004  (a curve has two points)
         return None
-    curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
-        ("pass@k", "good", lambda figure: (figure.pass_at_k.value, figure.pass_at_k.interval)),
-        ("pass^k", "s1", lambda figure: (figure.pass_hat_k.value, figure.pass_hat_k.interval)),
-    )
     series: list[Options] = []
-    for position, (label, ink, read) in enumerate(curves):
-        read_all = [(float(figure.k), *read(figure)) for figure in figures]
-        if all(within is not None for _, _, within in read_all):
-            series += band([(k, w.low, w.high) for k, _, w in read_all if w is not None], ink, label)
-        series.append(line([(k, value) for k, value, _ in read_all], ink, label, position))
+    for position, (label, ink) in enumerate((("pass@k", "good"), ("pass^k", "s1"))):
+        shares = [figure.pass_at_k if label == "pass@k" else figure.pass_hat_k for figure in figures]
+        points = [(float(figure.k), share) for figure, share in zip(figures, shares, strict=True)]
+        ends = [(k, share.interval.low, share.interval.high) for k, share in points if share.interval]
+        if len(ends) == len(points):
+            series += band(ends, ink, label)
+        series.append(line([(k, share.value) for k, share in points], ink, label, position))
+    rows: list[tuple[str, ...]] = []
+    for figure in figures:
+        cells = [str(figure.k), f"{figure.tasks:,}"]
+        for share in (figure.pass_at_k, figure.pass_hat_k):
+            cells += [percent(share.value), between(share.interval, as_percent=True)]
+        rows.append((*cells, number(figure.best_of_k.value), between(figure.best_of_k.interval)))
     return Chart(
         "at-k",
         "What more attempts gain",
@@ -303,21 +251,8 @@ def at_k(figures: Sequence[AtK]) -> Chart | None:
             by_axis=True,
         ),
         ("k", "tasks", "pass@k", "interval", "pass^k", "interval", "best return of k", "interval"),
-        [_row_at(figure) for figure in figures],
+        rows,
         legend=(("good", "pass@k"), ("s1", "pass^k")),
-    )
-
-
-def _row_at(figure: AtK) -> tuple[str, ...]:
-    return (
-        str(figure.k),
-        f"{figure.tasks:,}",
-        percent(figure.pass_at_k.value),
-        between(figure.pass_at_k.interval, as_percent=True),
-        percent(figure.pass_hat_k.value),
-        between(figure.pass_hat_k.interval, as_percent=True),
-        number(figure.best_of_k.value),
-        between(figure.best_of_k.interval),
     )
 
 
@@ -349,28 +284,3 @@ def stop_reasons(summary: RunSummary) -> Chart | None:
         [(reason, f"{count:,}", percent(count / total)) for reason, count in reasons],
         entries=len(shown),
     )
-
-
-def interval_bar(value: float, within: Interval, scale: tuple[float, float]) -> Markup:
-    """Draw a figure and its interval on a line from `scale[0]` to `scale[1]`."""
-    return range_bar(
-        f"{number(value)}, interval {between(within)}, on a scale from {scale[0]:g} to {scale[1]:g}",
-        (within.low, within.high),
-        value,
-        scale,
-    )
-
-
-def range_bar(
-    words: str, ends: tuple[float, float], value: float, scale: tuple[float, float], mark: float | None = None
-) -> Markup:
-    """Draw a range and a value on a line, as the console's tables do; `mark` is a line across."""
-    low, high = scale
-
-    def at(position: float) -> str:
-        return f"{5 + 190 * (min(max(position, low), high) - low) / ((high - low) or 1.0):.2f}".rstrip(
-            "0"
-        ).rstrip(".")
-
-    across = None if mark is None else at(mark)
-    return parts.range_bar(words, at(ends[0]), at(ends[1]), at(value), across)

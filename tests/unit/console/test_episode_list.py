@@ -20,8 +20,8 @@ def test_an_address_is_read_into_conditions():
     assert wanted.labels == {"run": "a", "x": "1=2"}
     assert (wanted.environment, wanted.min_return, wanted.index, wanted.live) == ("shell", 0.5, 3, True)
     assert query.mistakes == ()
-    assert [chip.name for chip in query.chips] == ["run", "environment", "min_return", "label", "index"]
-    assert query.chips[0].without.startswith("?environment=shell&")
+    assert [name for name, _ in query.pairs] == ["run", "environment", "min_return", "label", "index"]
+    assert query.without(query.pairs[0]).startswith("?environment=shell&")
     assert "after" not in query.link()
     assert query.link(tab="ended").endswith("tab=ended")
 

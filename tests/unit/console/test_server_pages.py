@@ -5,6 +5,7 @@ import logging
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,8 +43,8 @@ SCHEMA = {
 
 
 def test_a_form_has_a_field_for_each_kind_of_argument():
-    form = forms.make_form("go", "Goes.", SCHEMA)
-    kinds = {field.name: field.kind for field in form.fields}
+    fields = {field.name: field for field in forms.make_fields(SCHEMA, {}, {})}
+    kinds = {name: field.kind for name, field in fields.items()}
     assert kinds == {
         "command": "long",
         "name": "text",
@@ -54,12 +55,11 @@ def test_a_form_has_a_field_for_each_kind_of_argument():
         "places": "json",
         "where": "json",
     }
-    fields = {field.name: field for field in form.fields}
     assert fields["mode"].choices == ('"fast"', '"slow"', "7")
     assert fields["where"].hint == "A place."
     assert "Default: 3" in fields["count"].hint
     assert [name for name, field in fields.items() if field.is_required] == ["command", "count"]
-    assert forms.make_form("none", "", None).fields == ()
+    assert forms.make_fields(None, {}, {}) == ()
 
 
 def test_a_filled_form_becomes_arguments():
@@ -101,13 +101,15 @@ def test_a_wrong_form_names_its_fields(sent, wrong):
 
 
 def test_a_call_is_a_command_that_a_shell_reads_as_one():
-    line = forms.curl_line("http://x", "s", "bash", {"command": "echo 'a' $(rm)"}, has_keys=True)
+    line = forms.curl_line(
+        "http://x", "s", made.step(1, "bash", {"command": "echo 'a' $(rm)"}), has_keys=True
+    )
     assert line.startswith('curl http://x/_ors/sessions/s/calls -H "X-API-Key: $ORS_API_KEY" --json \'{')
     assert "'\"'\"'a'\"'\"'" in line
 
 
 def test_a_long_call_is_a_command_that_reads_a_file():
-    line = forms.curl_line("http://x", "s", "bash", {"command": "a" * 900_000}, has_keys=False)
+    line = forms.curl_line("http://x", "s", made.step(1, "bash", {"command": "a" * 900_000}), has_keys=False)
     assert line == "curl http://x/_ors/sessions/s/calls --json @call.json"
 
 
@@ -217,6 +219,28 @@ async def test_the_overview_shows_failures_first(filled):
     assert "http://localhost:8080/mcp" in page
 
 
+async def test_the_overview_says_what_needs_attention(monkeypatch):
+    store = MemoryStore()
+    begun = datetime.now(UTC) - timedelta(minutes=5, seconds=20)
+    failed = made.origin("broken", created_at=begun)
+    await made.write(store, failed, made.CHART_STEPS[:1], stop_reason="failed")
+    async with opened(store) as client:
+        assert "in the queue" not in (await client.get("/console")).text
+        services = client.app.manager.services
+        queues = {"gradings": {"waiting": 2}, "threads": {"waiting": 0}, "odd": 3, "new": {}}
+        late = SimpleNamespace(summary=lambda: {"worst_seconds": 0.31})
+        monkeypatch.setattr(type(services), "queues", lambda _: queues)
+        monkeypatch.setattr(type(services.watch), "figures", lambda _: late)
+        page = (await client.get("/console")).text
+    alerts = re.search(r'<ul class="alerts">(.*?)</ul>', page, re.DOTALL)[1]
+    assert (
+        f'/episodes/{failed.episode_id}">An environment failed 5 min ago, at shell / test / 1.</a>' in alerts
+    )
+    assert "2 waiting in the queue gradings." in alerts
+    assert "The event loop was 0.31 s late" in alerts
+    assert alerts.count("<li") == 3
+
+
 async def test_environments_show_tasks_and_tools():
     async with opened() as client:
         assert "Has a lamp." in (await client.get("/console/environments")).text
@@ -248,7 +272,7 @@ async def test_runs_are_compared_over_the_tasks_that_both_played():
         )
         for run in (high, low)
     }
-    view = view_runs(await store.runs(), chosen, made.BEGINNING, shows_all=False, axis="episode")
+    view = SimpleNamespace(**view_runs(await store.runs(), chosen, shows_all=False, axis="episode"))
     assert [run.name for run in view.runs] == [high, low, mid]
     best = view.chosen[0]
     own = [record.summary.episode_return for record in chosen[high].records]

@@ -20,7 +20,6 @@ from ors_server.evaluation.report.comparison_page import comparison_report
 from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.report.plots import (
     MAX_TASKS,
-    HistogramValue,
     histogram,
     returns_by_task,
     running_mean,
@@ -215,33 +214,29 @@ def marks_of(series):
     return [(item["value"], item["words"]) for item in series["data"]]
 
 
-def valued(*pairs):
-    return [HistogramValue(value, is_success) for value, is_success in pairs]
-
-
 class TestPlots:
     def test_a_histogram_has_a_bar_for_each_value_and_outcome(self):
-        plot = histogram("x", "X", "x", valued((0.0, False), (1.0, True), (1.0, False)))
+        plot = histogram("x", "X", "x", [(0.0, False), (1.0, True), (1.0, False)])
         assert plot.rows == [("0", "0", "1"), ("1", "1", "1")]
         successes, others = (marks_of(series) for series in plot.options["series"])
         assert ([value for value, _ in successes], [value for value, _ in others]) == ([0, 1], [1, 1])
         assert successes[1][1] == "1: 2 attempts, 1 of them successes"
 
     def test_values_without_a_grid_are_put_into_ranges(self):
-        plot = histogram("x", "X", "x", valued(*((value, False) for value in (0.013, 0.2, 0.77, 5.0))))
+        plot = histogram("x", "X", "x", [(value, False) for value in (0.013, 0.2, 0.77, 5.0)])
         assert all(" to " in words for words, _, _ in plot.rows)
         assert sum(int(count) for _, _, count in plot.rows) == 4
 
     @settings(max_examples=60)
     @given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=60))
     def test_every_value_is_in_exactly_one_bar(self, values):
-        plot = histogram("x", "X", "x", valued(*values))
+        plot = histogram("x", "X", "x", values)
         counted = sum(int(one.replace(",", "")) + int(two.replace(",", "")) for _, one, two in plot.rows)
         assert counted == len(values)
 
     @pytest.mark.parametrize("other", [5e-324, 1e-12, 1e12], ids=str)
     def test_values_that_are_hardly_or_hugely_apart_are_drawn(self, other):
-        plot = histogram("x", "X", "x", valued((0.0, False), (other, True)))
+        plot = histogram("x", "X", "x", [(0.0, False), (other, True)])
         assert plot.options["xAxis"]["data"] == [words for words, _, _ in plot.rows]
         assert sum(value for series in plot.options["series"] for value, _ in marks_of(series)) == 2
         json.dumps(plot.options, allow_nan=False)
