@@ -30,7 +30,7 @@ _WORKING: Final = words_of(
     "compute calculate evaluate simplify expand multiply add subtract divide solve do computing calculating "
     "evaluating simplifying"
 )
-"""Verbs of what is done with an expression; "find" and "get" may state what came out."""
+"""Verbs of what is done with an expression; "find" and "get" may state the result."""
 _ANNOUNCING: Final = words_of(
     "let me us let's now next then first finally so and please just again to must need have will can i we "
     "i'll we'll should by start step is with for this the"
@@ -123,7 +123,7 @@ def is_operand(left: Sequence[TextToken]) -> bool:
 def is_task(words: Sequence[TextToken]) -> bool:
     """Whether words order or announce the working of an expression: "Let me compute", "We need to add".
 
-    "We compute" may state what came out.
+    "We compute" may state the result.
     """
     texts = [part for token in words for part in token.word.split()]
     if not texts or texts[-1] not in _WORKING or texts[-2:-1] in (["we"], ["i"]):

@@ -142,6 +142,10 @@ class EndingRules(CharacterReader):
                 if value.polarity is Polarity.ASSERTED:
                     value.polarity = Polarity.RETRACTED
 
+    def _differ(self, value: Value, other: Value) -> bool:
+        written, other_text = self._written(value), self._written(other)
+        return written != other_text and not (self.is_same is not None and self.is_same(written, other_text))
+
     def _contradict(self) -> None:
         """Take the last value back if the text denies it later: "The answer is 42. It is not 42."."""
         last = next((v for v in reversed(self._values) if v.polarity is Polarity.ASSERTED), None)

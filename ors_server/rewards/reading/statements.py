@@ -786,7 +786,3 @@ class _Reader(ReferenceRules):
             and bool(left[-1].classes & {"copula"})
             and bool(left[0].classes & {"pronoun", "copula"})
         )
-
-    def _differ(self, value: Value, other: Value) -> bool:
-        written, other_text = self._written(value), self._written(other)
-        return written != other_text and not (self.is_same is not None and self.is_same(written, other_text))
