@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
+import typer
 from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
@@ -106,11 +107,32 @@ def from_fields(command: Callable[[_Options], None], *, checks_variables: bool =
         else:
             _complete_option(hints[field.name], _panel_of(options, field.name))
             parameters.append(_parameter(field.name, hints[field.name], _default(field)))
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    run.__doc__ = _help_of(command)
     run.__annotations__ = hints
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
+
+
+def named_only(command: Callable[[Any], None]) -> Callable[[], None]:
+    """Return a stand-in for a command in a list: it has the help's text, and no options."""
+
+    def run() -> None:
+        raise AssertionError(f"the options of {command.__name__} have not been made")
+
+    run.__doc__ = _help_of(command)
+    return run
+
+
+def with_options(command: Callable[[Any], None], epilog: str | None, *, checks_variables: bool) -> Any:
+    """Return a command of typer by itself, with the options that `from_fields` makes."""
+    app = typer.Typer(add_completion=False)
+    app.command(cls=Command, epilog=epilog)(from_fields(command, checks_variables=checks_variables))
+    return typer.main.get_command(app)
+
+
+def _help_of(command: Callable[[Any], None]) -> str:
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _group_of(hint: Any) -> OptionGroup | None:

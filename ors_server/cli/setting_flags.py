@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from ors_server.cli.command_options import Command, from_fields
+from ors_server.cli.command_options import with_options
 from ors_server.cli.examples import epilog_of
 from ors_server.files.attribute_docs import attribute_docs
 from ors_server.model.settings import Flag, Settings, names_of
@@ -61,9 +61,7 @@ def with_flags(command: Callable[[Any], None], options: type, *, shows_all: bool
 
     run.__doc__ = command.__doc__
     run.__annotations__ = {"options": every}
-    app = typer.Typer(add_completion=False)
-    app.command(cls=Command, epilog=epilog_of(command.__name__))(from_fields(run))
-    made: Any = typer.main.get_command(app)
+    made = with_options(run, epilog_of(command.__name__), checks_variables=True)
     if not shows_all:
         _shorten_help(made)
     return made

@@ -57,7 +57,8 @@ def test_the_description_of_a_parameter_is_that_of_the_table(name):
 def test_every_condition_is_an_option_of_the_commands_that_read_the_record(words):
     command: Any = get_command(app)
     for word in words:
-        command = command.commands[word]
+        context = command.make_context(word, [], resilient_parsing=True)
+        _, command, _ = command.resolve_command(context, [word])
     flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     for name in {*NAMES} - COMMANDS[words]:
         condition = CONDITIONS[name]
