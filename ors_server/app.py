@@ -118,6 +118,7 @@ class App:
         check_names(definitions)
         self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings
+        offload.divide(settings.slot.hosts_of_machine)
         self._clock = clock or SystemClock()
         self.keyring = make_keyring(settings, self._clock)
         self._given = store

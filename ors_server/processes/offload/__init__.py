@@ -43,6 +43,7 @@ __all__ = [
     "WorkerStalledError",
     "aclose",
     "call",
+    "divide",
     "prepared",
     "run",
     "run_sized",
@@ -50,6 +51,8 @@ __all__ = [
 
 _shared = WorkerPool()
 _pools: list[WorkerPool] = [_shared]
+_processes = 1
+"""Processes of this machine among which workers are divided."""
 call = _shared.call
 run = _shared.run
 run_sized = _shared.run_sized
@@ -59,8 +62,17 @@ run_sized = _shared.run_sized
 def prepared(module: str) -> PreparedPool:
     """Return the pool whose workers import a module when they start, outside a call's limits."""
     pool = PreparedPool(module)
+    pool.divide(_processes)
     _pools.append(pool)
     return pool
+
+
+def divide(processes: int) -> None:
+    """Divide the workers of all pools among as many processes of this machine; each pool keeps at least 2."""
+    global _processes  # noqa: PLW0603  (one for the process, as the pools are)
+    _processes = processes
+    for pool in _pools:
+        pool.divide(processes)
 
 
 async def aclose() -> None:

@@ -18,6 +18,8 @@ _A = TypeVarTuple("_A")
 _R = TypeVar("_R")
 _DEFAULT = OffloadLimits()
 _MIN_WORKERS, _MAX_WORKERS = 4, 8
+_MIN_SHARE = 2
+"""Workers that a pool has at least, so that one call which takes long does not hold up all others."""
 _END_SECONDS = 2.0
 SHORT = 65_536
 """Bytes or characters that a function of linear time may process on the event loop."""
@@ -49,7 +51,8 @@ class WorkerPool:
     def __init__(self, size: int | None = None, variables: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; the default size is the number of processors, from 4 to 8."""
         self._variables = variables
-        self._size = size or max(_MIN_WORKERS, min(_MAX_WORKERS, os.cpu_count() or 1))
+        self._whole = size or max(_MIN_WORKERS, min(_MAX_WORKERS, os.cpu_count() or 1))
+        self._size = self._whole
         # A limiter belongs to one event loop, and several loops may use the pool.
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
         self._forget()
@@ -61,6 +64,17 @@ class WorkerPool:
         self._busy: set[WorkerProcess] = set()
         self._starting: set[WorkerProcess] = set()
         self._is_registered = False
+
+    def divide(self, processes: int) -> None:
+        """Have a share of the workers only: as many processes of this machine have a pool like this one.
+
+        Call it before the first call; those that run keep their workers.
+        """
+        size = max(min(self._whole, _MIN_SHARE), -(-self._whole // processes))
+        if size != self._size:
+            self._size = size
+            self._places = threading.Semaphore(size)
+            self._limiter = RunVar("offload_places")
 
     def call(self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT) -> _R:
         """Run a function in a worker and wait for it, in any thread but an event loop's.

@@ -25,6 +25,12 @@ def pid() -> int:
     return os.getpid()
 
 
+def slow_pid() -> int:
+    """The worker's number, once others have had the time to start."""
+    threading.Event().wait(0.2)
+    return os.getpid()
+
+
 def write_file(name: str) -> str:
     """Writes a file where this program runs, and returns the folder."""
     Path(name).write_text("x")

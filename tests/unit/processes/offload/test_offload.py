@@ -232,6 +232,20 @@ async def test_a_process_that_left_the_worker_s_group_ends_with_an_idle_worker(p
     await anyio.to_thread.run_sync(wait_until_gone, daemon)  # killed, but not always gone yet
 
 
+@pytest.mark.parametrize(("processes", "workers"), [(1, 4), (2, 2), (100, 2)])
+def test_pool_that_is_divided_has_its_share_of_the_workers(monkeypatch, processes, workers):
+    monkeypatch.syspath_prepend(str(HERE))
+    pool = WorkerPool(4)
+    pool.divide(processes)
+    try:
+        with ThreadPoolExecutor(12) as threads:
+            calls = [threads.submit(pool.call, place("slow_pid")) for _ in range(12)]
+            asked = {call.result() for call in calls}
+    finally:
+        pool._close_all()
+    assert len(asked) == workers
+
+
 def test_a_process_that_left_the_worker_s_group_ends_with_a_program_that_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with start("daemon", tmp_path / "pid") as program:
