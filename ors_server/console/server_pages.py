@@ -157,7 +157,8 @@ class ServerPages(PageGroup):
             return Page.of("settings_closed", 403)
         note_action(request, "show_settings")
         shown = await self._control.get_settings()
-        defaults = Settings().model_dump(mode="json")
+        # Without any source: `Settings()` would read the environment and the file of this server, too.
+        defaults = Settings.model_construct().model_dump(mode="json")
         return Page.of(
             "settings",
             shown=shown,

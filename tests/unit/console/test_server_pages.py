@@ -171,6 +171,19 @@ async def test_settings_are_for_admins():
         assert stop.status_code == 404  # this application has nothing that could stop it
 
 
+async def test_a_setting_from_the_environment_is_marked_as_no_default(monkeypatch):
+    monkeypatch.setenv("ORS_MAX_SESSIONS", "7")
+    async with opened(api_keys=KEYS) as client:
+        await sign_in(client, ADMIN)
+        rows = (await client.get("/console/settings")).text.split("<tr>")
+        row = {
+            name: next(row for row in rows if f"<code>{name}</code>" in row)
+            for name in ("max_sessions", "port")
+        }
+        assert "<b>7</b>" in row["max_sessions"]
+        assert "<b>" not in row["port"]
+
+
 async def test_an_admin_renews_the_secret_of_agents_tokens():
     async with opened(api_keys=KEYS) as client:
         await sign_in(client, ADMIN)
