@@ -5,7 +5,7 @@ as many servers: the difference is the price of looking for a session's id in al
 
 The peer of two hosts is one server behind that HAProxy with as many sessions as each host has: with half of
 them, half as many calls share one turn of the event loop and one transaction of the record, on one server as
-on two hosts. A second peer is a pair of single servers, each with a record of its own, that share nothing but
+on two hosts. A second peer is a pair of single servers, each with its own record, that share nothing but
 the machine: what they cost more than one server is the price of two busy processes. In the rows of one host
 of two, that host has all sessions, so that nothing but being one of several differs from a single server.
 
@@ -138,8 +138,8 @@ def _play(groups: Mapping[str, Group]) -> dict[str, float]:
 
 
 def _rows(store: str, costs: Mapping[str, float]) -> list[Row]:
-    unit, most, half = "µs CPU/call", 2 * SESSIONS, SESSIONS // 2
-    front, peer = costs[f"front of two {most}"], costs[f"front of pair {most}"]
+    unit, doubled, half = "µs CPU/call", 2 * SESSIONS, SESSIONS // 2
+    front, peer = costs[f"front of two {doubled}"], costs[f"front of pair {doubled}"]
     alone, behind = costs["alone"], "1 host behind HAProxy"
     rows = [
         Row(f"front, {store}", unit, front, peer, "HAProxy, one rule", FRONT_GOAL),
@@ -148,7 +148,7 @@ def _rows(store: str, costs: Mapping[str, float]) -> list[Row]:
             f"1 host of 2, {SESSIONS} sessions, {store}", unit, costs["first of two"], costs["behind"], behind
         ),
     ]
-    for sessions, single in ((SESSIONS, f"behind {half}"), (most, "behind")):
+    for sessions, single in ((SESSIONS, f"behind {half}"), (doubled, "behind")):
         name, two = f"2 hosts, {sessions} sessions, {store}", costs[f"two {sessions}"]
         rows += [
             Row(name, unit, two, costs[single], f"{behind}, {sessions // 2} sessions", HOST_GOAL),

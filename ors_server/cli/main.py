@@ -77,13 +77,13 @@ class Commands(CommandGroup):
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        if name in COMMANDS and name != "serve":
-            # `doctor` reports unknown variables.
-            command = with_options(COMMANDS[name], epilog_of(name), checks_variables=name != "doctor")
         if name == "serve":
             from ors_server.cli.setting_flags import with_flags
 
             command = with_flags(serve, ServeOptions, shows_all="--help" not in args)
+        elif name in COMMANDS:
+            # `doctor` reports unknown variables.
+            command = with_options(COMMANDS[name], epilog_of(name), checks_variables=name != "doctor")
         return name, command, rest
 
 

@@ -15,6 +15,7 @@ from ors_server.harbor.file_sets import HARBOR_IGNORE
 from ors_server.harbor.task_config import ArtifactTable
 from ors_server.harbor.task_folder import SOLVE_SCRIPT, TEST_SCRIPT, TaskFolder, absolute_path
 from ors_server.sandboxes.egress import LOOPBACK
+from ors_server.sandboxes.fresh import ROOT_NAMES
 
 _CONVENTION = "/logs/artifacts"
 _PINNED_IMAGE = re.compile(r"@sha256:[0-9a-fA-F]{64}$")
@@ -73,7 +74,7 @@ def shared_verifiers(folder: TaskFolder) -> Iterator[str]:
 
 def root_agents(folder: TaskFolder) -> Iterator[str]:
     """Find agents that are root: all but those of images with another user."""
-    if folder.agent_user.partition(":")[0] in {"0", "root"}:
+    if folder.agent_user.partition(":")[0] in ROOT_NAMES:
         users = "one user" if folder.plan.image is None else "the users of its image"
         yield f"{folder.document.place('agent', 'user')}: the agent is root of its sandbox, which has {users}"
 

@@ -132,8 +132,8 @@ class TaskFolder:
     @property
     def agent_user(self) -> str:
         """Who runs the agent's commands: the user that the task names, else the image's."""
-        user = self.plan.user if self.config.agent.user is None else str(self.config.agent.user)
-        return "root" if user in {"", *ROOT_USERS} else user
+        stated = self.config.agent.user
+        return _user_of(self.plan.user if stated is None else stated) or "root"
 
     def root(self, secrets: Mapping[str, str]) -> SandboxRoot:
         """Return the root of the task's sessions."""
@@ -246,7 +246,7 @@ class TaskFolder:
             user, key = step.agent.user, ("steps", number, "agent", "user")
             if self.plan.image is None:
                 self._refuse_user(user, key)
-            elif user is not None and ("root" if str(user) in ROOT_USERS else str(user)) != self.agent_user:
+            elif user is not None and _user_of(user) != self.agent_user:
                 raise self._error(
                     f"the user of a session stays the same in all steps: expected {self.agent_user!r}, that "
                     f"of [agent] or of the image, got {user!r}",
@@ -495,6 +495,11 @@ def resolve_variables(table: Mapping[str, str], values: Mapping[str, str], where
                 f"{where}: {name} needs {match[1]!r}, which is not among the secrets of the session"
             )
     return resolved
+
+
+def _user_of(name: str | int) -> str:
+    """Return a user's name as sandboxes take it: every name of root is `root`."""
+    return "root" if str(name) in ROOT_USERS else str(name)
 
 
 def absolute_path(path: str, work_dir: str) -> str:

@@ -413,8 +413,7 @@ class ResourcePool:
         queue = self._queues.get(key)
         if queue is None:
             return "it was still starting"
-        most, waiting = queue.cap, len(queue.requests)
-        return f"there are {queue.total} of at most {most}, and {waiting} requests wait"
+        return f"there are {queue.total} of at most {queue.cap}, and {len(queue.requests)} requests wait"
 
 
 def _raise_first(errors: Sequence[Exception]) -> None:

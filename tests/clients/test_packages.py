@@ -24,7 +24,7 @@ ON_REQUEST = {"root-agent", "unpinned-image"}
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    """The packages of both environments for every target, by `NAME-TARGET`, beside the environments."""
+    """The packages of both environments for every target, by `NAME-TARGET`, in one folder with them."""
     top = tmp_path_factory.mktemp("packages")
     assert main(["new", "sums", "--in", str(top)]) == 0
     assert main(["new", "quiz", "--declared", "--in", str(top)]) == 0

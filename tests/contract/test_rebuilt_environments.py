@@ -25,7 +25,7 @@ CLOCKS = [
     "touch a && stat -c %y a",
     "git init -q && git -c user.name=a -c user.email=a commit -q --allow-empty -m a && git rev-parse HEAD",
 ]
-"""Commands whose output shows the clock or chance: each interrupts a session of its own."""
+"""Commands whose output shows the clock or chance: each interrupts its own session."""
 ENDINGS = ("answer", "close_case", "submit")
 """Tools that end an episode, or may."""
 SLOW = ("alfworld", "code", "scienceworld", "shell")

@@ -68,7 +68,10 @@ def prepared(module: str) -> PreparedPool:
 
 
 def divide(processes: int) -> None:
-    """Divide the workers of all pools among as many processes of this machine; each pool keeps at least 2."""
+    """Divide the workers of all pools among as many processes of this machine.
+
+    Each pool keeps at least 2, if it had as many.
+    """
     global _processes  # noqa: PLW0603  (one for the process, as the pools are)
     _processes = processes
     for pool in _pools:

@@ -130,7 +130,7 @@ _RELATIONS: Final = frozenset(
     }
 )
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
-_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
+_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}")
 _EMPTY_TAG: Final = re.compile(r"<(answer|final_answer|solution)>\s*</\1>", re.IGNORECASE)
 """A tag whose answer was taken back."""
 _EXCLAMATION: Final = re.compile(r"(?<=[a-z]: )(-?\d[\d.,]*)!(?=\s+[A-Z][a-z']*\s)")

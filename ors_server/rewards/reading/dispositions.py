@@ -120,7 +120,7 @@ def is_operand(left: Sequence[TextToken]) -> bool:
     return bool(left) and left[-1].word in OPERATIONS and all(t.word in _FIRST_WORDS for t in left[:-1])
 
 
-def is_task(words: Sequence[TextToken]) -> bool:
+def orders_working(words: Sequence[TextToken]) -> bool:
     """Whether words order or announce the working of an expression: "Let me compute", "We need to add".
 
     "We compute" may state the result.

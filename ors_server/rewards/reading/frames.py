@@ -495,10 +495,14 @@ def is_in_place(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     return [token.word for token in left] == ["with"] and bool(right) and right[-1].word == "place"
 
 
+def tells_what(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate begins with a form of "be" and "what": "is what ..."."""
+    return len(right) > _MIN_NOUN and "copula" in right[0].classes and right[1].word == "what"
+
+
 def is_what_others_get(right: Sequence[TextToken]) -> bool:
     """Whether a predicate tells what others take for the answer: "is what the careless get"."""
-    is_what = len(right) > _MIN_NOUN and "copula" in right[0].classes and right[1].word == "what"
-    if not is_what or classes_in(right) & {"first_person", "approval"}:
+    if not tells_what(right) or classes_in(right) & {"first_person", "approval"}:
         return False
     is_hasty = right[2].word == "the" and any(token.word in _HASTY for token in right[3:5])
     return is_hasty or right[2].word in _OTHERS

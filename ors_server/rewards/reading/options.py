@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.frames import tells_what
 from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import (
     asks_for_other,
@@ -634,9 +635,7 @@ class OptionReader(ClauseReader):
 
 def _is_what_others_choose(right: Sequence[TextToken]) -> bool:
     """Whether a predicate tells what others take a name for: "is what the careless reader picks"."""
-    words = [token.word for token in right]
-    is_what = len(right) > 2 and "copula" in right[0].classes and words[1] == "what"  # noqa: PLR2004  (a verb, "what" and a subject)
-    return is_what and "choosing" in classes_in(right) and "first_person" not in classes_in(right)
+    return tells_what(right) and "choosing" in classes_in(right) and "first_person" not in classes_in(right)
 
 
 def _spare_passives(left: Sequence[TextToken]) -> None:

@@ -9,8 +9,8 @@ from ors_server.rewards.reading.conditions import is_modest, is_of_sound_source
 from ors_server.rewards.reading.dispositions import (
     goes_on,
     is_operation,
-    is_task,
     is_to_be_changed,
+    orders_working,
     uses_part,
 )
 from ors_server.rewards.reading.frames import (
@@ -306,7 +306,12 @@ class SentenceRules(SentenceReader):
             words = clause.tokens[: clause.tokens.index(value.token)]
             if not words and position and clause.lead is not None and clause.lead.word == ":":
                 words = sentence.clauses[position - 1].tokens
-            if not value.is_framed and "=" not in written and _OPERATOR.search(written) and is_task(words):
+            if (
+                not value.is_framed
+                and "=" not in written
+                and _OPERATOR.search(written)
+                and orders_working(words)
+            ):
                 value.polarity = Polarity.INTERMEDIATE
 
     def _leave_first_steps(self, sentence: Sentence) -> None:
@@ -330,7 +335,7 @@ class SentenceRules(SentenceReader):
         values: list[Value] = []
         for clause in sentence.clauses:
             subject = clause.tokens[:6]
-            is_out = any("retract" in token.classes and token.word in _OUT for token in subject)
+            is_out = any(token.word in _OUT for token in subject)
             if is_out or (
                 len(values) > 1
                 and not clause.values

@@ -240,10 +240,10 @@ def test_pool_that_is_divided_has_its_share_of_the_workers(monkeypatch, processe
     try:
         with ThreadPoolExecutor(12) as threads:
             calls = [threads.submit(pool.call, place("slow_pid")) for _ in range(12)]
-            asked = {call.result() for call in calls}
+            pids = {call.result() for call in calls}
     finally:
         pool._close_all()
-    assert len(asked) == workers
+    assert len(pids) == workers
 
 
 def test_a_process_that_left_the_worker_s_group_ends_with_a_program_that_is_killed(tmp_path, monkeypatch):
