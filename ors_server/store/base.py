@@ -170,6 +170,16 @@ class EpisodeStore(RecordReader, Protocol):
         """Replace the secret of the record by another random one."""
         ...
 
+    async def claim_attempt(self, episode_id: str, numbers: Sequence[int]) -> int | None:
+        """Give an episode on record a number among its key's attempts at its task.
+
+        Of all servers of the record, the first that asks for a number gets it.
+
+        Returns:
+            The first of `numbers` that no other episode on record has; `None` if each is another's.
+        """
+        ...
+
     def backlog(self) -> Backlog:
         """Return what waits to be written."""
         ...

@@ -64,6 +64,13 @@ class _StoredEpisode:
     is_closed: bool = False
     incidents: list[Incident] = field(default_factory=list[Incident])
     notes: dict[str, EpisodeNote] = field(default_factory=dict[str, EpisodeNote])
+    attempt: int | None = None
+
+    @property
+    def attempted(self) -> tuple[str | None, str, str | None, int | None]:
+        """Whose attempt it is, and at what."""
+        origin = self.origin
+        return origin.credential_id, origin.environment, origin.split, origin.index
 
     def as_record(self) -> EpisodeRecord:
         return EpisodeRecord(
@@ -99,6 +106,15 @@ class MemoryStore:
     async def renew_secret(self) -> None:
         """See `EpisodeStore.renew_secret`."""
         self.shared_secret = token_bytes(len(self.shared_secret))
+
+    async def claim_attempt(self, episode_id: str, numbers: Sequence[int]) -> int | None:
+        """See `EpisodeStore.claim_attempt`."""
+        episode = self._episodes.get(episode_id)
+        if episode is not None and episode.attempt is None:
+            others = self._episodes.values()
+            taken = {other.attempt for other in others if other.attempted == episode.attempted}
+            episode.attempt = next((number for number in numbers if number not in taken), None)
+        return None if episode is None else episode.attempt
 
     def backlog(self) -> Backlog:
         """See `EpisodeStore.backlog`: what is accepted is stored."""

@@ -553,6 +553,25 @@ async def _resolve(store: EpisodeStore) -> None:
     require_equal([], list(await store.resolve("c%_")), "no id")
 
 
+async def _attempts(store: EpisodeStore) -> None:
+    names = [f"{number:032x}" for number in range(6)]
+    for number, name in enumerate(names):
+        task = 7 if number else 8
+        await store.open(make_origin(number, episode_id=name, index=task, credential_id="key"))
+    claimed: list[int | None] = []
+
+    async def claim(name: str) -> None:
+        claimed.append(await store.claim_attempt(name, range(1, 4)))
+
+    async with anyio.create_task_group() as group:
+        for name in names[1:]:
+            group.start_soon(claim, name)
+    require_equal([1, 2, 3], sorted(filter(None, claimed)), "the numbers of five attempts of at most three")
+    require_equal(1, await store.claim_attempt(names[0], [1]), "the number of an attempt at another task")
+    require_equal(1, await store.claim_attempt(names[0], [2]), "the number of an episode that has one")
+    require_equal(None, await store.claim_attempt("f" * 32, [1]), "the number of an unknown episode")
+
+
 async def _crowd(store: EpisodeStore) -> None:
     origins = [make_origin(number) for number in range(40)]
 
@@ -589,6 +608,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "notes are kept apart from the record": _notes,
     "a stream goes through everything, oldest first": _stream,
     "a beginning leads to ids": _resolve,
+    "no two attempts at a task have the same number": _attempts,
     "many episodes at once do not mix": _crowd,
 }
 """Every promise, and its check."""

@@ -1,11 +1,12 @@
 """Finds the session of an MCP request, and checks that its caller may use it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
+import anyio
 import mcp_types as types
 
 from ors_server.doors.access import Caller, Keyring, Role
@@ -16,7 +17,6 @@ from ors_server.model.errors import ForbiddenError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.store.episode_filter import EpisodeFilter
-from ors_server.store.episode_order import OLDEST_FIRST
 
 REWARDS_HEADER = "x-ors-rewards"
 """A request with this header and the value `meta` asks for each call's reward, in the result's `_meta`."""
@@ -83,14 +83,11 @@ class AttemptLimits:
             count = (await self._sessions.services.store.totals(earlier)).episodes
             limit = self._limit_of(definition.name, split)
             if limit is not None and count >= limit:
-                raise ForbiddenError(
-                    f"this key has started {definition.name}/{split}/{index} {count} times, and may do so "
-                    f"{limit} times (setting attempts_per_task); start another task"
-                )
+                raise _no_attempt_left(earlier, count, limit)
             labels = {**request.labels, ATTEMPT_LABEL: str(count + 1)}
             session_id = await start(replace(request, labels=labels))
-            if limit is not None and not self._sessions.services.options.slot.is_alone:
-                await self._withdraw_surplus(session_id, earlier, limit)
+            if limit is not None and not await self._claim(session_id, range(1, limit + 1)):
+                raise _no_attempt_left(earlier, limit, limit)
             return session_id
 
     async def _admit_visitor(self, visitor: str) -> None:
@@ -109,19 +106,22 @@ class AttemptLimits:
             if is_own and session.status().summary.stop_reason is not None:
                 await self._sessions.delete(session.id)
 
-    async def _withdraw_surplus(self, session_id: str, attempts: EpisodeFilter, limit: int) -> None:
-        """End an episode that is one too many: another host started one at the same moment.
+    async def _claim(self, session_id: str, numbers: Sequence[int]) -> bool:
+        """Ask for one of a task's attempts, and end an episode that gets none; return whether it got one.
 
-        The lock above is this host's alone, so both may have counted before either was on record. The record
-        has one order for all hosts: the first ones in it stay.
+        The lock is this server's alone. Another server of the record may have counted the attempts at the
+        same moment, when neither episode was on record; the record gives each number once.
         """
-        first = await self._sessions.services.store.page(attempts, limit=limit, order=OLDEST_FIRST)
-        if session_id not in {record.origin.session_id for record in first}:
+        store = self._sessions.services.store
+        try:
+            number = await store.claim_attempt(self._sessions.episode_of(session_id) or "", numbers)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._sessions.delete(session_id)
+            raise
+        if number is None:
             await self._sessions.delete(session_id)
-            raise ForbiddenError(
-                f"this key has started {attempts.environment}/{attempts.split}/{attempts.index} {limit} "
-                "times, and may not do so again (setting attempts_per_task); start another task"
-            )
+        return number is not None
 
     def _limit_of(self, environment: str, split: str) -> int | None:
         if self._limit is not None:
@@ -129,6 +129,13 @@ class AttemptLimits:
         splits = self._sessions.environment(environment).splits
         is_test = any(listed.name == split and listed.type == "test" for listed in splits)
         return TEST_ATTEMPTS if is_test else None
+
+
+def _no_attempt_left(attempts: EpisodeFilter, count: int, limit: int) -> ForbiddenError:
+    return ForbiddenError(
+        f"this key has started {attempts.environment}/{attempts.split}/{attempts.index} {count} times, and "
+        f"may do so {limit} times (setting attempts_per_task); start another task"
+    )
 
 
 class SessionAccess:

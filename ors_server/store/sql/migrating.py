@@ -15,7 +15,7 @@ from ors_server.store.sql.database import (
 )
 from ors_server.store.sql.record_tables import metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """Every version of the schema, oldest first; a test compares them with the migrations."""
 NEWEST = REVISIONS[-1]
 FOLDER = Path(__file__).parent / "migrations"

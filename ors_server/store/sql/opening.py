@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_bytes
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.model.clock import from_microseconds
@@ -14,7 +14,7 @@ from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
 from ors_server.store.sql.database import Database, as_store_error, transaction
 from ors_server.store.sql.host_rows import Fence, join, read_hosts
-from ors_server.store.sql.record_tables import episodes, shared_values, standings
+from ors_server.store.sql.record_tables import attempts, episodes, shared_values, standings
 from ors_server.store.sql.upserts import FIRST_VALUES, SHARED_VALUES
 
 log = get_logger("ors_server.store")
@@ -96,6 +96,34 @@ def renew_secret(database: Database, connection: Connection) -> None:
     """Replace that secret by another random one."""
     with transaction(database, connection):
         SHARED_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
+
+
+_CLAIM = text(
+    "INSERT INTO attempts (episode, credential_id, environment, split, task_index, number) "
+    "SELECT key, coalesce(credential_id, ''), environment, coalesce(split, ''), coalesce(task_index, -1), "
+    ":number FROM episodes WHERE episode_id = :episode ON CONFLICT DO NOTHING"
+)
+
+
+def claim_attempt(
+    database: Database, connection: Connection, episode_id: str, numbers: Sequence[int]
+) -> int | None:
+    """Give an episode the first of some numbers that no other attempt at its task has.
+
+    An insertion waits for another server's insertion of the same number, so one of them gets it.
+    """
+    query = (
+        select(attempts.c.number)
+        .join(episodes, episodes.c.key == attempts.c.episode)
+        .where(episodes.c.episode_id == episode_id)
+    )
+    with transaction(database, connection):
+        for number in numbers:
+            connection.execute(_CLAIM, {"number": number, "episode": episode_id})
+            claimed: int | None = connection.execute(query).scalar()
+            if claimed is not None:
+                return claimed
+    return None
 
 
 def _value(connection: Connection, name: str) -> bytes | None:

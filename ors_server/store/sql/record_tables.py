@@ -211,6 +211,18 @@ labels = Table(
 )
 """The labels that the creator of the session gave the episode."""
 
+attempts = Table(
+    "attempts",
+    metadata,
+    _episode(),
+    *(Column(name, Name, nullable=False) for name in ("credential_id", "environment", "split")),
+    Column("task_index", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Index("attempts_by_task", "credential_id", "environment", "split", "task_index", "number", unique=True),
+)
+"""Which attempt of its key at its task an episode is, where their number is limited. It is a separate table
+because an episode gets its number only after it was written."""
+
 blobs = Table(
     "blobs",
     metadata,

@@ -35,7 +35,13 @@ from ors_server.store.sql.columns import step_columns
 from ors_server.store.sql.database import Database, as_store_error, disposed_after
 from ors_server.store.sql.host_rows import read_hosts
 from ors_server.store.sql.live_sessions import LiveSessions
-from ors_server.store.sql.opening import OpenedDatabase, read_left_open, read_secret, renew_secret
+from ors_server.store.sql.opening import (
+    OpenedDatabase,
+    claim_attempt,
+    read_left_open,
+    read_secret,
+    renew_secret,
+)
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
     PendingClose,
@@ -246,20 +252,24 @@ class SqlStore(SqlReader):
         """
         await self._change(change, number)
 
-    async def _change(self, change: Callable[..., None], *args: int) -> None:
+    async def claim_attempt(self, episode_id: str, numbers: Sequence[int]) -> int | None:
+        """See `EpisodeStore.claim_attempt`."""
+        return await self._change(claim_attempt, episode_id, numbers)
+
+    async def _change(self, change: Callable[..., Result], *args: Any) -> Result:
         """Change what hosts share, on another connection; `StoreError` if it could not be written."""
 
-        def run() -> None:
+        def run() -> Result:
             try:
                 with (
                     disposed_after(self._database.writing_engine()) as engine,
                     engine.connect() as connection,
                 ):
-                    change(self._database, connection, *args)
+                    return change(self._database, connection, *args)
             except (SQLAlchemyError, OSError) as error:
                 raise as_store_error(self._database, error, "written") from error
 
-        await anyio.to_thread.run_sync(run)
+        return await anyio.to_thread.run_sync(run)
 
     @override
     async def _read(self, function: Callable[..., Result], *args: Any) -> Result:

@@ -414,6 +414,22 @@ async def test_the_count_outlives_the_sessions_and_the_server(make_site, tmp_pat
     assert (await start_attempt(other, AGENT_KEY))["isError"]
 
 
+async def test_two_servers_of_one_record_admit_no_more_than_one(make_site, tmp_path):
+    store = str(tmp_path / "episodes.db")
+    sites = [await make_site(api_keys=KEYS, store=store) for _ in range(2)]
+    for index in range(3):
+        results: list[dict] = []
+
+        async def go(site, index=index, results=results) -> None:
+            results.append(await start_attempt(site, AGENT_KEY, index=index))
+
+        async with anyio.create_task_group() as tasks:
+            for site in sites * 2:
+                tasks.start_soon(go, site)
+        assert [result["isError"] for result in results].count(False) == 1
+        assert sum("attempts_per_task" in result["content"][0]["text"] for result in results) == 3
+
+
 async def test_two_at_once_are_one_too_many(make_site):
     site = await make_site(api_keys=KEYS)
     results: list[dict] = []

@@ -217,7 +217,7 @@ def test_packing_gives_room_back(record, run):
 
 
 def test_migrating_says_what_it_did(record, run):
-    assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0010\n"
+    assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0011\n"
     harm(
         record,
         *FIGURES,
@@ -235,14 +235,14 @@ def test_migrating_says_what_it_did(record, run):
         "UPDATE alembic_version SET version_num = '0001'",
     )
     assert "store migrate" in run("verify", "--store", str(record), status=2)
-    assert run("migrate", "--store", str(record)) == "migrated from schema 0001 to 0010\n"
-    assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0010", "after": "0010"}
+    assert run("migrate", "--store", str(record)) == "migrated from schema 0001 to 0011\n"
+    assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0011", "after": "0011"}
 
 
 def test_every_command_works_on_postgresql(postgres, run):
     where = postgres.create_database()
     assert "there is no episode store" in run("stats", "--store", where, status=2)
-    assert run("migrate", "--store", where) == "migrated from schema none to 0010\n"
+    assert run("migrate", "--store", where) == "migrated from schema none to 0011\n"
     anyio.run(write, where)
     password = where.partition("ors:")[2].partition("@")[0]
     said = run("stats", "--store", where)

@@ -164,6 +164,7 @@ NOT_VERIFIED = {
     "notes",  # what people say of episodes
     "hosts",  # where the hosts are now
     "slots",  # which host has which sessions now
+    "attempts",  # which of its attempts at a task a key has used
 }
 """Tables that are no part of what an episode was."""
 
