@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Integer,
     Select,
     Table,
+    bindparam,
     case,
     cast,
     exists,
@@ -204,6 +206,21 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
         .where(*also)
     )
 
+
+_BY_EPISODE = records(episodes.c.episode_id == bindparam("name"))
+_BY_SESSION = records(episodes.c.session_id == bindparam("name")).order_by(episodes.c.key.desc()).limit(1)
+
+_LAST_NUMBER = 2**63 - 1
+_SLICE = (
+    select(steps.c.episode, steps.c.number, steps.c.body, steps.c.blobs)
+    .join(episodes, episodes.c.key == steps.c.episode)
+    .where(
+        episodes.c.episode_id == bindparam("name"),
+        steps.c.number > bindparam("start"),
+        steps.c.number <= bindparam("stop"),
+    )
+    .order_by(steps.c.number)
+)
 
 _ORDER_COLUMNS = {
     OrderKey.RETURN: standings.c.episode_return,
@@ -532,22 +549,13 @@ class SqlReader:
         return await anyio.to_thread.run_sync(read, limiter=self._threads, abandon_on_cancel=True)
 
     def _find(self, connection: Connection, name: str) -> EpisodeRecord | None:
-        row = connection.execute(records(episodes.c.episode_id == as_search_text(name))).first()
-        if row is None:
-            query = records(episodes.c.session_id == as_search_text(name)).order_by(episodes.c.key.desc())
-            row = connection.execute(query.limit(1)).first()
+        named = {"name": as_search_text(name)}
+        row = connection.execute(_BY_EPISODE, named).first() or connection.execute(_BY_SESSION, named).first()
         return None if row is None else self._records(connection, [row], with_moves=True)[0]
 
     def _slice(self, connection: Connection, episode_id: str, start: int, stop: int | None) -> list[Step]:
-        query = (
-            select(steps.c.episode, steps.c.number, steps.c.body, steps.c.blobs)
-            .join(episodes, episodes.c.key == steps.c.episode)
-            .where(episodes.c.episode_id == episode_id, steps.c.number > start)
-            .order_by(steps.c.number)
-        )
-        if stop is not None:
-            query = query.where(steps.c.number <= stop)
-        return [step for _, step in self._whole_steps(connection, connection.execute(query).all())]
+        wanted = {"name": episode_id, "start": start, "stop": _LAST_NUMBER if stop is None else stop}
+        return [step for _, step in self._whole_steps(connection, connection.execute(_SLICE, wanted).all())]
 
     def _chunk(
         self, connection: Connection, episode_filter: EpisodeFilter, boundary: tuple[int, str] | None
@@ -639,9 +647,16 @@ def _last_step(connection: Connection, episode_id: str) -> int | None:
 
 def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> Iterable[Any]:
     """Yield a table's rows of these episodes; each episode's rows in order."""
+    query = _rows_of_episodes(table)
     for start in range(0, len(keys), _AT_ONCE):
-        query = select(table).where(table.c.episode.in_(keys[start : start + _AT_ONCE]))
-        yield from connection.execute(query.order_by(*table.primary_key.columns))
+        yield from connection.execute(query, {"keys": keys[start : start + _AT_ONCE]})
+
+
+@cache
+def _rows_of_episodes(table: Table) -> Select[*tuple[Any, ...]]:
+    """Build the statement once: that takes longer than a database needs for the rows of one episode."""
+    of_episodes = table.c.episode.in_(bindparam("keys", expanding=True))
+    return select(table).where(of_episodes).order_by(*table.primary_key.columns)
 
 
 def _parts(
