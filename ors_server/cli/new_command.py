@@ -125,7 +125,8 @@ def _write_task(folder: Path) -> None:
 def _write_declared(folder: Path, name: str) -> None:
     from ors_server.environments.declared.declaration_schema import declaration_schema
 
-    for template in ("environment.toml", "train.jsonl", "test.jsonl"):
-        text = (DECLARED / f"{template}.txt").read_text("utf-8")
-        (folder / template).write_text(text.replace("$name", name), encoding="utf-8")
+    templates = [*DECLARED.iterdir(), PROJECT / "audit.toml.txt"]
+    for template in templates:
+        text = template.read_text("utf-8").replace("$name", name)
+        (folder / template.name.removesuffix(".txt")).write_text(text, encoding="utf-8")
     (folder / SCHEMA).write_text(declaration_schema(), encoding="utf-8")

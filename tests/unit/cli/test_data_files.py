@@ -119,8 +119,10 @@ def test_a_new_declared_environment_passes_its_checks(run, tmp_path):
     ran = run("new", "sums", "--declared", "--in", str(tmp_path))
     folder = tmp_path / "sums"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("environment.schema.json", "environment.toml", "test.jsonl", "train.jsonl")
+        *("README.md", "audit.toml", "environment.schema.json", "environment.toml"),
+        *("test.jsonl", "train.jsonl"),
     ]
+    assert (folder / "README.md").read_text().startswith("# sums\n")
     assert f"ors-server serve {folder}" in ran.out
     assert "  pytest " not in ran.out
     jsonschema.Draft202012Validator.check_schema(json.loads((folder / "environment.schema.json").read_text()))

@@ -4,6 +4,7 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 
+import anyio
 import pytest
 
 from ors_server.harbor.find_tasks import find_tasks
@@ -181,6 +182,32 @@ async def test_swapped_programs_earn_nothing_and_are_recorded(client, index):
     if index == 0:
         restored = result.metadata["harbor"]["restored"]
         assert restored == ["/bin", "/usr/bin/cat", "/usr/local/bin/cat"]
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("count", [12, 24])
+async def test_crowds_of_gold_and_of_swapped_programs_earn_what_one_earns(client, tasks, count):
+    indices = [index for index, name in enumerate(NAMES) if not needs_root(name)]
+    rewards: list[tuple[float | None, float | None]] = []
+
+    async def play(number: int) -> None:
+        index = indices[number % len(indices)]
+        gold = await client.create(split="test", index=index)
+        for tool, arguments in tasks.gold_actions(tasks.make_task("test", index)):
+            paid = await gold.call(tool, **arguments)
+        swapped = await client.create(split="test", index=index)
+        swap = f"printf '{FORGED}' > /usr/bin/cat; rm -f /bin; ln -s /tmp /bin"
+        await swapped.call("bash", command=swap)
+        rewards.append((paid.reward, (await swapped.call("submit")).reward))
+        for session in (gold, swapped):
+            await session.aclose()
+
+    for start in range(0, 5 * count, count):
+        async with anyio.create_task_group() as group:
+            for number in range(start, start + count):
+                group.start_soon(play, number)
+    assert rewards == [(1.0, 0.0)] * 5 * count
 
 
 CHEATS = {
