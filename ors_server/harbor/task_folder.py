@@ -347,7 +347,7 @@ class TaskFolder:
         plan, has_bundled_tests = None, False
         if is_separate:
             plan, has_bundled_tests = self._read_verifier_plan(folder, verifier, (*key, "verifier"))
-        user, network = self._read_verifier_rights(verifier, (*key, "verifier"), plan or self.plan)
+        user, network = self._read_verifier_rights(verifier, (*key, "verifier"), plan)
         has_own_time = "timeout_sec" in verifier.model_fields_set
         solutions = [
             path
@@ -394,17 +394,20 @@ class TaskFolder:
         return self.plan, False
 
     def _read_verifier_rights(
-        self, verifier: VerifierTable, key: KeyPath, plan: BuildPlan
+        self, verifier: VerifierTable, key: KeyPath, plan: BuildPlan | None
     ) -> tuple[str, SandboxNetwork]:
         """Return who runs a verifier, and its network: what its own tables say, and not those of the task.
 
+        Without a word about it, a separate verifier, which has a `plan`, is run by the user of its image.
         A verifier does not get the network of `[environment]`: the tests would be within reach of it without
         a word about them.
         """
         common = self.config.verifier
         user, user_key = (verifier.user, key) if verifier.user is not None else (common.user, ("verifier",))
-        if plan.image is None:
+        if (plan or self.plan).image is None:
             self._refuse_user(user, (*user_key, "user"))
+        if user is None and plan is not None:
+            user = plan.user
         name = "" if user is None else str(user)
         hooks, hooks_key = (verifier.collect, key) if verifier.collect else (common.collect, ("verifier",))
         for number, hook in enumerate(hooks if self.plan.image is None else ()):

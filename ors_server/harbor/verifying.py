@@ -184,6 +184,8 @@ async def _run_tests(
     # The system's folders first: the agent may have put programs into the task's folders of PATH.
     shown = {**environment, "PATH": f"{SYSTEM_PATH}:{path}" if path else SYSTEM_PATH}
     user, network = step.verifier_user, step.verifier_network
+    if step.has_bundled_tests and user not in ROOT_NAMES:  # tests that were copied have their mode
+        await _run(sandbox, ["/bin/chmod", "+x", "--", script], "")
     run = await _run(sandbox, argv, user, network, environment=shown, seconds=step.verifier_seconds)
     output = await _read_optional(sandbox, OUTPUT, max_bytes=None)
     text = (output or b"").decode("utf-8", "replace")

@@ -60,6 +60,12 @@ memory_mb = 100
 """,
         "tests/test.sh": "#!/bin/bash\nexit 1\n",
     },
+    "verifier-image-user": {
+        "task": 'artifacts = ["answer"]\n[environment]\ndocker_image = "made:1"\n'
+        '[verifier]\nenvironment_mode = "separate"\n',
+        "tests/Dockerfile": "FROM made:1\nWORKDIR /opt/data\nCOPY test.sh /tests/test.sh\nUSER ada\n",
+        "tests/test.sh": TEST_AS_ADA,
+    },
     "verifier-network": {
         "task": """\
 [environment]
@@ -146,7 +152,7 @@ async def client(tasks):
 
 
 def needs_root(name):
-    return name == "verifier-user" and not IS_ROOT
+    return name in {"verifier-user", "verifier-image-user"} and not IS_ROOT
 
 
 @pytest.mark.parametrize("index", range(len(NAMES)), ids=NAMES)
@@ -160,7 +166,7 @@ async def test_oracle_earns_the_most_over_an_image_and_idle_agents_nothing(clien
     assert task["root"].startswith("image:")
     session = await client.create(split="test", index=index)
     outputs = [await session.call(tool, **arguments) for tool, arguments in tasks.gold_actions(task)]
-    assert outputs[-1].reward == 1.0
+    assert outputs[-1].reward == 1.0, outputs[-1].metadata
     idle = await client.create(split="test", index=index)
     assert (await idle.call("submit")).reward == 0.0
 
