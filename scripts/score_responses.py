@@ -2,13 +2,14 @@
 
 Usage:
 
-    python scripts/score_responses.py [--half dev|test|all|exam] [--seed N] [--reward NAME] [--mode M]
-                                      [--family F] [--context with|without] [--show K]
+    python scripts/score_responses.py [--half dev|test|all|exam|exam_2] [--seed N] [--reward NAME]
+                                      [--mode M] [--family F] [--context with|without] [--show K]
                                       [--show-test] [--sample FILE]
 
 A false paid response must not be paid and is; a false unpaid one must be and is not. Tune on the development
 half only: `--show` prints failing cases of that half, one per template. `--show-test` is for a final audit.
-`all` is both halves. The exam is a held-out set that no reward has been tuned on: measure it rarely.
+`all` is both halves. `exam` and `exam_2` are held-out sets that no reward has been tuned on: measure them
+rarely.
 """
 
 import argparse
@@ -40,6 +41,7 @@ from ors_server.rewards.structures.structured import json_match_reward  # noqa: 
 from ors_server.rewards.text.matches import word_match_reward  # noqa: E402
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward  # noqa: E402
 from tests.fixtures.response_templates import (  # noqa: E402
+    HELD_OUT,
     ResponseCase,
     is_same_number,
     load_templates,
@@ -278,20 +280,21 @@ def _show(failing: Sequence[ResponseCase], limit: int, *, shows_test: bool) -> N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--half", choices=("dev", "test", "all", "exam"), default="dev")
+    parser.add_argument("--half", choices=("dev", "test", "all", *HELD_OUT), default="dev")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reward")
     parser.add_argument("--mode")
     parser.add_argument("--family")
     parser.add_argument("--context", choices=("with", "without"), help="only responses in a context, or none")
     parser.add_argument("--show", type=int, default=0, metavar="K", help="print up to K failing cases")
-    parser.add_argument("--show-test", action="store_true", help="also of the test half and the exam")
+    parser.add_argument("--show-test", action="store_true", help="also of the test half and held-out sets")
     parser.add_argument("--sample", type=Path, help="grade the labelled responses of this file instead")
     options = parser.parse_args(arguments)
     if options.sample:
         cases = read_sample(options.sample)
     else:
-        cases = make_cases(options.seed, load_templates(exam=options.half == "exam"))
+        held_out = options.half if options.half in HELD_OUT else None
+        cases = make_cases(options.seed, load_templates(held_out=held_out))
     cases = [
         case for case in cases if options.half in {"all", case.half} and options.family in {None, case.family}
     ]
