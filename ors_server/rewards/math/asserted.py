@@ -95,7 +95,7 @@ _CODE: Final = re.compile(
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
     r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
-    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
+    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,
 )
 """Code around a value, which does not state it."""

@@ -1,0 +1,225 @@
+"""Reads sentences that decide between several values, by the patterns of `sentence_patterns.toml`. Pure.
+
+A pattern is a sentence with places for values: "{-} (should be {+})". It says which of its values the text
+asserts (`{+}`), denies (`{-}`) or leaves open (`{?}`); of `{.}` it says nothing, and `{*}` are up to twelve
+words with any number of values, which are no answers. The other signs:
+
+* `(a|b c)` are alternatives, `[a|b c]` alternatives that may be absent;
+* `<name>` are the alternatives of that name in the table `words`, `[<name>]` the same, or nothing;
+* `@name` are one to four words of a class of `polarity.toml`, `~` are up to eight words and commas of any kind;
+* `.` is the end of a sentence or line, `^` the beginning of one, `$` the end of one; `/` is either of these or
+  another mark.
+
+A pattern is searched only in a text that has one of the words that every match of it has, and each repetition
+has a greatest length: the work is linear in the length of the text.
+"""
+
+import re
+import tomllib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
+
+from ors_server.rewards.reading.characters import WINDOW
+from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.sentences import Sentence, TextToken, Value
+
+_PATH: Final = Path(__file__).with_name("sentence_patterns.toml")
+_VALUE: Final = "§"
+_FLAGS: Final = {
+    "reject": "R",
+    "fault": "F",
+    "negative": "N",
+    "confirm": "C",
+    "answer": "A",
+    "source": "S",
+    "copula": "V",
+    "report": "Q",
+    "correction": "X",
+    "maybe": "M",
+    "quantity": "U",
+    "result": "E",
+}
+"""Classes of words that patterns name, and the capital letter behind a word of the class."""
+_POLARITIES: Final = {
+    "+": Polarity.ASSERTED,
+    "-": Polarity.DENIED,
+    "?": Polarity.HEDGED,
+    "*": Polarity.INTERMEDIATE,
+}
+_ELEMENT: Final = re.compile(
+    r"\{(?P<value>[-+?.*])\}|\[<(?P<maybe_name>\w+)>\]|<(?P<name>\w+)>|\((?=\S)(?P<group>[^()]+)\)|"
+    r"\[(?=\S)(?P<optional>[^\[\]]+)\]|@(?P<word_class>\w+)|(?P<literal>\S+)"
+)
+_GAP: Final = r"(?: ,| [^ §.?;:()\[\]]+){0,8}?"
+_PLAIN_WORD: Final = re.compile(r"[^\W\d_]")
+_END: Final = r"(?:(?= \.)|\Z)"
+_SIGNS: Final = {
+    "~": _GAP,
+    ".": r" \.(?: \.)*",
+    "^": r"(?:(?<= \.)|\A)",
+    "$": _END,
+    "/": r"(?: [,;:.–—()\[\]\-]| and[A-Z]*| but[A-Z]*| so[A-Z]*){1,3}",
+    "?": r" \?",
+}
+_FREQUENT: Final = words_of(
+    "the a an is are was were be it this that these to of in on at by for from with and or but so as i we you my "
+    "our he she they not no will would should have has had do does if then than there its it's , . : ; ( ) ? ^ $ "
+    "/ ~ – — [ ]"
+)
+"""Words and signs of most texts: a pattern is looked up by another one of its words."""
+_TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXF]")
+"""A word that may take back what is in front of it."""
+_NEGATIONS: Final = words_of("not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor")
+_CONDITIONS: Final = words_of("if suppose supposing assume assuming imagine unless were had should")
+
+
+@dataclass(frozen=True)
+class SentencePattern:
+    """A pattern of a sentence with values."""
+
+    text: str
+    marks: str
+    """What the pattern says of its values, in order: `+`, `-`, `?` or `.`."""
+    anchors: frozenset[str]
+    """Words of which a text must have one."""
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        """The pattern as a regular expression over the words of a text."""
+        return re.compile("".join(expression for expression, _ in _elements_of(self.text)))
+
+
+@cache
+def _words() -> dict[str, str]:
+    return tomllib.loads(_PATH.read_text(encoding="utf-8"))["words"]
+
+
+@cache
+def sentence_patterns() -> dict[str, list[SentencePattern]]:
+    """Return the patterns by each of the words one of which a text must have; read at the first use."""
+    by_word: dict[str, list[SentencePattern]] = {}
+    for texts in tomllib.loads(_PATH.read_text(encoding="utf-8"))["patterns"].values():
+        for text in filter(None, map(str.strip, texts.splitlines())):
+            elements = list(_elements_of(text))
+            marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
+            anchors = min((words for _, words in elements if words), key=_frequency)
+            pattern = SentencePattern(text, marks, anchors)
+            for word in anchors:
+                by_word.setdefault(word, []).append(pattern)
+    return by_word
+
+
+def _frequency(words: frozenset[str]) -> tuple[int, int]:
+    return len(words & _FREQUENT), len(words)
+
+
+def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Return the regular expression of each element of a pattern, and the words with which it may begin.
+
+    An element that may be absent has no such words.
+    """
+    for match in _ELEMENT.finditer(text):
+        kind, content = match.lastgroup or "", match[match.lastgroup or 0]
+        if kind == "value":
+            yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", frozenset()
+        elif kind in ("name", "maybe_name", "group", "optional"):
+            alternatives = _words()[content].replace("\n", "|") if kind.endswith("name") else content
+            phrases = [phrase.split() for phrase in alternatives.split("|") if phrase.strip()]
+            joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
+            is_absent = kind in ("maybe_name", "optional")
+            first = frozenset() if is_absent else frozenset(phrase[0] for phrase in phrases)
+            yield f"(?:{joined})" + "?" * is_absent, first
+        elif kind == "word_class":
+            flag = _FLAGS[content]
+            yield rf"(?: [^ A-Z§.,;:?]+[A-Z]*{flag}[A-Z]*){{1,4}}", frozenset()
+        else:
+            is_word = _PLAIN_WORD.search(content) is not None
+            yield _literal(content), frozenset({content} if is_word or content not in _SIGNS else ())
+
+
+def _literal(word: str) -> str:
+    if word in _SIGNS:
+        return _SIGNS[word]
+    return " " + re.escape(word) + "[A-Z]*"
+
+
+def apply_sentence_patterns(
+    sentences: Sequence[Sentence],
+    tokens: Sequence[TextToken],
+    values: Sequence[Value],
+    *,
+    is_final: bool,
+    takes_alternatives: bool,
+) -> None:
+    """Give values the polarities that the patterns of their sentences say.
+
+    Args:
+        is_final: Whether other sentences have been read, too. What they took back stays so.
+        takes_alternatives: Whether several values may be the answer, so that nothing is left open.
+    """
+    patterns = sentence_patterns()
+    found = {id(p): p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
+    if not found:
+        return
+    line = _line_of(tokens)
+    places = [place for place, char in enumerate(line) if char == _VALUE]
+    turns = [match.end() for match in _TURN.finditer(line)]
+    for pattern in found.values():
+        if takes_alternatives and "?" in pattern.marks:
+            continue
+        for match in pattern.expression.finditer(line):
+            index = bisect_left(places, match.start())
+            counts = [group.count(_VALUE) for group in match.groups()]
+            marks = "".join(mark * count for mark, count in zip(pattern.marks, counts, strict=True))
+            matched = values[index : index + len(marks)]
+            before = line[max(0, match.start() - WINDOW) : match.start()]
+            if _is_open(before) and not _is_asked(sentences, matched, pattern):
+                keeps_back = is_final and bool(turns) and turns[-1] > match.end()
+                _judge(matched, marks, keeps_back=keeps_back)
+
+
+def _words_in(tokens: Iterable[TextToken]) -> set[str]:
+    return {word for token in tokens for word in (token.word.split() or (token.word,))}
+
+
+def _line_of(tokens: Iterable[TextToken]) -> str:
+    """Return the words of a text, each with a space in front and the letters of its classes behind."""
+    pieces: list[str] = []
+    for token in tokens:
+        if token.kind == "value":
+            pieces.append(_VALUE)
+        elif token.kind in ("stop", "line"):
+            pieces.append(".")
+        elif token.kind == "ask":
+            pieces.append("?")
+        else:
+            flags = "".join(flag for name, flag in _FLAGS.items() if name in token.classes)
+            pieces += [word + flags for word in token.word.split()]
+    return "".join(" " + piece for piece in pieces)
+
+
+def _is_open(before: str) -> bool:
+    """Whether no word in front of a match denies what it says or makes it a condition."""
+    sentence = re.split(r" [.?]", before)[-1].split()
+    words = [word.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for word in sentence]
+    is_denied = not _NEGATIONS.isdisjoint(words[-3:]) and words[-1:] != [","]
+    return not is_denied and (words[:1] == [] or words[0] not in _CONDITIONS)
+
+
+def _is_asked(sentences: Sequence[Sentence], values: Sequence[Value], pattern: SentencePattern) -> bool:
+    return "?" not in pattern.text.split() and any(sentences[value.sentence].is_question for value in values)
+
+
+def _judge(values: Sequence[Value], marks: str, *, keeps_back: bool) -> None:
+    is_framed = any(value.is_framed for value in values)
+    for value, mark in zip(values, marks, strict=False):
+        polarity = _POLARITIES.get(mark)
+        if polarity is None or (keeps_back and mark == "+" and value.polarity is Polarity.RETRACTED):
+            continue
+        value.polarity = polarity
+        value.is_weak = value.is_maybe = False
+        value.is_framed = mark == "+" and is_framed
