@@ -90,8 +90,8 @@ _SHORT_WORDS: Final = words_of(
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
     r"\b(?:eval|exec|int|float|str|print|assert|return|system|write|input|sum|abs|round|submit)\([^)]|"
-    r"\b(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
-    r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|"
+    r"(?m:^)[ \t>`]*(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
+    r"(?-i:\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b)|<script|\{comment\}|"
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
     r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
@@ -231,7 +231,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     # The cheap readings come first: reading all sentences takes about ten times as long.
     if (named := _read_last_line(response, question)) is not None:
         return named
-    if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
+    cue = _CUE.match(response) if prompt is None else None
+    if cue is not None and _is_plain(rest := response[cue.end() :]) and (question.is_list or " or " not in rest and "(or" not in rest):
         return Assertion(response)
     if prompt is None and "=" not in question.gold and (side := _derived_side(response)) is not None:
         return Assertion(response, (side,))

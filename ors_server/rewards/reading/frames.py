@@ -172,6 +172,8 @@ def governor_states(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
     if governor.classes or right:
         return True
     is_past = governor.word.endswith("ed") and not any(token.classes & _THINGS for token in words)
+    if len(words) > 1 and "copula" in words[-2].classes:
+        return True  # "the answer is always 42"
     return is_past or (len(words) != 1 and not _is_third_person(governor))
 
 

@@ -147,39 +147,65 @@ def _literal(word: str) -> str:
     return " " + re.escape(word) + "[A-Z]*"
 
 
-def apply_sentence_patterns(
+@dataclass(frozen=True, slots=True)
+class PatternMatch:
+    """A sentence that a pattern matches."""
+
+    values: Sequence[Value]
+    marks: str
+    """What the pattern says of each value."""
+    is_followed: bool
+    """Whether words behind the match may take back what it asserts."""
+
+    def judge(self, *, is_final: bool) -> None:
+        """Give the values the polarities that the pattern says.
+
+        Args:
+            is_final: Whether other sentences have been read, too. What they took back stays so.
+        """
+        is_framed = any(value.is_framed for value in self.values)
+        for value, mark in zip(self.values, self.marks, strict=True):
+            polarity = _POLARITIES.get(mark)
+            is_taken_back = is_final and self.is_followed and value.polarity is Polarity.RETRACTED
+            if polarity is None or (mark == "+" and is_taken_back):
+                continue
+            value.polarity = polarity
+            value.is_weak = value.is_maybe = False
+            value.is_framed = mark == "+" and is_framed
+
+
+def match_sentence_patterns(
     sentences: Sequence[Sentence],
     tokens: Sequence[TextToken],
     values: Sequence[Value],
     *,
-    is_final: bool,
     takes_alternatives: bool,
-) -> None:
-    """Give values the polarities that the patterns of their sentences say.
+) -> list[PatternMatch]:
+    """Return the matches of all patterns in a text.
 
     Args:
-        is_final: Whether other sentences have been read, too. What they took back stays so.
         takes_alternatives: Whether several values may be the answer, so that nothing is left open.
     """
     patterns = sentence_patterns()
-    found = {id(p): p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
-    if not found:
-        return
+    candidates = {id(p): p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
+    if not candidates:
+        return []
     line = _line_of(tokens)
     places = [place for place, char in enumerate(line) if char == _VALUE]
-    turns = [match.end() for match in _TURN.finditer(line)]
-    for pattern in found.values():
+    last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
+    found: list[PatternMatch] = []
+    for pattern in candidates.values():
         if takes_alternatives and "?" in pattern.marks:
             continue
         for match in pattern.expression.finditer(line):
-            index = bisect_left(places, match.start())
+            first = bisect_left(places, match.start())
             counts = [group.count(_VALUE) for group in match.groups()]
             marks = "".join(mark * count for mark, count in zip(pattern.marks, counts, strict=True))
-            matched = values[index : index + len(marks)]
+            matched = values[first : first + len(marks)]
             before = line[max(0, match.start() - WINDOW) : match.start()]
             if _is_open(before) and not _is_asked(sentences, matched, pattern):
-                keeps_back = is_final and bool(turns) and turns[-1] > match.end()
-                _judge(matched, marks, keeps_back=keeps_back)
+                found.append(PatternMatch(matched, marks, is_followed=last_turn > match.end()))
+    return found
 
 
 def _words_in(tokens: Iterable[TextToken]) -> set[str]:
@@ -212,14 +238,3 @@ def _is_open(before: str) -> bool:
 
 def _is_asked(sentences: Sequence[Sentence], values: Sequence[Value], pattern: SentencePattern) -> bool:
     return "?" not in pattern.text.split() and any(sentences[value.sentence].is_question for value in values)
-
-
-def _judge(values: Sequence[Value], marks: str, *, keeps_back: bool) -> None:
-    is_framed = any(value.is_framed for value in values)
-    for value, mark in zip(values, marks, strict=False):
-        polarity = _POLARITIES.get(mark)
-        if polarity is None or (keeps_back and mark == "+" and value.polarity is Polarity.RETRACTED):
-            continue
-        value.polarity = polarity
-        value.is_weak = value.is_maybe = False
-        value.is_framed = mark == "+" and is_framed

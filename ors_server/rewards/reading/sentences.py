@@ -614,7 +614,7 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
-        classes |= own
+        classes |= own - {"oblique", "preposition"} if "yes" in classes else own  # "of course"
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
     return length, classes | {"first_person"} if is_mine else classes
 

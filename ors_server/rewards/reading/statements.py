@@ -44,7 +44,7 @@ from ors_server.rewards.reading.remarks import (
     tells_own_error,
     turns_against,
 )
-from ors_server.rewards.reading.sentence_patterns import apply_sentence_patterns
+from ors_server.rewards.reading.sentence_patterns import match_sentence_patterns
 from ors_server.rewards.reading.sentence_rules import CASES, cases_of, verb_of
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -288,7 +288,11 @@ class _Reader(ReferenceRules):
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
-        self._follow_patterns(is_final=False)
+        matches = match_sentence_patterns(
+            self._sentences, self._tokens, self._values, takes_alternatives=self._takes_alternatives
+        )
+        for match in matches:
+            match.judge(is_final=False)
         # Rules across sentences, whose order matters: only a value that is still asserted can be taken back,
         # corrected or hedged.
         if self.are_labels:
@@ -311,19 +315,11 @@ class _Reader(ReferenceRules):
         if self.are_labels:
             self._meet_requirements()
         self._follow_references()
-        self._follow_patterns(is_final=True)
+        for match in matches:
+            match.judge(is_final=True)
         if CJK.search(self._text):
             self._read_characters()
         return self._values
-
-    def _follow_patterns(self, *, is_final: bool) -> None:
-        apply_sentence_patterns(
-            self._sentences,
-            self._tokens,
-            self._values,
-            is_final=is_final,
-            takes_alternatives=self._takes_alternatives,
-        )
 
     def _frame_opening(self) -> None:
         """Take a name that comes first, alone, for the answer, and what follows for its reasons."""
