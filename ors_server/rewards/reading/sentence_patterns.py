@@ -144,7 +144,7 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 def _literal(word: str) -> str:
     if word in _SIGNS:
         return _SIGNS[word]
-    return " " + re.escape(word) + "[A-Z]*"
+    return " " + re.escape(word) + "[A-Z]*(?![^ ])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +166,17 @@ class PatternMatch:
         is_framed = any(value.is_framed for value in self.values)
         for value, mark in zip(self.values, self.marks, strict=True):
             polarity = _POLARITIES.get(mark)
-            is_taken_back = is_final and self.is_followed and value.polarity is Polarity.RETRACTED
-            if polarity is None or (mark == "+" and is_taken_back):
+            if polarity is None or (is_final and mark == "+" and self._stays(value)):
                 continue
             value.polarity = polarity
             value.is_weak = value.is_maybe = False
             value.is_framed = mark == "+" and is_framed
+
+    def _stays(self, value: Value) -> bool:
+        """Whether what other sentences say of a value stands against a pattern that asserts it."""
+        if value.polarity is Polarity.RETRACTED:
+            return self.is_followed
+        return value.polarity is Polarity.HEDGED and set(self.marks) == {"+"}
 
 
 def match_sentence_patterns(
