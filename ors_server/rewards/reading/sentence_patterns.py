@@ -44,6 +44,7 @@ _FLAGS: Final = {
     "result": "E",
 }
 """Classes of words that patterns name, and the capital letter behind a word of the class."""
+_TABLES: Final = {"patterns": None, "number_patterns": False, "name_patterns": True}
 _POLARITIES: Final = {
     "+": Polarity.ASSERTED,
     "-": Polarity.DENIED,
@@ -86,6 +87,8 @@ class SentencePattern:
     """What the pattern says of its values, in order: `+`, `-`, `?` or `.`."""
     anchors: frozenset[str]
     """Words of which a text must have one."""
+    of_names: bool | None = None
+    """Whether it is for names and labels only, or for other values only; `None`: for all."""
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -94,20 +97,20 @@ class SentencePattern:
 
 
 @cache
-def _words() -> dict[str, str]:
-    return tomllib.loads(_PATH.read_text(encoding="utf-8"))["words"]
+def _read_data() -> dict[str, dict[str, str]]:
+    return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 
 @cache
 def sentence_patterns() -> dict[str, list[SentencePattern]]:
     """Return the patterns by each of the words one of which a text must have; read at the first use."""
     by_word: dict[str, list[SentencePattern]] = {}
-    for texts in tomllib.loads(_PATH.read_text(encoding="utf-8"))["patterns"].values():
-        for text in filter(None, map(str.strip, texts.splitlines())):
+    for table, of_names in _TABLES.items():
+        for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
             elements = list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
             anchors = min((words for _, words in elements if words), key=_frequency)
-            pattern = SentencePattern(text, marks, anchors)
+            pattern = SentencePattern(text, marks, anchors, of_names)
             for word in anchors:
                 by_word.setdefault(word, []).append(pattern)
     return by_word
@@ -127,7 +130,7 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
         if kind == "value":
             yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", frozenset()
         elif kind in ("name", "maybe_name", "group", "optional"):
-            alternatives = _words()[content].replace("\n", "|") if kind.endswith("name") else content
+            alternatives = _read_data()["words"][content].replace("\n", "|") if kind.endswith("name") else content
             phrases = [phrase.split() for phrase in alternatives.split("|") if phrase.strip()]
             joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
             is_absent = kind in ("maybe_name", "optional")
@@ -185,11 +188,13 @@ def match_sentence_patterns(
     values: Sequence[Value],
     *,
     takes_alternatives: bool,
+    are_names: bool,
 ) -> list[PatternMatch]:
     """Return the matches of all patterns in a text.
 
     Args:
         takes_alternatives: Whether several values may be the answer, so that nothing is left open.
+        are_names: Whether the values are names or labels.
     """
     patterns = sentence_patterns()
     candidates = {id(p): p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
@@ -200,7 +205,7 @@ def match_sentence_patterns(
     last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
     found: list[PatternMatch] = []
     for pattern in candidates.values():
-        if takes_alternatives and "?" in pattern.marks:
+        if pattern.of_names is (not are_names) or (takes_alternatives and "?" in pattern.marks):
             continue
         for match in pattern.expression.finditer(line):
             first = bisect_left(places, match.start())

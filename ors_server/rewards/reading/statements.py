@@ -289,7 +289,11 @@ class _Reader(ReferenceRules):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
         matches = match_sentence_patterns(
-            self._sentences, self._tokens, self._values, takes_alternatives=self._takes_alternatives
+            self._sentences,
+            self._tokens,
+            self._values,
+            takes_alternatives=self._takes_alternatives,
+            are_names=self.are_labels,
         )
         for match in matches:
             match.judge(is_final=False)
