@@ -72,9 +72,9 @@ _COMMENT: Final = re.compile(
 )
 """What LaTeX does not print."""
 _REFERENCES: Final = re.compile(
-    r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])[ \t]\[\d{1,3}\](?![\w({])|"
+    r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])(?<! is)(?<! are)(?<! be)(?<!als)[ \t]\[\d{1,3}\](?![\w({])|"
     r"[ \t]\((?:(?:see|cf\.?) )?(?:p|pp|eq|eqs|fig|sec|ch|ref|line|page|step|note|table|section|chapter|"
-    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)"
+    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)|[ \t]?[\[(]\d{1,2} (?:points?|marks?|pts?)[\])]"
 )
 """References to sources, pages and steps: "42 [7]", "42 (p. 6)"."""
 _TWO_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,} [A-Za-z]{2,}")
@@ -90,6 +90,7 @@ _SHORT_WORDS: Final = words_of(
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
     r"\b(?:eval|exec|int|float|str|print|assert|return|system|write|input|sum|abs|round|submit)\([^)]|"
+    r"\bos\.environ\b|\bSystemExit\b|\bsys\.exit\b|(?-i:\bSELECT) [\d'\"*]|\A\s*\"?\d+\"? ?== ?\"?\d|"
     r"(?m:^)[ \t>`]*(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
     r"(?-i:\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b)|<script|\{comment\}|"
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
@@ -101,7 +102,7 @@ _CODE: Final = re.compile(
 """Code around a value, which does not state it."""
 _CODE_PARTS: Final = words_of(
     "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
-    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{"
+    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{ environ systemexit sys.exit"
 )
 """Lower case, with the ends of common function names: a text without any of these is not code."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
@@ -110,12 +111,13 @@ _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
 _CHATTER: Final = (
-    r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right)\b)"
+    r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right|now|that|then|again|"
+    r"once|when|after|because|since|here|today|instead|indeed|already|altogether|too|either|isn|for|while|if)\b)"
 )
 """No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(
     rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|"
-    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}(?!\w)|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
+    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}(?![\w'’])|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
 )
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
@@ -174,7 +176,7 @@ _BETWEEN_QUANTITIES: Final = re.compile(
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
 _ANSWER_KEY: Final = re.compile(
-    r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+    r"(?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
 )
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")

@@ -27,6 +27,27 @@ _TEXT_COMMAND: Final = re.compile(
 )
 """A heading or emphasised words, which are read as a line or a part of one."""
 _BREAK: Final = re.compile(r"<br\s{0,2}/?>", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
+_UNCHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[ \]|\u2610)[^\n]*$")
+"""A choice that is not ticked: "- [ ] 41"."""
+_CHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[[xX]\]|[\u2611\u2612])[ \t]*")
+_RULE: Final = re.compile(r"(?m)^[ \t]*[-=_~*]{3,}[ \t]*$")
+_HASH_HEADING: Final = re.compile(
+    r"(?im)^[ \t]{0,4}#{4,6}[ \t]{1,4}(?=(?:the )?(?:final )?(?:answer|result|solution|value):?[ \t]*\n)"
+)
+"""A heading of the fourth level, which is not GSM8K's mark of an answer."""
+_INVISIBLE: Final = re.compile(r"\\verb\|[^|\n]{0,200}\||\\[vh]space\*?\{[^{}\n]{0,40}\}|\\href\{[^{}\n]{0,300}\}")
+_THEREFORE: Final = re.compile(r"(\\boxed\{|\\\[|\\\(|\$|\A)\s*(?:\\therefore(?![A-Za-z])|\u2234)\s*(?:\\[;:,! ])?\s*")
+_FORMULA_TEXT: Final = re.compile(
+    r"\$\s*\\text\s?\{([^{}$]{0,80}[A-Za-z]{2}[^{}$]{0,80})\}\s*([^$\s][^$]{0,200})\$"
+)
+"""A formula that begins with words: `$\\text{The total is } 42$`."""
+_FORMULA_REMARK: Final = re.compile(r"\\q?quad\s*\\text\s?\{([^{}$]{1,80})\}\s*(?=\$|\\\])")
+_FORMULA_END: Final = re.compile(r"\s*[.,;]\s*(?=\$\$|\\\])")
+"""Punctuation at the end of a displayed formula."""
+_SPOKEN_DASH: Final = re.compile(r"\s?[\u2013\u2014]\s?(?=[A-Za-z]{2})|(?<=[a-z]{2})\s?[\u2013\u2014]\s?(?=[\w$])")
+"""A dash beside a word, which is not a minus sign."""
+_LONG_DASH: Final = re.compile(r"(?<=[\w$.)]) (?:--|\u2014) (?=[\d$])")
 _CALCULATION: Final = re.compile(r"<<[^<>\n]{0,200}>>")
 """The calculator's annotations of GSM8K: `<<2*3=6>>6`."""
 _EMPHASIS: Final = re.compile(
@@ -71,7 +92,7 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _LABELLED: Final = re.compile(
-    r"\A\s*\*{0,2}(?:in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|"
+    r"\A\s*\*{0,2}(?:i\.e\.?|namely|in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|"
     r"total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
     re.IGNORECASE,
 )
@@ -111,6 +132,13 @@ def without_struck(text: str) -> str:
 _ANSWER_TAG: Final = re.compile(r"\[answer\](?=.{1,400}\[/answer\])|\[(/)answer\]", re.IGNORECASE | re.DOTALL)
 
 
+def space_dashes(text: str) -> str:
+    """Set dashes between words apart from minus signs, which have the same form later."""
+    if not text.isascii():
+        text = _SPOKEN_DASH.sub(" - ", text)
+    return _LONG_DASH.sub("; ", text) if " -- " in text or "\u2014" in text else text
+
+
 def undress(text: str) -> str:
     """Remove markdown, HTML, marks, and environments of equations around answers."""
     text = without_struck(text)
@@ -121,15 +149,23 @@ def undress(text: str) -> str:
     if "nswer" in text or "&nbsp" in text:
         text = _ANSWERED.sub(r"\1: ", text.replace("&nbsp;", " "))
     if "<" in text:
+        text = _HTML.sub("", _COMMENT.sub("", text)) if "<!--" in text else text
         text = _HTML.sub("", _BREAK.sub("\n", _CALCULATION.sub("", text)))
     if "\\begin" in text:
         text = _ALIGNED.sub(_join_rows, text)
     if "\\" in text:
-        text = _TEXT_COMMAND.sub(r"\1: ", text)
+        text = _TEXT_COMMAND.sub(r"\1: ", _INVISIBLE.sub("", text))
+        text = _FORMULA_END.sub("", _THEREFORE.sub(r"\1", text))
+    if "text" in text:
+        text = _FORMULA_TEXT.sub(r"\1 $\2$", _FORMULA_REMARK.sub("", text))
+    if "[ ]" in text or "[x]" in text or "[X]" in text or "\u2610" in text or "\u2611" in text:
+        text = _CHECKED.sub("", _UNCHECKED.sub("", text))
+    if "---" in text or "===" in text or "___" in text:
+        text = _RULE.sub("", text)
     if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
     if "#" in text or ">" in text:
-        text = _QUOTE_MARK.sub("", _HEADING.sub("", text))
+        text = _QUOTE_MARK.sub("", _HEADING.sub("", _HASH_HEADING.sub("", text)))
     if "*" in text or "_" in text or "==" in text:
         text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     if not text.isascii() or ">" in text or "\\" in text:

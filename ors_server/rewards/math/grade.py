@@ -16,7 +16,7 @@ from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
 from ors_server.rewards.math.asserted import AnsweredQuestion, Assertion, read_assertion
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
-from ors_server.rewards.math.dress import undress
+from ors_server.rewards.math.dress import space_dashes, undress
 from ors_server.rewards.math.echo import Prompt, has_numbers_of, read_prompt
 from ors_server.rewards.math.evaluated import is_as_evaluated
 from ors_server.rewards.math.everyday import date_of
@@ -77,7 +77,7 @@ def grade_math(
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
     # Cut twice: cleaning bounds the work of `unify`, which may lengthen the text again.
-    response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
+    response = undress(unify(space_dashes(clean(answer)[-RESPONSE_CHARS:]))[-RESPONSE_CHARS:])
     read_question = read_prompt(prompt) if prompt else None
     assertion = Assertion(response)
     # The words of a response that is nothing but the gold answer deny nothing ("not prime" for "not prime").

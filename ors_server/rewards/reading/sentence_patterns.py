@@ -29,6 +29,7 @@ from ors_server.rewards.reading.sentences import Sentence, TextToken, Value
 
 _PATH: Final = Path(__file__).with_name("sentence_patterns.toml")
 _VALUE: Final = "§"
+_QUOTATION_MARKS: Final = frozenset('"“”„«»')
 _FLAGS: Final = {
     "reject": "R",
     "fault": "F",
@@ -51,6 +52,8 @@ _POLARITIES: Final = {
     "?": Polarity.HEDGED,
     "*": Polarity.INTERMEDIATE,
 }
+_ANSWERS: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED})
+"""What a pattern that denies a value replaces: a value that is no answer already stays what it is."""
 _ELEMENT: Final = re.compile(
     r"\{(?P<value>[-+?.*])\}|\[<(?P<maybe_name>\w+)>\]|<(?P<name>\w+)>|\((?=\S)(?P<group>[^()]+)\)|"
     r"\[(?=\S)(?P<optional>[^\[\]]+)\]|@(?P<word_class>\w+)|(?P<literal>\S+)"
@@ -171,7 +174,8 @@ class PatternMatch:
             polarity = _POLARITIES.get(mark)
             if polarity is None or (is_final and mark == "+" and self._stays(value)):
                 continue
-            value.polarity = polarity
+            if polarity is Polarity.ASSERTED or value.polarity in _ANSWERS:
+                value.polarity = polarity
             value.is_weak = value.is_maybe = False
             value.is_framed = mark == "+" and is_framed
 
@@ -232,6 +236,8 @@ def _line_of(tokens: Iterable[TextToken]) -> str:
             pieces.append(".")
         elif token.kind == "ask":
             pieces.append("?")
+        elif token.word in _QUOTATION_MARKS:
+            continue
         else:
             flags = "".join(flag for name, flag in _FLAGS.items() if name in token.classes)
             pieces += [word + flags for word in token.word.split()]
