@@ -112,7 +112,8 @@ _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S
 _MIN_ITEMS: Final = 2
 _CHATTER: Final = (
     r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right|now|that|then|again|"
-    r"once|when|after|because|since|here|today|instead|indeed|already|altogether|too|either|isn|for|while|if)\b)"
+    r"once|when|after|because|since|here|today|instead|indeed|already|altogether|too|either|isn|for|while|if|"
+    r"ist|est|is|was|are|were|did|does|do|be|has|have|had|will|would|can|could|should|must)\b)"
 )
 """No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(

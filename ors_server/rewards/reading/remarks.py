@@ -76,6 +76,11 @@ _VERDICTS: Final = words_of(
     "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish "
     "garbage absurd nonsensical inaccurate void fallacious "
 )
+_ASIDE_SUBJECTS: Final = words_of(
+    "converse inverse reverse contrary opposite generalisation generalization analogue counterpart rumour rumor "
+    "myth hint"
+)
+"""What a remark beside an answer may call wrong."""
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
 _THIS: Final = words_of("it this that everything all")
 _ENDORSING: Final = words_of(
@@ -281,6 +286,16 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         for token in behind[:4]
     )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
+
+
+def tells_of_several(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence is about things of the task, or another direction of a statement.
+
+    "They do not work at the same time.", "The converse is false."
+    """
+    words = [word for token in tokens[:NEAR] for word in token.word.split()]
+    is_of_others = tokens[0].word == "they" and len(tokens) > 2 * NEAR + 1
+    return is_of_others or not _ASIDE_SUBJECTS.isdisjoint(words)
 
 
 def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:

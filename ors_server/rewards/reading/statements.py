@@ -41,6 +41,7 @@ from ors_server.rewards.reading.remarks import (
     refutes,
     takes_back_words,
     tells_fault,
+    tells_of_several,
     tells_own_error,
     turns_against,
 )
@@ -131,6 +132,9 @@ _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
+_SUPPOSITIONS: Final = words_of("suppose assume assuming supposing imagine otherwise")
+_CONSEQUENCES: Final = words_of("then this that which but so hence thus therefore it two both one there we")
+"""Words that open a consequence of a supposition: "Suppose it were 41. Then two of them would be equal."."""
 _ERRATA: Final = words_of("correction erratum errata corrigendum")
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
@@ -281,6 +285,17 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
+def _has_object(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a denial is one of what follows it: "no way to have more", "and no row is left"."""
+    behind = tokens[index + 1 : index + 2]
+    return "negative" in tokens[index].classes and bool(behind) and "pronoun" not in behind[0].classes
+
+
+def _has_own_subject(tokens: Sequence[TextToken]) -> bool:
+    """Whether a clause is about a thing that is not the answer: "the break does not count"."""
+    return len(tokens) > NEAR and tokens[0].word in ("the", "a", "an", "each") and not tokens[1].classes
+
+
 class _Reader(ReferenceRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
@@ -319,6 +334,7 @@ class _Reader(ReferenceRules):
         if self.are_labels:
             self._meet_requirements()
         self._follow_references()
+        self._frame_conclusion()
         for match in matches:
             match.judge(is_final=True)
         if CJK.search(self._text):
@@ -361,6 +377,19 @@ class _Reader(ReferenceRules):
             and not self._is_item(value)
         ):
             value.is_framed = not any(says_name_alone(sentence) for sentence in sentences[:-1])
+
+    def _frame_conclusion(self) -> None:
+        """Take what a last sentence concludes for the answer: "Hence the minimum is 42."."""
+        last = next((v for v in reversed(self._values) if v.polarity is Polarity.ASSERTED), None)
+        if last is None or last is not self._values[-1]:
+            return
+        lead = last.clause.lead
+        left = last.clause.tokens[: last.clause.tokens.index(last.token)]
+        opener = left[0].word if left else ""
+        is_led = opener in _CONCLUSIONS or (lead is not None and lead.word in _CONCLUSIONS)
+        last.is_framed = last.is_framed or (
+            is_led and len(left) > 1 and bool(left[-1].classes & {"copula", "result"})
+        )
 
     def _set_cases_apart(self) -> None:
         """Hedge values of cases in sentences side by side: "If the map is right, A. If the text is, B."."""
@@ -428,7 +457,7 @@ class _Reader(ReferenceRules):
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
         # Values that a later sentence could still take back.
         open_values: list[Value] = []
-        is_announced = is_asked = False
+        is_announced = is_asked = is_supposing = False
         for sentence in self._sentences:
             if is_offer(sentence.tokens):
                 continue
@@ -440,9 +469,13 @@ class _Reader(ReferenceRules):
                 and (sentence.tokens[0].word in _NOES or "pronoun" in sentence.tokens[0].classes)
             )
             is_asked = bool(values) and all(value.polarity is Polarity.ASKED for value in values)
+            opening = sentence.tokens[0].word if sentence.tokens else ""
+            is_opened = opening in _SUPPOSITIONS
+            is_absurd = is_supposing and not is_opened and opening in _CONSEQUENCES
+            is_supposing = is_opened or is_absurd
             if (
                 open_values
-                and not is_reply
+                and not (is_reply or is_absurd)
                 and (
                     self._takes_back(sentence, has_value=bool(values))
                     or (not values and self._is_about(sentence, open_values[-1]))
@@ -519,13 +552,20 @@ class _Reader(ReferenceRules):
             "refuse" in classes or takes_back_words(tokens),
             tokens[0].word in ("neither", "none") and not any(t.word in _OTHERS for t in tokens),
             not has_value and is_short and "reject" in classes,  # "Rejected."
-            "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
-            any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
+            # "don't count this", but not "the break does not count"
+            "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]) and not _has_own_subject(tokens),
+            any(
+                "retract" in token.classes and (is_short or (" " in token.word and not _has_object(tokens, i)))
+                for i, token in enumerate(tokens)
+            ),
             is_lone
             and is_order
             and any(t.word in _REFERENCES or t.word == "what" or "pronoun" in t.classes for t in tokens),
-            is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
-            not has_value and refutes(tokens),
+            is_lone
+            and disapproves(tokens, is_framed=True)
+            and "pronoun" in classes_in(tokens[:3])
+            and not tells_of_several(tokens),
+            not has_value and refutes(tokens) and not tells_of_several(tokens),
             tells_own_error(tokens) or (not has_value and tells_fault([token.word for token in tokens])),
             not has_value and not self.are_labels and is_to_be_changed(tokens),  # "This must be doubled."
         )
