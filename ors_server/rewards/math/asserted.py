@@ -72,16 +72,18 @@ _COMMENT: Final = re.compile(
 )
 """What LaTeX does not print."""
 _REFERENCES: Final = re.compile(
-    r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])(?<! is)(?<! are)(?<! be)(?<!als)[ \t]\[\d{1,3}\](?![\w({])|"
+    r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])(?<! is)(?<! are)(?<! be)(?<!als)"
+    r"[ \t]\[\d{1,3}\](?![\w({])|"
     r"[ \t]\((?:(?:see|cf\.?) )?(?:p|pp|eq|eqs|fig|sec|ch|ref|line|page|step|note|table|section|chapter|"
-    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)|[ \t]?[\[(]\d{1,2} (?:points?|marks?|pts?)[\])]"
+    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)|"
+    r"[ \t]?[\[(]\d{1,2} (?:points?|marks?|pts?)[\])]"
 )
 """References to sources, pages and steps: "42 [7]", "42 (p. 6)"."""
 _TWO_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,} [A-Za-z]{2,}")
 _LINE_CHARS: Final = 200
 _NEAR_CHARS: Final = 400
 """Characters in front of the last line that may say something about it."""
-_CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
+_CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:[Aa]nd|[Oo]r)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = words_of(
     "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja "
@@ -102,7 +104,8 @@ _CODE: Final = re.compile(
 """Code around a value, which does not state it."""
 _CODE_PARTS: Final = words_of(
     "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
-    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{ environ systemexit sys.exit"
+    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: "
+    "{{ environ systemexit sys.exit"
 )
 """Lower case, with the ends of common function names: a text without any of these is not code."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
@@ -112,7 +115,7 @@ _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S
 _MIN_ITEMS: Final = 2
 _CHATTER: Final = (
     r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right|now|that|then|again|"
-    r"once|when|after|because|since|here|today|instead|indeed|already|altogether|too|either|isn|for|while|if|"
+    r"once|when|after|because|since|here|today|instead|indeed|already|altogether|too|either|isn|for|while|if|en|und|et|och|og|ve|"
     r"ist|est|is|was|are|were|did|does|do|be|has|have|had|will|would|can|could|should|must)\b)"
 )
 """No unit follows in front of a word of talk."""
@@ -235,7 +238,9 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     if (named := _read_last_line(response, question)) is not None:
         return named
     cue = _CUE.match(response) if prompt is None else None
-    if cue is not None and _is_plain(rest := response[cue.end() :]) and (question.is_list or " or " not in rest and "(or" not in rest):
+    rest = "" if cue is None else response[cue.end() :]
+    is_single = question.is_list or (" or " not in rest and "(or" not in rest)
+    if cue is not None and is_single and _is_plain(rest):
         return Assertion(response)
     if prompt is None and "=" not in question.gold and (side := _derived_side(response)) is not None:
         return Assertion(response, (side,))
@@ -456,6 +461,9 @@ def _derived_side(response: str) -> str | None:
 
     Equations for several unknowns (`x = 5, y = 13`) end with no answer.
     """
+    response = response.strip()
+    if response.startswith("\\[") and response.rstrip(".").endswith("\\]"):
+        response = f"${response.rstrip('.')[2:-2].strip()}$"
     if not response.startswith("$") or "=" not in response or "\\boxed" in response:
         return None
     formula = response.strip("$ .\n")

@@ -31,13 +31,18 @@ _COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _UNCHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[ \]|\u2610)[^\n]*$")
 """A choice that is not ticked: "- [ ] 41"."""
 _CHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[[xX]\]|[\u2611\u2612])[ \t]*")
-_RULE: Final = re.compile(r"(?m)^[ \t]*[-=_~*]{3,}[ \t]*$")
+_RULE: Final = re.compile(r"(?m)^[ \t]*[-=~*]{3,}[ \t]*$|_{3,}")
+_BULLET: Final = re.compile(r"(?m)^[ \t]{0,8}- (?=[\d$\\])")
 _HASH_HEADING: Final = re.compile(
     r"(?im)^[ \t]{0,4}#{4,6}[ \t]{1,4}(?=(?:the )?(?:final )?(?:answer|result|solution|value):?[ \t]*\n)"
 )
 """A heading of the fourth level, which is not GSM8K's mark of an answer."""
-_INVISIBLE: Final = re.compile(r"\\verb\|[^|\n]{0,200}\||\\[vh]space\*?\{[^{}\n]{0,40}\}|\\href\{[^{}\n]{0,300}\}")
-_THEREFORE: Final = re.compile(r"(\\boxed\{|\\\[|\\\(|\$|\A)\s*(?:\\therefore(?![A-Za-z])|\u2234)\s*(?:\\[;:,! ])?\s*")
+_INVISIBLE: Final = re.compile(
+    r"\\verb\|[^|\n]{0,200}\||\\[vh]space\*?\{[^{}\n]{0,40}\}|\\href\{[^{}\n]{0,300}\}"
+)
+_THEREFORE: Final = re.compile(
+    r"(\\boxed\{|\\\[|\\\(|\$|\A)\s*(?:\\therefore(?![A-Za-z])|\u2234)\s*(?:\\[;:,! ])?\s*"
+)
 _FORMULA_TEXT: Final = re.compile(
     r"\$\s*\\text\s?\{([^{}$]{0,80}[A-Za-z]{2}[^{}$]{0,80})\}\s*([^$\s][^$]{0,200})\$"
 )
@@ -45,7 +50,9 @@ _FORMULA_TEXT: Final = re.compile(
 _FORMULA_REMARK: Final = re.compile(r"\\q?quad\s*\\text\s?\{([^{}$]{1,80})\}\s*(?=\$|\\\])")
 _FORMULA_END: Final = re.compile(r"\s*[.,;]\s*(?=\$\$|\\\])")
 """Punctuation at the end of a displayed formula."""
-_SPOKEN_DASH: Final = re.compile(r"\s?[\u2013\u2014]\s?(?=[A-Za-z]{2})|(?<=[a-z]{2})\s?[\u2013\u2014]\s?(?=[\w$])")
+_SPOKEN_DASH: Final = re.compile(
+    r"\s?[\u2013\u2014]\s?(?=[A-Za-z]{2})|(?<=[a-z]{2})\s?[\u2013\u2014]\s?(?=[\w$])"
+)
 """A dash beside a word, which is not a minus sign."""
 _LONG_DASH: Final = re.compile(r"(?<=[\w$.)]) (?:--|\u2014) (?=[\d$])")
 _CALCULATION: Final = re.compile(r"<<[^<>\n]{0,200}>>")
@@ -83,6 +90,7 @@ _LEAD: Final = re.compile(
     r"(?:the\s+)?(?:final\s+|correct\s+)?answer\s+(?:is|would be|must be)|"
     r"(?:say|choose|take|pick|answer|write)(?=\s+[-\d$\\])|"
     r"(?:it|that|this|there|here)(?:'s| is| are| equals| makes| gives| comes to)|"
+    r"(?:i\.?e\.?|namely|viz\.?),?|"
     r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|"
     r"say|choose|chose|"
     r"pick|answer|conclude|compute|computed))"
@@ -92,7 +100,8 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _LABELLED: Final = re.compile(
-    r"\A\s*\*{0,2}(?:i\.e\.?|namely|in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|"
+    r"\A\s*\*{0,2}(?:i\.e\.?|namely|in words|in figures|in digits|a|ans|answer|result|final answer|"
+    r"solution|final|"
     r"total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
     re.IGNORECASE,
 )
@@ -109,7 +118,7 @@ _MARKED_DENIAL: Final = re.compile(rf"(\*{{1,3}}|_{{1,3}})((?:is )?(?:{_DENIAL})
 _CALLED_DENIAL: Final = re.compile(r"\b(not|false|wrong)\((?=[-$\d\\])", re.IGNORECASE)
 """A denial that is written as a function."""
 _DASH: Final = re.compile(
-    r"(?<= )((?!(?:sin|cos|tan|log|ln|exp|times|plus|minus)\b)[A-Za-z]{2,}) - (?=[$\d])"
+    r"(?<![\w\\])((?!(?:sin|cos|tan|log|ln|exp|times|plus|minus)\b)[A-Za-z]{2,}) - (?=[$\d])"
 )
 _EMPTY: Final = re.compile(r"\$[ \t]+\$[ ,;]*(?=\$)")
 """What is left of a formula that was struck out."""
@@ -132,6 +141,28 @@ def without_struck(text: str) -> str:
 _ANSWER_TAG: Final = re.compile(r"\[answer\](?=.{1,400}\[/answer\])|\[(/)answer\]", re.IGNORECASE | re.DOTALL)
 
 
+_STEPS: Final = (
+    (("$",), _EMPTY, " "),
+    (("<!--",), _COMMENT, ""),
+    (("<<",), _CALCULATION, ""),
+    (("<",), _BREAK, "\n"),
+    (("<",), _HTML, ""),
+    (("\\verb", "space{", "\\href"), _INVISIBLE, ""),
+    (("\\",), _TEXT_COMMAND, r"\1: "),
+    (("\\therefore", "\u2234"), _THEREFORE, r"\1"),
+    (("$$", "\\]"), _FORMULA_END, ""),
+    (("\\text",), _FORMULA_REMARK, ""),
+    (("\\text",), _FORMULA_TEXT, r"\1 $\2$"),
+    (("[ ]", "\u2610"), _UNCHECKED, ""),
+    (("[x]", "[X]", "\u2611", "\u2612"), _CHECKED, ""),
+    (("---", "===", "___", "***", "~~~"), _RULE, ""),
+    (("####",), _HASH_HEADING, ""),
+    (("#", ">"), _HEADING, ""),
+    ((">",), _QUOTE_MARK, ""),
+)
+"""Signs of which a text has one, the pattern that removes them, and what takes their place; in order."""
+
+
 def space_dashes(text: str) -> str:
     """Set dashes between words apart from minus signs, which have the same form later."""
     if not text.isascii():
@@ -144,28 +175,17 @@ def undress(text: str) -> str:
     text = without_struck(text)
     if "[/" in text:
         text = _ANSWER_TAG.sub(lambda tag: "</answer>" if tag[1] else "<answer>", text)
-    if "$" in text:
-        text = _EMPTY.sub(" ", text)
     if "nswer" in text or "&nbsp" in text:
         text = _ANSWERED.sub(r"\1: ", text.replace("&nbsp;", " "))
-    if "<" in text:
-        text = _HTML.sub("", _COMMENT.sub("", text)) if "<!--" in text else text
-        text = _HTML.sub("", _BREAK.sub("\n", _CALCULATION.sub("", text)))
     if "\\begin" in text:
         text = _ALIGNED.sub(_join_rows, text)
-    if "\\" in text:
-        text = _TEXT_COMMAND.sub(r"\1: ", _INVISIBLE.sub("", text))
-        text = _FORMULA_END.sub("", _THEREFORE.sub(r"\1", text))
-    if "text" in text:
-        text = _FORMULA_TEXT.sub(r"\1 $\2$", _FORMULA_REMARK.sub("", text))
-    if "[ ]" in text or "[x]" in text or "[X]" in text or "\u2610" in text or "\u2611" in text:
-        text = _CHECKED.sub("", _UNCHECKED.sub("", text))
-    if "---" in text or "===" in text or "___" in text:
-        text = _RULE.sub("", text)
+    for signs, pattern, replacement in _STEPS:
+        if any(map(text.__contains__, signs)):
+            text = pattern.sub(replacement, text)
     if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
-    if "#" in text or ">" in text:
-        text = _QUOTE_MARK.sub("", _HEADING.sub("", _HASH_HEADING.sub("", text)))
+    if text.count("\n- ") + text.startswith("- ") > 1:
+        text = _BULLET.sub("", text)
     if "*" in text or "_" in text or "==" in text:
         text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     if not text.isascii() or ">" in text or "\\" in text:

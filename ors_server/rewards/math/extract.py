@@ -22,7 +22,8 @@ from ors_server.rewards.reading.answer_text import last_tagged
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words", "output"]
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
 _FIELD: Final = re.compile(
-    r"""["'](?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution)["']\s{0,4}:\s{0,4}(?:\{\s{0,8}["']value["']\s{0,4}:\s{0,4})?"""
+    r"""["'](?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution)["']\s{0,4}:\s{0,4}"""
+    r"""(?:\{\s{0,8}["']value["']\s{0,4}:\s{0,4})?"""
     r"""(?:"((?:[^"\n]|\\"){0,1000})"|([^\s"'\[][^"'\n]{0,200}))""",
     re.IGNORECASE,
 )

@@ -77,8 +77,8 @@ _VERDICTS: Final = words_of(
     "garbage absurd nonsensical inaccurate void fallacious "
 )
 _ASIDE_SUBJECTS: Final = words_of(
-    "converse inverse reverse contrary opposite generalisation generalization analogue counterpart rumour rumor "
-    "myth hint"
+    "converse inverse reverse contrary opposite generalisation generalization analogue counterpart rumour "
+    "rumor myth hint"
 )
 """What a remark beside an answer may call wrong."""
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")

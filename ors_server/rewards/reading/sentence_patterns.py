@@ -6,9 +6,9 @@ words with any number of values, which are no answers. The other signs:
 
 * `(a|b c)` are alternatives, `[a|b c]` alternatives that may be absent;
 * `<name>` are the alternatives of that name in the table `words`, `[<name>]` the same, or nothing;
-* `@name` are one to four words of a class of `polarity.toml`, `~` are up to eight words and commas of any kind;
-* `.` is the end of a sentence or line, `^` the beginning of one, `$` the end of one; `/` is either of these or
-  another mark.
+* `@name` are one to four words of a class of `polarity.toml`, `~` are up to eight words or commas;
+* `.` is the end of a sentence or line, `^` the beginning of one, `$` the end of one; `/` is either of these
+  or another mark.
 
 A pattern is searched only in a text that has one of the words that every match of it has, and each repetition
 has a greatest length: the work is linear in the length of the text.
@@ -66,18 +66,20 @@ _SIGNS: Final = {
     ".": r" \.(?: \.)*",
     "^": r"(?:(?<= \.)|\A)",
     "$": _END,
-    "/": r"(?: [,;:.–—()\[\]\-]| and[A-Z]*| but[A-Z]*| so[A-Z]*){1,3}",
+    "/": r"(?: [,;:.\u2013\u2014()\[\]\-]| and[A-Z]*| but[A-Z]*| so[A-Z]*){1,3}",
     "?": r" \?",
 }
 _FREQUENT: Final = words_of(
-    "the a an is are was were be it this that these to of in on at by for from with and or but so as i we you my "
-    "our he she they not no will would should have has had do does if then than there its it's , . : ; ( ) ? ^ $ "
-    "/ ~ – — [ ]"
+    "the a an is are was were be it this that these to of in on at by for from with and or but so as i we "
+    "you my our he she they not no will would should have has had do does if then than there its it's "
+    ", . : ; ( ) ? ^ $ / ~ \u2013 \u2014 [ ]"
 )
 """Words and signs of most texts: a pattern is looked up by another one of its words."""
 _TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXF]")
 """A word that may take back what is in front of it."""
-_NEGATIONS: Final = words_of("not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor")
+_NEGATIONS: Final = words_of(
+    "not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
+)
 _CONDITIONS: Final = words_of("if suppose supposing assume assuming imagine unless were had should")
 
 
@@ -133,7 +135,9 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
         if kind == "value":
             yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", frozenset()
         elif kind in ("name", "maybe_name", "group", "optional"):
-            alternatives = _read_data()["words"][content].replace("\n", "|") if kind.endswith("name") else content
+            alternatives = (
+                _read_data()["words"][content].replace("\n", "|") if kind.endswith("name") else content
+            )
             phrases = [phrase.split() for phrase in alternatives.split("|") if phrase.strip()]
             joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
             is_absent = kind in ("maybe_name", "optional")

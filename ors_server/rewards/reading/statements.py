@@ -30,9 +30,9 @@ from typing import Final
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
 from ors_server.rewards.reading.frames import is_filler, sets_beside
-from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
+from ors_server.rewards.reading.framing_rules import HEDGEABLE, UNDECIDED, FramingRules
+from ors_server.rewards.reading.option_phrases import approves_of_several
 from ors_server.rewards.reading.polarity import Polarity, words_of
-from ors_server.rewards.reading.references import ReferenceRules
 from ors_server.rewards.reading.remarks import (
     disapproves,
     is_offer,
@@ -106,16 +106,6 @@ _FROM_TEXT: Final = re.compile(
 _OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
 """Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
-_UNDECIDED: Final = frozenset(
-    {
-        Polarity.INTERMEDIATE,
-        Polarity.ASSERTED,
-        Polarity.HEDGED,
-        Polarity.RETRACTED,
-        Polarity.SUPPOSED,
-    }
-)
-_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
 _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
@@ -126,7 +116,6 @@ _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
-_CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
@@ -140,8 +129,6 @@ _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
-_MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
@@ -296,7 +283,7 @@ def _has_own_subject(tokens: Sequence[TextToken]) -> bool:
     return len(tokens) > NEAR and tokens[0].word in ("the", "a", "an", "each") and not tokens[1].classes
 
 
-class _Reader(ReferenceRules):
+class _Reader(FramingRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -340,74 +327,6 @@ class _Reader(ReferenceRules):
         if CJK.search(self._text):
             self._read_characters()
         return self._values
-
-    def _frame_opening(self) -> None:
-        """Take a name that comes first, alone, for the answer, and what follows for its reasons."""
-        opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
-        values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
-        asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-        if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
-            return
-        # A later name may replace the first one, unless it only continues it.
-        first, last = asserted[0], self._values[-1]
-        if any("refuse" in classes_in(sentence.tokens) for sentence in self._sentences[: first.sentence]):
-            return
-        if last is not first and last.polarity is Polarity.ASSERTED and self._differ(first, last):
-            between = self._sentences[first.sentence : last.sentence + 1]
-            if replaces(between, last, is_definite=self.is_definite(last)):
-                first.polarity = Polarity.RETRACTED
-                return
-        if len(asserted) == 1:
-            first.is_framed = True
-
-    def _frame_closing(self) -> None:
-        """Take a name that comes last, alone, behind sentences that name several, for the answer."""
-        sentences = [sentence for sentence in self._sentences if sentence.clauses]
-        last = sentences[-1] if len(sentences) > 1 else None
-        if last is None or not says_name_alone(last):
-            return
-        value = last.clauses[0].values[0]
-        earlier = [item for item in self._values if item.sentence < value.sentence]
-        is_decided = any(item.is_framed or self.is_definite(item) for item in earlier)
-        is_repeated = any(not self._differ(item, value) for item in earlier)
-        if (
-            value.polarity is Polarity.ASSERTED
-            and is_repeated
-            and not is_decided
-            and not self._is_item(value)
-        ):
-            value.is_framed = not any(says_name_alone(sentence) for sentence in sentences[:-1])
-
-    def _frame_conclusion(self) -> None:
-        """Take what a last sentence concludes for the answer: "Hence the minimum is 42."."""
-        last = next((v for v in reversed(self._values) if v.polarity is Polarity.ASSERTED), None)
-        if last is None or last is not self._values[-1]:
-            return
-        lead = last.clause.lead
-        left = last.clause.tokens[: last.clause.tokens.index(last.token)]
-        opener = left[0].word if left else ""
-        is_led = opener in _CONCLUSIONS or (lead is not None and lead.word in _CONCLUSIONS)
-        last.is_framed = last.is_framed or (
-            is_led and len(left) > 1 and bool(left[-1].classes & {"copula", "result"})
-        )
-
-    def _set_cases_apart(self) -> None:
-        """Hedge values of cases in sentences side by side: "If the map is right, A. If the text is, B."."""
-        cases = [
-            [value for clause in sentence.clauses for value in clause.values]
-            for sentence in self._sentences
-            if sentence.tokens and sentence.tokens[0].word == "if" and not sentence.is_question
-        ]
-        cases = [values for values in cases if len(values) == 1 and values[0].polarity in _HEDGEABLE]
-        if len(cases) > 1 and any(self._differ(cases[0][0], values[0]) for values in cases[1:]):
-            for (value,) in cases:
-                value.polarity = Polarity.HEDGED
-
-    def _is_item(self, value: Value) -> bool:
-        """Whether a value begins an item of a list."""
-        start = value.token.start
-        line = self._text[self._text.rfind("\n", max(0, start - _MAX_MARK), start) + 1 : start]
-        return _ITEM.search(line) is not None
 
     def _quote(self) -> None:
         """Take values in quotation marks, with words of somebody else, for quoted."""
@@ -555,7 +474,8 @@ class _Reader(ReferenceRules):
             # "don't count this", but not "the break does not count"
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]) and not _has_own_subject(tokens),
             any(
-                "retract" in token.classes and (is_short or (" " in token.word and not _has_object(tokens, i)))
+                "retract" in token.classes
+                and (is_short or (" " in token.word and not _has_object(tokens, i)))
                 for i, token in enumerate(tokens)
             ),
             is_lone
@@ -660,7 +580,7 @@ class _Reader(ReferenceRules):
             pair = {value.polarity, earlier.polarity}
             if earlier.polarity is Polarity.BOUNDED:
                 pair.remove(Polarity.BOUNDED)  # "41 or so, or 42"
-            if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED:
+            if Polarity.ASSERTED not in pair or not pair <= UNDECIDED:
                 continue
             # The values are compared last: to parse them costs more than all the rest.
             if self._leaves_open(earlier, value, between) and self._differ(value, earlier):
@@ -741,7 +661,7 @@ class _Reader(ReferenceRules):
         every = [value for clause in sentence.clauses for value in clause.values]
         values = [value for value in every if value.token.start > tokens[at].start]
         if not values:
-            self._hedge_all([value for value in every if value.polarity in _HEDGEABLE])
+            self._hedge_all([value for value in every if value.polarity in HEDGEABLE])
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
@@ -751,7 +671,7 @@ class _Reader(ReferenceRules):
             if not is_listed:
                 break
             listed.append(value)
-        self._hedge_all([value for value in listed if value.polarity in _HEDGEABLE])
+        self._hedge_all([value for value in listed if value.polarity in HEDGEABLE])
 
     def _hedge_cases(self) -> None:
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
@@ -791,7 +711,7 @@ class _Reader(ReferenceRules):
                 later = [value for value in values if value.clause.start >= named[0].start]
                 first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                hedged = _HEDGEABLE | {Polarity.ASKED} if is_asked else _HEDGEABLE
+                hedged = HEDGEABLE | {Polarity.ASKED} if is_asked else HEDGEABLE
                 self._hedge_all([value for value in beside if value.polarity in hedged or value.is_weak])
             earlier += values
 
@@ -827,14 +747,3 @@ class _Reader(ReferenceRules):
             is_definite = is_definite or not _BESIDES.isdisjoint(opening)
             if value.is_maybe and is_near and is_definite and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
-
-    def is_definite(self, value: Value) -> bool:
-        """Whether a clause names its value by a pronoun: "it is 42", "that makes 42"."""
-        left = value.clause.tokens[: value.clause.tokens.index(value.token)]
-        if left and left[0].word in _CONCLUSIONS:
-            left = left[1:]
-        return (
-            bool(left)
-            and bool(left[-1].classes & {"copula"})
-            and bool(left[0].classes & {"pronoun", "copula"})
-        )
