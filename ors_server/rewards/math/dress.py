@@ -44,11 +44,11 @@ _THEREFORE: Final = re.compile(
     r"(\\boxed\{|\\\[|\\\(|\$|\A)\s*(?:\\therefore(?![A-Za-z])|\u2234)\s*(?:\\[;:,! ])?\s*"
 )
 _FORMULA_TEXT: Final = re.compile(
-    r"\$\s*\\text\s?\{([^{}$]{0,80}[A-Za-z]{2}[^{}$]{0,80})\}\s*([^$\s][^$]{0,200})\$"
+    r"\$\s*\\text\s?\{([^{}$]{0,80}[A-Za-z]{2}[^{}$]{0,80})\}\s*([^$\s?][^$?]{0,200})\$"
 )
 """A formula that begins with words: `$\\text{The total is } 42$`."""
 _FORMULA_REMARK: Final = re.compile(r"\\q?quad\s*\\text\s?\{([^{}$]{1,80})\}\s*(?=\$|\\\])")
-_FORMULA_END: Final = re.compile(r"\s*[.,;]\s*(?=\$\$|\\\])")
+_FORMULA_END: Final = re.compile(r"(\$\$[^$]{1,400}?)\s*[.,;]\s*(?=\$\$)|\s*[.,;]\s*(?=\\\])")
 """Punctuation at the end of a displayed formula."""
 _SPOKEN_DASH: Final = re.compile(
     r"\s?[\u2013\u2014]\s?(?=[A-Za-z]{2})|(?<=[a-z]{2})\s?[\u2013\u2014]\s?(?=[\w$])"
@@ -150,7 +150,7 @@ _STEPS: Final = (
     (("\\verb", "space{", "\\href"), _INVISIBLE, ""),
     (("\\",), _TEXT_COMMAND, r"\1: "),
     (("\\therefore", "\u2234"), _THEREFORE, r"\1"),
-    (("$$", "\\]"), _FORMULA_END, ""),
+    (("$$", "\\]"), _FORMULA_END, r"\1"),
     (("\\text",), _FORMULA_REMARK, ""),
     (("\\text",), _FORMULA_TEXT, r"\1 $\2$"),
     (("[ ]", "\u2610"), _UNCHECKED, ""),

@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,9 @@ _FLAGS: Final = {
     "maybe": "M",
     "quantity": "U",
     "result": "E",
+    "retract": "T",
+    "erring": "G",
+    "refuse": "H",
 }
 """Classes of words that patterns name, and the capital letter behind a word of the class."""
 _TABLES: Final = {"patterns": None, "number_patterns": False, "name_patterns": True}
@@ -64,7 +68,7 @@ _END: Final = r"(?:(?= \.)|\Z)"
 _SIGNS: Final = {
     "~": _GAP,
     ".": r" \.(?: \.)*",
-    "^": r"(?:(?<= \.)|\A)",
+    "^": r"(?:(?<= \.)|(?<= \?)|\A)",
     "$": _END,
     "/": r"(?: [,;:.\u2013\u2014()\[\]\-]| and[A-Z]*| but[A-Z]*| so[A-Z]*){1,3}",
     "?": r" \?",
@@ -75,7 +79,7 @@ _FREQUENT: Final = words_of(
     ", . : ; ( ) ? ^ $ / ~ \u2013 \u2014 [ ]"
 )
 """Words and signs of most texts: a pattern is looked up by another one of its words."""
-_TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXF]")
+_TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXFTGH]")
 """A word that may take back what is in front of it."""
 _NEGATIONS: Final = words_of(
     "not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
@@ -94,6 +98,8 @@ class SentencePattern:
     """Words of which a text must have one."""
     of_names: bool | None = None
     """Whether it is for names and labels only, or for other values only; `None`: for all."""
+    rank: int = 0
+    """Its place in the file: of two patterns that differ about a value the later one decides."""
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -110,12 +116,13 @@ def _read_data() -> dict[str, dict[str, str]]:
 def sentence_patterns() -> dict[str, list[SentencePattern]]:
     """Return the patterns by each of the words one of which a text must have; read at the first use."""
     by_word: dict[str, list[SentencePattern]] = {}
+    ranks = count()
     for table, of_names in _TABLES.items():
         for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
-            elements = list(_elements_of(text))
+            rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
             anchors = min((words for _, words in elements if words), key=_frequency)
-            pattern = SentencePattern(text, marks, anchors, of_names)
+            pattern = SentencePattern(text, marks, anchors, of_names, rank)
             for word in anchors:
                 by_word.setdefault(word, []).append(pattern)
     return by_word
@@ -205,14 +212,14 @@ def match_sentence_patterns(
         are_names: Whether the values are names or labels.
     """
     patterns = sentence_patterns()
-    candidates = {id(p): p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
+    candidates = {p.rank: p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
     if not candidates:
         return []
     line = _line_of(tokens)
     places = [place for place, char in enumerate(line) if char == _VALUE]
     last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
     found: list[PatternMatch] = []
-    for pattern in candidates.values():
+    for _, pattern in sorted(candidates.items()):
         if pattern.of_names is (not are_names) or (takes_alternatives and "?" in pattern.marks):
             continue
         for match in pattern.expression.finditer(line):

@@ -36,7 +36,7 @@ REWARDS = {
     ("kind", "number"),
     [
         ("formulas", 1),
-        *(("numbers", number) for number in (1, 2, 3, 4)),
+        *(("numbers", number) for number in (1, 2, 3, 4, 5)),
         *((kind, number) for kind in ("names", "words", "letters") for number in (1, 2, 3)),
     ],
 )
