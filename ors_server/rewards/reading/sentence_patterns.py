@@ -82,7 +82,7 @@ _FREQUENT: Final = words_of(
 _TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXFTGH]")
 """A word that may take back what is in front of it."""
 _NEGATIONS: Final = words_of(
-    "not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
+    "no nobody none nothing neither not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
 )
 _CONDITIONS: Final = words_of("if suppose supposing assume assuming imagine unless were had should")
 
@@ -173,6 +173,8 @@ class PatternMatch:
     """What the pattern says of each value."""
     is_followed: bool
     """Whether words behind the match may take back what it asserts."""
+    is_of_names: bool
+    """Whether the pattern is for names only, which it also denies where a text only mentions them."""
 
     def judge(self, *, is_final: bool) -> None:
         """Give the values the polarities that the pattern says.
@@ -185,7 +187,8 @@ class PatternMatch:
             polarity = _POLARITIES.get(mark)
             if polarity is None or (is_final and mark == "+" and self._stays(value)):
                 continue
-            if polarity is Polarity.ASSERTED or value.polarity in _ANSWERS:
+            is_mentioned = self.is_of_names and value.polarity is Polarity.INTERMEDIATE
+            if polarity is Polarity.ASSERTED or value.polarity in _ANSWERS or is_mentioned:
                 value.polarity = polarity
             value.is_weak = value.is_maybe = False
             value.is_framed = mark == "+" and is_framed
@@ -229,7 +232,14 @@ def match_sentence_patterns(
             matched = values[first : first + len(marks)]
             before = line[max(0, match.start() - WINDOW) : match.start()]
             if _is_open(before) and not _is_asked(sentences, matched, pattern):
-                found.append(PatternMatch(matched, marks, is_followed=last_turn > match.end()))
+                found.append(
+                    PatternMatch(
+                        matched,
+                        marks,
+                        is_followed=last_turn > match.end(),
+                        is_of_names=pattern.of_names is True,
+                    )
+                )
     return found
 
 
