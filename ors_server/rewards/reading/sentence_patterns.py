@@ -82,7 +82,8 @@ _FREQUENT: Final = words_of(
 _TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXFTGH]")
 """A word that may take back what is in front of it."""
 _NEGATIONS: Final = words_of(
-    "no nobody none nothing neither not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
+    "no nobody none nothing neither "
+    "not never don't didn't doesn't won't cannot can't wouldn't couldn't shouldn't nor"
 )
 _CONDITIONS: Final = words_of("if suppose supposing assume assuming imagine unless were had should")
 
@@ -94,8 +95,8 @@ class SentencePattern:
     text: str
     marks: str
     """What the pattern says of its values, in order: `+`, `-`, `?` or `.`."""
-    anchors: frozenset[str]
-    """Words of which a text must have one."""
+    required: tuple[frozenset[str], ...]
+    """Sets of words, of each of which a text must have one: most texts have none of some set."""
     of_names: bool | None = None
     """Whether it is for names and labels only, or for other values only; `None`: for all."""
     rank: int = 0
@@ -113,17 +114,19 @@ def _read_data() -> dict[str, dict[str, str]]:
 
 
 @cache
-def sentence_patterns() -> dict[str, list[SentencePattern]]:
-    """Return the patterns by each of the words one of which a text must have; read at the first use."""
+def sentence_patterns(*, are_names: bool) -> dict[str, list[SentencePattern]]:
+    """Return the patterns for names or for other values, by each of the words one of which a text must have."""
     by_word: dict[str, list[SentencePattern]] = {}
     ranks = count()
     for table, of_names in _TABLES.items():
+        if of_names is (not are_names):
+            continue
         for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
-            anchors = min((words for _, words in elements if words), key=_frequency)
-            pattern = SentencePattern(text, marks, anchors, of_names, rank)
-            for word in anchors:
+            required = sorted((words for _, words in elements if words), key=_frequency)
+            pattern = SentencePattern(text, marks, tuple(required[1:]), of_names, rank)
+            for word in required[0]:
                 by_word.setdefault(word, []).append(pattern)
     return by_word
 
@@ -149,6 +152,8 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
             joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
             is_absent = kind in ("maybe_name", "optional")
             first = frozenset() if is_absent else frozenset(phrase[0] for phrase in phrases)
+            if not _SIGNS.keys().isdisjoint(first):
+                first = frozenset()  # a sign that is no word of a text
             yield f"(?:{joined})" + "?" * is_absent, first
         elif kind == "word_class":
             flag = _FLAGS[content]
@@ -214,8 +219,15 @@ def match_sentence_patterns(
         takes_alternatives: Whether several values may be the answer, so that nothing is left open.
         are_names: Whether the values are names or labels.
     """
-    patterns = sentence_patterns()
-    candidates = {p.rank: p for word in _words_in(tokens) if word in patterns for p in patterns[word]}
+    patterns = sentence_patterns(are_names=are_names)
+    words = {word for token in tokens for word in (token.word.split() or (token.word,))}
+    candidates = {
+        pattern.rank: pattern
+        for word in words
+        if word in patterns
+        for pattern in patterns[word]
+        if not any(required.isdisjoint(words) for required in pattern.required)
+    }
     if not candidates:
         return []
     line = _line_of(tokens)
@@ -223,7 +235,7 @@ def match_sentence_patterns(
     last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
     found: list[PatternMatch] = []
     for _, pattern in sorted(candidates.items()):
-        if pattern.of_names is (not are_names) or (takes_alternatives and "?" in pattern.marks):
+        if takes_alternatives and "?" in pattern.marks:
             continue
         for match in pattern.expression.finditer(line):
             first = bisect_left(places, match.start())
@@ -241,10 +253,6 @@ def match_sentence_patterns(
                     )
                 )
     return found
-
-
-def _words_in(tokens: Iterable[TextToken]) -> set[str]:
-    return {word for token in tokens for word in (token.word.split() or (token.word,))}
 
 
 def _line_of(tokens: Iterable[TextToken]) -> str:

@@ -38,6 +38,7 @@ REWARDS = {
         ("formulas", 1),
         *(("numbers", number) for number in (1, 2, 3, 4, 5)),
         *((kind, number) for kind in ("names", "words", "letters") for number in (1, 2, 3)),
+        ("names", 4),
     ],
 )
 def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
