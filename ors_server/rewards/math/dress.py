@@ -31,8 +31,9 @@ _COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _UNCHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[ \]|\u2610)[^\n]*$")
 """A choice that is not ticked: "- [ ] 41"."""
 _CHECKED: Final = re.compile(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*(?:\[[xX]\]|[\u2611\u2612])[ \t]*")
-_RULE: Final = re.compile(r"(?m)^[ \t]*[-=~*]{3,}[ \t]*$|_{3,}")
-_BULLET: Final = re.compile(r"(?m)^[ \t]{0,8}- (?=[\d$\\])")
+_RULE: Final = re.compile(r"(?m)^[ \t]*[-=~*]{3,}[ \t]*$")
+_BULLET: Final = re.compile(r"(?m)^[ \t]{0,8}- (?=[\d$\\][^\n:]{0,40}: [a-z])")
+"""The mark of an item with a verdict: "- 42: correct"."""
 _HASH_HEADING: Final = re.compile(
     r"(?im)^[ \t]{0,4}#{4,6}[ \t]{1,4}(?=(?:the )?(?:final )?(?:answer|result|solution|value):?[ \t]*\n)"
 )
@@ -155,7 +156,7 @@ _STEPS: Final = (
     (("\\text",), _FORMULA_TEXT, r"\1 $\2$"),
     (("[ ]", "\u2610"), _UNCHECKED, ""),
     (("[x]", "[X]", "\u2611", "\u2612"), _CHECKED, ""),
-    (("---", "===", "___", "***", "~~~"), _RULE, ""),
+    (("---", "===", "***", "~~~"), _RULE, ""),
     (("####",), _HASH_HEADING, ""),
     (("#", ">"), _HEADING, ""),
     ((">",), _QUOTE_MARK, ""),

@@ -66,7 +66,8 @@ _CODE: Final = re.compile(
     r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|"
     r"False|None)\b|"
     r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
-    r"\bimport\b|\bopen\(|\)\s{0,3}=>|=>\s{0,3}\{|\b[a-z] => |\bfor [A-Za-z_]\w* in (?:[\w.]+[(\[:]|\[)"
+    r"\bimport\b|\bopen\(|\)\s{0,3}=>|=>\s{0,3}\{|\b[a-z] => |"
+    r"\bfor [A-Za-z_]\w* in (?:[\w.]*[(\[:]|[\w.]+[)\]])"
 )
 """Signs of code, whose numbers are not answers."""
 _CODE_PARTS: Final = words_of(

@@ -295,6 +295,7 @@ def tells_of_several(tokens: Sequence[TextToken]) -> bool:
     """
     words = [word for token in tokens[:NEAR] for word in token.word.split()]
     is_of_others = tokens[0].word == "they" and len(tokens) > 2 * NEAR + 1
+    is_of_others = is_of_others and not classes_in(tokens) & {"reject", "fault"}
     return is_of_others or not _ASIDE_SUBJECTS.isdisjoint(words)
 
 

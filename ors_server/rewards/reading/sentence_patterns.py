@@ -115,7 +115,7 @@ def _read_data() -> dict[str, dict[str, str]]:
 
 @cache
 def sentence_patterns(*, are_names: bool) -> dict[str, list[SentencePattern]]:
-    """Return the patterns for names or for other values, by each of the words one of which a text must have."""
+    """Return the patterns for names or for other values, by the words one of which a text must have."""
     by_word: dict[str, list[SentencePattern]] = {}
     ranks = count()
     for table, of_names in _TABLES.items():

@@ -274,8 +274,9 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
 
 def _has_object(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a denial is one of what follows it: "no way to have more", "and no row is left"."""
-    behind = tokens[index + 1 : index + 2]
-    return "negative" in tokens[index].classes and bool(behind) and "pronoun" not in behind[0].classes
+    behind = tokens[index + 1 :]
+    is_open = tokens[index].word.endswith((" no", " way")) and bool(behind)
+    return is_open and "pronoun" not in behind[0].classes and not classes_in(behind) & {"confirm", "answer"}
 
 
 def _has_own_subject(tokens: Sequence[TextToken]) -> bool:
