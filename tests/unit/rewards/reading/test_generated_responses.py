@@ -13,18 +13,18 @@ from tests.script_modules import load_script
 SEED = 0
 DRAWS = 1
 MAX_FALSE_PAID = {
-    ("math_equal_reward", "default"): 0.07,
+    ("math_equal_reward", "default"): 0.012,
     ("math_equal_reward", "strict"): 0.01,
-    ("math_equal_reward", "boxes=agree"): 0.10,
-    ("math_equal_reward", "evaluated"): 0.07,
+    ("math_equal_reward", "boxes=agree"): 0.012,
+    ("math_equal_reward", "evaluated"): 0.012,
     ("multiple_choice_reward", "any"): 0.022,  # the templates of the tenth batch are harder
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.003,
     ("multiple_choice_reward", "fullmatch"): 0.002,
-    ("word_match_reward", "default"): 0.019,  # the templates of the eleventh batch are harder
-    ("word_match_reward", "choices"): 0.0195,  # the templates of the eighth batch are harder
-    ("qa_em_reward", "default"): 0.0095,
-    ("qa_f1_reward", "default"): 0.0195,  # the templates of the eighth batch are harder
+    ("word_match_reward", "default"): 0.006,
+    ("word_match_reward", "choices"): 0.005,
+    ("qa_em_reward", "default"): 0.005,
+    ("qa_f1_reward", "default"): 0.008,
     ("judge_reply", "default"): 0.035,  # the templates of the ninth batch are harder
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
@@ -34,18 +34,18 @@ MAX_FALSE_PAID = {
 }
 """Greatest share of the responses that must not be paid and are, per reward and mode."""
 MAX_FALSE_UNPAID = {
-    ("math_equal_reward", "default"): 0.12,
+    ("math_equal_reward", "default"): 0.025,
     ("math_equal_reward", "strict"): 0.05,
-    ("math_equal_reward", "boxes=agree"): 0.12,
-    ("math_equal_reward", "evaluated"): 0.12,
+    ("math_equal_reward", "boxes=agree"): 0.025,
+    ("math_equal_reward", "evaluated"): 0.025,
     ("multiple_choice_reward", "any"): 0.048,
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.028,
     ("multiple_choice_reward", "fullmatch"): 0,
-    ("word_match_reward", "default"): 0.07,  # the templates of the eleventh batch are harder
-    ("word_match_reward", "choices"): 0.074,  # the templates of the eleventh batch are harder
-    ("qa_em_reward", "default"): 0.024,
-    ("qa_f1_reward", "default"): 0.027,  # the templates of the eighth batch are harder
+    ("word_match_reward", "default"): 0.025,
+    ("word_match_reward", "choices"): 0.02,
+    ("qa_em_reward", "default"): 0.015,
+    ("qa_f1_reward", "default"): 0.02,
     ("judge_reply", "default"): 0.11,  # the templates of the ninth batch are harder
     ("find_answer", "answer"): 0.055,
     ("find_answer", "tag"): 0.055,
