@@ -180,7 +180,8 @@ _BETWEEN_QUANTITIES: Final = re.compile(
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
 _ANSWER_KEY: Final = re.compile(
-    r"(?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+    r"selected|chosen|choice|(?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution|value|number)|final",
+    re.IGNORECASE,
 )
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
