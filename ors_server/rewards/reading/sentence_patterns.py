@@ -202,7 +202,8 @@ class PatternMatch:
         """Whether what other sentences say of a value stands against a pattern that asserts it."""
         if value.polarity is Polarity.RETRACTED:
             return self.is_followed
-        return value.polarity is Polarity.HEDGED and set(self.marks) == {"+"}
+        is_undecided = value.polarity in (Polarity.HEDGED, Polarity.INTERMEDIATE)
+        return is_undecided and set(self.marks) == {"+"}
 
 
 def match_sentence_patterns(
