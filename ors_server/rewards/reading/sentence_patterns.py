@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
-from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, words_of
 from ors_server.rewards.reading.sentences import Sentence, TextToken, Value
 
 _PATH: Final = Path(__file__).with_name("sentence_patterns.toml")
@@ -124,15 +124,14 @@ def sentence_patterns(*, are_names: bool) -> dict[str, list[SentencePattern]]:
         for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
-            required = sorted((words for _, words in elements if words), key=_frequency)
+            required = sorted(
+                (words for _, words in elements if words),
+                key=lambda words: (len(words & _FREQUENT), len(words)),
+            )
             pattern = SentencePattern(text, marks, tuple(required[1:]), of_names, rank)
             for word in required[0]:
                 by_word.setdefault(word, []).append(pattern)
     return by_word
-
-
-def _frequency(words: frozenset[str]) -> tuple[int, int]:
-    return len(words & _FREQUENT), len(words)
 
 
 def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
@@ -143,7 +142,7 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     for match in _ELEMENT.finditer(text):
         kind, content = match.lastgroup or "", match[match.lastgroup or 0]
         if kind == "value":
-            yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", frozenset()
+            yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", NO_CLASSES
         elif kind in ("name", "maybe_name", "group", "optional"):
             alternatives = (
                 _read_data()["words"][content].replace("\n", "|") if kind.endswith("name") else content
@@ -151,13 +150,13 @@ def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
             phrases = [phrase.split() for phrase in alternatives.split("|") if phrase.strip()]
             joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
             is_absent = kind in ("maybe_name", "optional")
-            first = frozenset() if is_absent else frozenset(phrase[0] for phrase in phrases)
-            if not _SIGNS.keys().isdisjoint(first):
-                first = frozenset()  # a sign that is no word of a text
+            first: frozenset[str] = frozenset(phrase[0] for phrase in phrases)
+            if is_absent or not _SIGNS.keys().isdisjoint(first):
+                first = NO_CLASSES  # a sign is no word of a text
             yield f"(?:{joined})" + "?" * is_absent, first
         elif kind == "word_class":
             flag = _FLAGS[content]
-            yield rf"(?: [^ A-Z§.,;:?]+[A-Z]*{flag}[A-Z]*){{1,4}}", frozenset()
+            yield rf"(?: [^ A-Z§.,;:?]+[A-Z]*{flag}[A-Z]*){{1,4}}", NO_CLASSES
         else:
             is_word = _PLAIN_WORD.search(content) is not None
             yield _literal(content), frozenset({content} if is_word or content not in _SIGNS else ())
@@ -199,7 +198,7 @@ class PatternMatch:
             value.is_framed = mark == "+" and is_framed
 
     def _stays(self, value: Value) -> bool:
-        """Whether what other sentences say of a value stands against a pattern that asserts it."""
+        """Whether what other sentences say of a value outweighs a pattern that asserts it."""
         if value.polarity is Polarity.RETRACTED:
             return self.is_followed
         is_undecided = value.polarity in (Polarity.HEDGED, Polarity.INTERMEDIATE)
@@ -244,7 +243,8 @@ def match_sentence_patterns(
             marks = "".join(mark * count for mark, count in zip(pattern.marks, counts, strict=True))
             matched = values[first : first + len(marks)]
             before = line[max(0, match.start() - WINDOW) : match.start()]
-            if _is_open(before) and not _is_asked(sentences, matched, pattern):
+            is_asked = any(sentences[value.sentence].is_question for value in matched)
+            if _is_open(before) and not (is_asked and "?" not in pattern.text.split()):
                 found.append(
                     PatternMatch(
                         matched,
@@ -280,7 +280,3 @@ def _is_open(before: str) -> bool:
     words = [word.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for word in sentence]
     is_denied = not _NEGATIONS.isdisjoint(words[-3:]) and words[-1:] != [","]
     return not is_denied and (words[:1] == [] or words[0] not in _CONDITIONS)
-
-
-def _is_asked(sentences: Sequence[Sentence], values: Sequence[Value], pattern: SentencePattern) -> bool:
-    return "?" not in pattern.text.split() and any(sentences[value.sentence].is_question for value in values)

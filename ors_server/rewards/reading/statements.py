@@ -124,6 +124,7 @@ _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming wer
 _SUPPOSITIONS: Final = words_of("suppose assume assuming supposing imagine otherwise")
 _CONSEQUENCES: Final = words_of("then this that which but so hence thus therefore it two both one there we")
 """Words that open a consequence of a supposition: "Suppose it were 41. Then two of them would be equal."."""
+_ARTICLES: Final = words_of("the a an each")
 _ERRATA: Final = words_of("correction erratum errata corrigendum")
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
@@ -277,11 +278,6 @@ def _has_object(tokens: Sequence[TextToken], index: int) -> bool:
     behind = tokens[index + 1 :]
     is_open = tokens[index].word.endswith((" no", " way")) and bool(behind)
     return is_open and "pronoun" not in behind[0].classes and not classes_in(behind) & {"confirm", "answer"}
-
-
-def _has_own_subject(tokens: Sequence[TextToken]) -> bool:
-    """Whether a clause is about a thing that is not the answer: "the break does not count"."""
-    return len(tokens) > NEAR and tokens[0].word in ("the", "a", "an", "each") and not tokens[1].classes
 
 
 class _Reader(FramingRules):
@@ -473,7 +469,8 @@ class _Reader(FramingRules):
             tokens[0].word in ("neither", "none") and not any(t.word in _OTHERS for t in tokens),
             not has_value and is_short and "reject" in classes,  # "Rejected."
             # "don't count this", but not "the break does not count"
-            "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]) and not _has_own_subject(tokens),
+            "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded])
+            and not (len(tokens) > NEAR and tokens[0].word in _ARTICLES and not tokens[1].classes),
             any(
                 "retract" in token.classes
                 and (is_short or (" " in token.word and not _has_object(tokens, i)))
