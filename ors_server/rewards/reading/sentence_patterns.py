@@ -189,20 +189,19 @@ class PatternMatch:
         is_framed = any(value.is_framed for value in self.values)
         for value, mark in zip(self.values, self.marks, strict=True):
             polarity = _POLARITIES.get(mark)
-            if polarity is None or (is_final and mark == "+" and self._stays(value)):
+            # What other sentences say of a value outweighs a pattern that only asserts it.
+            is_outweighed = (
+                self.is_followed
+                if value.polarity is Polarity.RETRACTED
+                else value.polarity in (Polarity.HEDGED, Polarity.INTERMEDIATE) and set(self.marks) == {"+"}
+            )
+            if polarity is None or (is_final and mark == "+" and is_outweighed):
                 continue
             is_mentioned = self.is_of_names and value.polarity is Polarity.INTERMEDIATE
             if polarity is Polarity.ASSERTED or value.polarity in _ANSWERS or is_mentioned:
                 value.polarity = polarity
             value.is_weak = value.is_maybe = False
             value.is_framed = mark == "+" and is_framed
-
-    def _stays(self, value: Value) -> bool:
-        """Whether what other sentences say of a value outweighs a pattern that asserts it."""
-        if value.polarity is Polarity.RETRACTED:
-            return self.is_followed
-        is_undecided = value.polarity in (Polarity.HEDGED, Polarity.INTERMEDIATE)
-        return is_undecided and set(self.marks) == {"+"}
 
 
 def match_sentence_patterns(
