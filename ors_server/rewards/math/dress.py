@@ -54,7 +54,7 @@ _FORMULA_END: Final = re.compile(r"(\$\$[^$]{1,400}?)\s*[.,;]\s*(?=\$\$)|\s*[.,;
 _SPOKEN_DASH: Final = re.compile(
     r"\s?[\u2013\u2014]\s?(?=[A-Za-z]{2})|(?<=[a-z]{2})\s?[\u2013\u2014]\s?(?=[\w$])"
 )
-"""A dash beside a word, which is not a minus sign."""
+"""A dash next to a word, which is not a minus sign."""
 _LONG_DASH: Final = re.compile(r"(?<=[\w$.)]) (?:--|\u2014) (?=[\d$])")
 _CALCULATION: Final = re.compile(r"<<[^<>\n]{0,200}>>")
 """The calculator's annotations of GSM8K: `<<2*3=6>>6`."""

@@ -80,7 +80,7 @@ _ASIDE_SUBJECTS: Final = words_of(
     "converse inverse reverse contrary opposite generalisation generalization analogue counterpart rumour "
     "rumor myth hint"
 )
-"""What a remark beside an answer may call wrong."""
+"""What a remark next to an answer may call wrong."""
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
 _THIS: Final = words_of("it this that everything all")
 _ENDORSING: Final = words_of(
