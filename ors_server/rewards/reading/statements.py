@@ -273,13 +273,6 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-def _has_object(tokens: Sequence[TextToken], index: int) -> bool:
-    """Whether a denial is one of what follows it: "no way to have more", "and no row is left"."""
-    behind = tokens[index + 1 :]
-    is_open = tokens[index].word.endswith((" no", " way")) and bool(behind)
-    return is_open and "pronoun" not in behind[0].classes and not classes_in(behind) & {"confirm", "answer"}
-
-
 class _Reader(FramingRules):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
@@ -473,7 +466,19 @@ class _Reader(FramingRules):
             and not (len(tokens) > NEAR and tokens[0].word in _ARTICLES and not tokens[1].classes),
             any(
                 "retract" in token.classes
-                and (is_short or (" " in token.word and not _has_object(tokens, i)))
+                and (
+                    is_short
+                    or (
+                        " " in token.word
+                        and (
+                            # "no way to have more" and "and no row is left" deny what follows them.
+                            not token.word.endswith((" no", " way"))
+                            or not tokens[i + 1 :]
+                            or "pronoun" in tokens[i + 1].classes
+                            or bool(classes_in(tokens[i + 1 :]) & {"confirm", "answer"})
+                        )
+                    )
+                )
                 for i, token in enumerate(tokens)
             ),
             is_lone
