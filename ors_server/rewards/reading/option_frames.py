@@ -29,6 +29,11 @@ _OPEN: Final = re.compile(
 """Words in front of a form, in its sentence, after which it chooses nothing."""
 _STOP: Final = re.compile(r"[.!?](?=\s)|\n")
 _SENTENCE: Final = re.compile(r"[.!?;](?=\s)|\n")
+_NEXT_PART: Final = re.compile(
+    r"\n[ \t]{0,3}(?:#{1,6}\s|[*_]{0,3}(?:so|therefore|thus|hence|final|answer|conclusion|the answer)\b)",
+    re.IGNORECASE,
+)
+"""Where a part about other choices ends."""
 _MAX_SENTENCE: Final = 200
 
 
@@ -61,6 +66,9 @@ def read_options(text: str, mentions: Iterable[Mention]) -> list[Reading]:
         gone |= _starts(match, "gone")
     for match in _matches("not_chosen", masked):
         gone |= _starts(match, "gone") | _starts(match, "also")
+    for match in _matches("others", masked):
+        end = _NEXT_PART.search(masked, match.end() + 1)
+        gone |= set(range(match.end(), len(masked) if end is None else end.start()))
     voided = max((match.start() for match in _matches("taken_back", masked)), default=0)
     return [_framed(reading, chosen - gone, last, gone, voided) for reading in readings]
 
@@ -72,7 +80,7 @@ def without_asides(text: str) -> str:
 
 def _without(table: str, masked: str, text: str) -> str:
     read = masked
-    for pattern in _patterns(table):
+    for pattern in (*_patterns(table), *_patterns("others")):
         read = pattern.sub(lambda aside: re.sub(f"[^{_CHOICE}]", " ", aside[0]), read)
     if read == masked:
         return text
