@@ -378,6 +378,8 @@ def _blank_out(text: str, blanks: Mapping[Span, str]) -> str:
     for start, end in sorted(blanks):
         texts.append(text[position : max(position, start)])
         if end > position:
-            texts.append(f" {blanks[start, end]} ")
+            # A full stop or a comma behind the number belongs to the sentence.
+            number = text[start:end]
+            texts.append(f" {blanks[start, end]} {number[len(number.rstrip('.,')) :]}")
         position = max(position, end)
     return "".join([*texts, text[position:]])
