@@ -1,6 +1,7 @@
 """Responses composed of sentences are paid if what they assert in the end is right, and not otherwise."""
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -32,7 +33,7 @@ def read_reply(*, final_response):
     return RewardResult(reward=0.0)
 
 
-REWARDS = {
+REWARDS: dict[str, tuple[str, str, Callable[..., RewardResult]]] = {
     "formulas": (*ROOTS, partial(score, math_equal_reward, answer=ROOTS[0])),
     "numbers": ("42", "41", partial(score, math_equal_reward, answer="42")),
     "names": (
