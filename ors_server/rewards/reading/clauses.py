@@ -348,14 +348,19 @@ class ClauseReader(HeadingRules):
     def _is_digit_asked(self, value: Value, left: list[TextToken]) -> bool:
         """Whether a digit is the answer, not the last one of a value: "the units digit is 9"."""
         written = self._digits_of(value)
-        names_digit = len(left) > 1 and left[-2].word.endswith("digit") and "copula" in left[-1].classes
+        names_digit = any(t.word.endswith("digit") for t in left) and "copula" in left[-1].classes
         if not names_digit or len(written) != 1 or any(token.word == "its" for token in left):
             return False
         earlier = [self._digits_of(other) for other in self._values[: self._values.index(value)]]
         return not any(len(other) > 1 and other.endswith(written) for other in earlier)
 
     def _digits_of(self, value: Value) -> str:
-        return self._text[value.token.start : value.token.end].strip("$*_`. ")
+        return (
+            self._text[value.token.start : value.token.end]
+            .strip("$*_`. ")
+            .removeprefix("\\boxed{")
+            .strip("} ")
+        )
 
     def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ors_server.rewards.reading.frames import is_filler
+from ors_server.rewards.reading.frames import FUNCTIONS, is_filler
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
 
@@ -18,11 +18,6 @@ _SUBJECTS_AND_ORDER: Final = words_of(
 _NUMBERING: Final = words_of("is was left at on see under to skip")
 """Words in front of the number of a thing."""
 _DUE: Final = frozenset({"must be", "has to be", "have to be", "needs to be", "is to be", "remains to be"})
-_FUNCTIONS: Final = words_of(
-    "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
-    " opposite complement "
-    "logarithm factorial divisors factors digits multiple divisor factor remainder successor predecessor"
-)
 _FUNCTION_PHRASES: Final = (["digit", "sum"], ["cross", "sum"], ["absolute", "value"])
 """What is computed from a value: "the digit sum of 42"."""
 _FIRST_WORDS: Final = words_of("now next then first finally so and please just let's afterwards again")
@@ -170,7 +165,8 @@ def is_of_function(left: Sequence[TextToken]) -> bool:
     if len(left) < 3 or left[-1].word != "of":  # noqa: PLR2004  ("is half of")
         return False
     words = [word for token in left[-6:-1] for word in token.word.split()]
-    is_function = words[-1] in _FUNCTIONS or words[-2:] in _FUNCTION_PHRASES
+    is_function = words[-1] in FUNCTIONS or words[-2:] in _FUNCTION_PHRASES
+    is_function = is_function and words[-2:] != ["a", "remainder"]
     return is_function and any("copula" in token.classes for token in left[:-2])
 
 
@@ -180,7 +176,7 @@ def goes_on(tokens: Sequence[TextToken]) -> bool:
     is_function = (
         len(words) > NEAR and words[-1] in ("that", "it", "this", "these") and words[-2] in ("of", "twice")
     )
-    is_function = is_function and (words[-2] == "twice" or words[-3] in _FUNCTIONS)
+    is_function = is_function and (words[-2] == "twice" or words[-3] in FUNCTIONS)
     is_left = words[-1] in _LEFT and not _COUNTS.isdisjoint(words)
     return is_function or is_left or words[0] == "next"
 

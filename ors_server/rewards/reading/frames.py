@@ -39,6 +39,15 @@ _STATING_WITH: Final = words_of(
     "wound stay stick stuck "
     "leaves leaving conclude answer remain be am 're satisfied"
 )
+FUNCTIONS: Final = words_of(
+    "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
+    " opposite complement "
+    "logarithm factorial divisors factors digits multiple divisor factor remainder successor predecessor"
+)
+"""What is computed from a value: "half of 42"."""
+_RELATIONS: Final = FUNCTIONS - {"remainder"} | words_of(
+    "power function combination pair set list series grid kind ratio"
+)
 _ENDINGS: Final = words_of("ends end ended ending results result resulted resulting culminates culminated")
 _COURSES: Final = words_of(
     "computation calculation process procedure work working sum derivation this it that chain argument all"
@@ -164,8 +173,8 @@ def governor_states(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
     words = list(left)
     while words and (is_filler(words[-1]) and words[-1].word not in _GOVERNORS):
         words = words[:-1]
-    if not words:
-        return True
+    if not words or [token.word for token in left[len(words) :]] == ["="]:
+        return True  # "the number of edges = 42"
     governor = words[-1]
     if "preposition" in governor.classes or governor.word in _GOVERNORS:
         return _preposition_states(words, right)
@@ -204,14 +213,30 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
         return is_goal or not (
             preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"}
         )
+    is_found = preposition.word == "of" and _is_found_noun(before)
     has_unit = bool(right) and not right[0].classes & {"copula", "linking", "no_unit"}
-    return has_unit and "answer" not in classes_in(before)
+    return is_found or (has_unit and "answer" not in classes_in(before))
+
+
+def _is_found_noun(before: Sequence[TextToken]) -> bool:
+    """Whether a verb of results has found a quantity with an article: "this yields an inradius"."""
+    nouns = list(before)
+    while nouns and not nouns[-1].classes and nouns[-1].word not in ("a", "an"):
+        nouns = nouns[:-1]
+    is_relation = any(word in _RELATIONS for token in before[len(nouns) :] for word in token.word.split())
+    return (
+        len(nouns) > 1
+        and len(nouns) < len(before)
+        and nouns[-1].word in ("a", "an")
+        and "result" in nouns[-2].classes
+        and not is_relation
+    )
 
 
 def states_behind(words: Sequence[TextToken]) -> bool:
     """Whether a verb states the value behind its preposition: "adding the tip brings it to 42"."""
     before = [token for token in words[:-1] if token.word not in _OBJECTS]
-    return bool(before) and {"quantity", "result"} <= before[-1].classes
+    return (bool(before) and {"quantity", "result"} <= before[-1].classes) or _is_found_noun(words[:-1])
 
 
 def is_unit(right: Sequence[TextToken]) -> bool:
@@ -452,6 +477,7 @@ def is_apt_answer(left: Sequence[TextToken]) -> bool:
     return (
         bool(adjective.classes)
         or is_filler(adjective)
+        or adjective.word == "whose"
         or "'" in adjective.word
         or not adjective.word.isalpha()
     )
@@ -637,6 +663,12 @@ def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
     return all(index > at for index, token in enumerate(left) if name in token.classes)
 
 
+_COUNTED_VERBS: Final = words_of(
+    "take have had play played study speak own like liked hold contain need eat drink read use know attend "
+    "took studied spoke owned chose choose passed pass solved solve visited visit voted got get bought buy"
+)
+
+
 def is_count_of(right: Sequence[TextToken]) -> bool:
     """Whether a value counts what words of failure describe: "42 of them are not even", "42 lost coins"."""
     denials = [
@@ -650,6 +682,10 @@ def is_count_of(right: Sequence[TextToken]) -> bool:
         and right[1].word in ("the", "these", "those", "them")
     ):
         return denials[0] > _MIN_NOUN
+    if right[denials[0]].word in ("neither", "no", "none") and len(denials) == 1:
+        # "42 pupils take neither of them", "42 of the boxes hold no coins"
+        verbs = [token for token in right[1 : denials[0]] if not token.classes & {"negative"}]
+        return bool(verbs) and right[0].word.endswith("s") and verbs[-1].word in _COUNTED_VERBS
     if len(right) != _MIN_NOUN or denials != [0]:
         return False
     adjective, noun = right

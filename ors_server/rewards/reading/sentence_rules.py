@@ -138,7 +138,7 @@ class SentenceRules(SentenceReader):
             return False
         lead = following.lead
         is_aside = is_exactness(following.tokens) or following.tokens[0].word in ("see", "cf")
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes or is_aside:
+        if lead is None or lead.word in ("nor", *"()[]") or "reason" in lead.classes or is_aside:
             return False
         has_left = value.clause.tokens[0] is not value.token
         if lead.word == "," and (has_left or position):
@@ -187,8 +187,8 @@ class SentenceRules(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
-        if is_modest(clause) or is_of_sound_source(clause):
-            return None
+        if is_modest(clause) or is_of_sound_source(clause) or (lead is not None and lead.word == "nor"):
+            return None  # what "nor" denies, "neither" has denied
         if clause.tokens[0].word in ("see", "cf"):
             return None  # "42; see the derivation above"
         if is_exactness(clause.tokens) or is_of_form(clause.tokens) or is_tag_question(clause):

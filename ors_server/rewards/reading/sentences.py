@@ -549,16 +549,24 @@ class SentenceReader:
                 if is_silent or is_inner:
                     continue
                 clauses.append(Clause(token))
-            elif token.kind == "word" and (
-                ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
-                or (
-                    token.word.partition(" ")[0] in AND
-                    and clauses[-1].values
-                    and "bound_after" not in token.classes
+            elif (
+                token.kind == "word"
+                and (
+                    (
+                        "pivot" in token.classes
+                        and not (token.word == "as" and _is_value(tokens, index + 1))
+                        # "it would then be 42"
+                        and not (token.word == "then" and "would" in classes_in(clauses[-1].tokens[-1:]))
+                    )
+                    or (
+                        token.word.partition(" ")[0] in AND
+                        and clauses[-1].values
+                        and "bound_after" not in token.classes
+                    )
+                    or (clauses[-1].values and _opens_contrast(tokens, index))
+                    or _opens_sentence(clauses[-1], tokens, index)
+                    or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
                 )
-                or (clauses[-1].values and _opens_contrast(tokens, index))
-                or _opens_sentence(clauses[-1], tokens, index)
-                or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 # ", but" is one opener: the comma takes the word's class.
                 if (
