@@ -355,12 +355,8 @@ class ClauseReader(HeadingRules):
         return not any(len(other) > 1 and other.endswith(written) for other in earlier)
 
     def _digits_of(self, value: Value) -> str:
-        return (
-            self._text[value.token.start : value.token.end]
-            .strip("$*_`. ")
-            .removeprefix("\\boxed{")
-            .strip("} ")
-        )
+        written = self._text[value.token.start : value.token.end].strip("$*_`. ")
+        return written.removeprefix("\\boxed{").strip("} ")
 
     def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead

@@ -45,7 +45,7 @@ FUNCTIONS: Final = words_of(
     "logarithm factorial divisors factors digits multiple divisor factor remainder successor predecessor"
 )
 """What is computed from a value: "half of 42"."""
-_RELATIONS: Final = FUNCTIONS - {"remainder"} | words_of(
+_COMPUTED_FROM: Final = FUNCTIONS - {"remainder"} | words_of(
     "power function combination pair set list series grid kind ratio"
 )
 _ENDINGS: Final = words_of("ends end ended ending results result resulted resulting culminates culminated")
@@ -223,7 +223,7 @@ def _is_found_noun(before: Sequence[TextToken]) -> bool:
     nouns = list(before)
     while nouns and not nouns[-1].classes and nouns[-1].word not in ("a", "an"):
         nouns = nouns[:-1]
-    is_relation = any(word in _RELATIONS for token in before[len(nouns) :] for word in token.word.split())
+    is_relation = any(word in _COMPUTED_FROM for token in before[len(nouns) :] for word in token.word.split())
     return (
         len(nouns) > 1
         and len(nouns) < len(before)
