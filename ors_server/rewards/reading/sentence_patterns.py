@@ -19,13 +19,13 @@ import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
-from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, words_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import Sentence, TextToken, Value
 
 _PATH: Final = Path(__file__).with_name("sentence_patterns.toml")
@@ -101,6 +101,11 @@ class SentencePattern:
     """Whether it is for names and labels only, or for other values only; `None`: for all."""
     rank: int = 0
     """Its place in the file: of two patterns that differ about a value the later one decides."""
+
+    @cached_property
+    def places(self) -> int:
+        """How many values it has at least."""
+        return len(self.marks.replace("*", ""))
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -225,7 +230,7 @@ def match_sentence_patterns(
         for word in words
         if word in patterns
         for pattern in patterns[word]
-        if not any(required.isdisjoint(words) for required in pattern.required)
+        if pattern.places <= len(values) and not any(map(words.isdisjoint, pattern.required))
     }
     if not candidates:
         return []
@@ -268,9 +273,14 @@ def _line_of(tokens: Iterable[TextToken]) -> str:
         elif token.word in _QUOTATION_MARKS:
             continue
         else:
-            flags = "".join(flag for name, flag in _FLAGS.items() if name in token.classes)
+            flags = _flags_of(token.classes)
             pieces += [word + flags for word in token.word.split()]
     return "".join(" " + piece for piece in pieces)
+
+
+@lru_cache(maxsize=1024)
+def _flags_of(classes: Classes) -> str:
+    return "".join(flag for name, flag in _FLAGS.items() if name in classes)
 
 
 def _is_open(before: str) -> bool:
