@@ -4,12 +4,12 @@ Usage:
 
     python scripts/score_responses.py [--half dev|test|all|exam|exam_2] [--seed N] [--reward NAME]
                                       [--mode M] [--family F] [--context with|without] [--show K]
-                                      [--show-test] [--sample FILE]
+                                      [--show-held-out] [--sample FILE]
 
-A false paid response must not be paid and is; a false unpaid one must be and is not. Tune on the development
-half only: `--show` prints failing cases of that half, one per template. `--show-test` is for a final audit.
-`all` is both halves. `exam` and `exam_2` are held-out sets that no reward has been tuned on: measure them
-rarely.
+A false paid response must not be paid and is; a false unpaid one must be and is not. Both halves are for
+development, `dev` and `test` alike (`all`): `--show` prints their failing cases, one per template. `exam` and
+`exam_2` are held-out sets that no reward has been tuned on: measure them rarely; `--show-held-out` prints
+their failing cases, for a final audit.
 """
 
 import argparse
@@ -267,10 +267,10 @@ def _shares(count: Count) -> str:
     return f"false paid {count.share('not')} false unpaid {count.share('pay')}"
 
 
-def _show(failing: Sequence[ResponseCase], limit: int, *, shows_test: bool) -> None:
+def _show(failing: Sequence[ResponseCase], limit: int, *, shows_held_out: bool) -> None:
     shown: set[str] = set()
     for case in failing:
-        if case.template in shown or (case.half != "dev" and not shows_test) or len(shown) >= limit:
+        if case.template in shown or (case.half in HELD_OUT and not shows_held_out) or len(shown) >= limit:
             continue
         shown.add(case.template)
         verdict = "UNPAID" if case.label == "pay" else "PAID"
@@ -287,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--family")
     parser.add_argument("--context", choices=("with", "without"), help="only responses in a context, or none")
     parser.add_argument("--show", type=int, default=0, metavar="K", help="print up to K failing cases")
-    parser.add_argument("--show-test", action="store_true", help="also of the test half and held-out sets")
+    parser.add_argument("--show-held-out", action="store_true", help="also of a held-out set")
     parser.add_argument("--sample", type=Path, help="grade the labelled responses of this file instead")
     options = parser.parse_args(arguments)
     if options.sample:
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             count = families[family]
             if count.counts["not-wrong"] or count.counts["pay-wrong"]:
                 print(f"    {family:33} {_shares(count)}")
-        _show(failing, options.show, shows_test=options.show_test)
+        _show(failing, options.show, shows_held_out=options.show_held_out)
     return 0
 
 

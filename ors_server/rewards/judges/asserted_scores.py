@@ -1,9 +1,12 @@
 """What a judge's reply asserts: without what it denies, quotes, asks or takes back. Pure."""
 
 import re
+import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 from ors_server.rewards.reading.mentions import visible
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -12,7 +15,7 @@ from ors_server.rewards.reading.statements import Statement, read_statements
 
 _DIGITS: Final = (
     r"(?<![^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])(?<!\.)[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
-    r"(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
+    r"(?:\s{0,3}(?:/|out\sof)\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
 )
 _NUMBER: Final = re.compile(_DIGITS)
 _CLAIMED: Final = (
@@ -35,7 +38,7 @@ _UNADJUSTED: Final = (
 )
 """What the author of the work, or another judge, says or wants: "the student demands 0.9"."""
 _CONCEDED: Final = (
-    r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
+    r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b|(?:the|my|our|its)\s(?:\w{1,9}\s)?scores?\b)[a-z]{2,20}\s{1,3}){1,3}"
     r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
 )
 _EXCESSIVE: Final = (
@@ -50,7 +53,7 @@ _LAST_TIME: Final = (
     r"\b(?:last|previous)\s(?:time|year|week|month|term|round)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
 )
 _FORMER: Final = (
-    r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
+    r"(?P<gone>NUMBER)(?<![.,])\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
 )
 _SHOWN: Final = (
     r"\b(?:author|student|response|answer|candidate|submission|prompt|solution|essay|text|line)\s(?:\w{1,12}ly\s)?"
@@ -224,24 +227,20 @@ _STATED: Final = re.compile(
     r"\b(?:score|rating|grade|verdict)[*_]{0,2}\s{0,3}[:=][*_]{0,2}\s{0,3}\Z", re.IGNORECASE
 )
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
-_INCOMPLETE: Final = re.compile(r"(?i)\bnot complete\b")
-"""Says that the judged work is incomplete, not that the judge gives up."""
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
 _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
 _LEAD: Final = re.compile(
     r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
 )
-_REMARK: Final = re.compile(
-    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:(?:please\s+)?(?:note|observe|mind)\s+(?:that\s+)?)?"
-    r"(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
-    r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
-)
 _TOO: Final = re.compile(r"(?i)\btoo\b")
 _PAST: Final = re.compile(r"(?i)\b(?:would|could|should|might)\s+have\b")
 _WOULD: Final = re.compile(r"(?i)[ \t]{1,3}(?:would|might|could)\b")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
-_UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
+_UNREAL: Final = re.compile(
+    r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b"
+    r"|\A\s*were\b.{0,80}(?:\bwould|['\u2019]d)\b"
+)
 _REMARK_CHARS: Final = 40
 _OF_WORK: Final = re.compile(
     r"\b(?:student|author|candidate|submission|text|essay|response|user|prompt)(?:['\u2019]s)?\s(?:\w{1,12}\s){0,3}?"
@@ -272,12 +271,30 @@ _GONE: Final = frozenset(
 )
 
 
+_PHRASES: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("score_phrases.toml").read_text(encoding="utf-8")
+)
+
+
+def _compile(text: str) -> re.Pattern[str]:
+    while (part := re.search(r"\{([a-z]+)\}", text)) is not None:
+        text = text.replace(part[0], _PHRASES["parts"][part[1]])
+    return re.compile(text.replace("<NUMBER>", f"(?P<gone>{_DIGITS})"), re.IGNORECASE | re.VERBOSE)
+
+
+@cache
+def phrases(table: str, key: str = "patterns") -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a table of `score_phrases.toml`."""
+    return tuple(_compile(text) for text in _PHRASES[table][key])
+
+
 def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
     text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
-    read = _INCOMPLETE.sub("incomplete  ", text)  # of the same length
-    read = _SET_ASIDE.sub(lambda aside: " " * len(aside[0]), read)
+    read = text
+    for pattern in (_SET_ASIDE, *phrases("unread")):
+        read = pattern.sub(lambda aside: " " * len(aside[0]), read)  # of the same length
     statements = read_statements(read, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
@@ -289,12 +306,16 @@ def asserted_reply(text: str) -> str:
     ]
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
     retracted = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
-    retracted += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    voided = max((match.start() for match in _VOIDED.finditer(text)), default=0)
+    not_scores = (*_NOT_SCORES, *phrases("not_scores"))
+    retracted += [match.span("gone") for pattern in not_scores for match in pattern.finditer(text)]
+    taken_back = (_VOIDED, *phrases("taken_back"))
+    voided = max((match.start() for pattern in taken_back for match in pattern.finditer(text)), default=0)
     retracted += [(start, end) for start, end in spans if start < voided]
     blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), NO_SCORE)
     denied += [
-        match.span("gone") for pattern in (_TOO_MUCH, _REPLACED_BY) for match in pattern.finditer(text)
+        match.span("gone")
+        for pattern in (_TOO_MUCH, _REPLACED_BY, *phrases("replaced"))
+        for match in pattern.finditer(text)
     ]
     return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 
@@ -312,7 +333,10 @@ def _find_refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
 
 def _is_about_answer(text: str, statement: Statement) -> bool:
     """Whether the sentence that takes a number back is about the work: "The proof is not complete"."""
-    return statement.polarity is Polarity.RETRACTED and _REMARK.match(text, statement.end) is not None
+    return (
+        statement.polarity is Polarity.RETRACTED
+        and phrases("remarks")[0].match(text, statement.end) is not None
+    )
 
 
 def is_asserted(text: str, span: Span) -> bool:
@@ -354,6 +378,8 @@ def _blank_out(text: str, blanks: Mapping[Span, str]) -> str:
     for start, end in sorted(blanks):
         texts.append(text[position : max(position, start)])
         if end > position:
-            texts.append(f" {blanks[start, end]} ")
+            # A full stop or a comma behind the number belongs to the sentence.
+            number = text[start:end]
+            texts.append(f" {blanks[start, end]} {number[len(number.rstrip('.,')) :]}")
         position = max(position, end)
     return "".join([*texts, text[position:]])

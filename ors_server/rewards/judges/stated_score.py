@@ -8,8 +8,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from ors_server.rewards.judges.asserted_scores import GAP, NO_SCORE, asserted_reply
+from ors_server.rewards.judges.asserted_scores import GAP, NO_SCORE, asserted_reply, phrases
 from ors_server.rewards.reading.polarity import classes_of
 from ors_server.rewards.reward_errors import UnusableReplyError
 
@@ -47,6 +48,7 @@ _ADJUSTED = re.compile(
     r"|increas|decreas)(?:e|es|ed|s|d|ing|ping|ped|ting|n)?\s(?:(?:it|this|that|me|us|things|(?:the|my|its|this)(?:\s\w{1,20}){1,2})\s)?"
     r"(?:(?:back|up|down)\s)?(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
     r"|\b(?:up|down)\s(?:from\s\S{1,8}\s)?to\s{1,3}(?=[-+.]?\d)"
+    r"|\bfor\s\S{1,8}\s(?:please\s)?read\s{1,3}(?=[-+.]?\d)"
     r"|\bafter\s(?:\w{1,20}\s){0,3}(?:deductions?|penalt(?:y|ies)|adjustments?|corrections?|revisions?|bonus)\b[^:;.\d\n]{0,40}"
     r"[:,]\s{0,3}(?=[-+.]?\d)",
     re.IGNORECASE,
@@ -75,6 +77,14 @@ _REWRITES = (
     (re.compile(r"[—–]"), " - "),
     (re.compile(r"(?<=[\d.])\s{0,3}/\s{0,3}(?=\d)"), "/"),
     (re.compile(r"(?<=[\d.])\s{1,3}(?:points?\s{1,3})?out\s{1,3}of\s{1,3}(?=\d)", re.IGNORECASE), "/"),
+    (
+        re.compile(
+            r"(?<=[\d.])\s{0,3}\(?\s?(?:points?\s)?(?:out\sof\s(?:an?\s(?:possible|maximum|total)\s(?:of\s)?)?(?=1|5|10|100)"
+            r"|of\s(?=1(?!\d)))(?=\d{1,3}(?:\.0{1,3})?\s{0,2}(?:[.,;!)\n]|\Z))",
+            re.IGNORECASE,
+        ),
+        "/",
+    ),
     (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
     (re.compile(r"[:=](?=[-+.]?\d)"), ": "),
     (re.compile(rf"(?<=[{_CJK}])(?=\d)|(?<=\d)(?=[{_CJK}])"), " "),
@@ -121,6 +131,12 @@ _CONCLUSION = re.compile(
     r"|in the end|on balance))[,\s]{0,3}\Z",
     re.IGNORECASE,
 )
+_PIVOT = re.compile(
+    r"\b(?:but|yet|however|so|hence|thus|therefore|which|that|overall|together|decides?|counts?|matters?|averages?|after"
+    r"|then|final|finally|now|in\sthe\send|leav(?:es|ing)|makes|gives|goes?\sby)\b",
+    re.IGNORECASE,
+)
+"""Between two numbers of which the second follows from the first or replaces it."""
 _NEAR = 20
 _ADJUSTED_CHARS = 120
 """Characters in front of words that replace a score, in which their sentence may say that they do not."""
@@ -137,6 +153,20 @@ _OTHER_SCORES = _words(
     "provisional pending weight confidence temperature version probability baseline limit"
 )
 """Words before the label of a number that is not the score."""
+
+
+@cache
+def _conclusion() -> re.Pattern[str]:
+    """Return what may stand in front of the score that a sentence concludes with, up to that score."""
+    introductions, statements, verdicts = (
+        "|".join(pattern.pattern for pattern in phrases("conclusions", key))
+        for key in ("introductions", "statements", "verdicts")
+    )
+    return re.compile(
+        rf"(?:(?:\A|[;,:(]\s|\s-\s)\s{{0,2}}(?:(?:and|but|yet)\s)?(?:(?:{introductions})[,:]?\s{{1,3}}){{1,3}}(?:an?\s)?"
+        rf"|(?:{statements})[,:]?\s{{0,3}}|(?:{verdicts})[:;]\s{{1,3}})\Z",
+        re.IGNORECASE | re.VERBOSE,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +221,7 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
     """
     reply = _Reply(asserted_reply(text), _Scale(low, high))
     chosen = reply.adjusted() or reply.labelled_number()
-    chosen = chosen or reply.whole_line() or reply.leading() or reply.only()
+    chosen = chosen or reply.whole_line() or reply.leading() or reply.only() or reply.concluding()
     if chosen is None:
         raise UnusableReplyError(f"the reply states no score: {text.strip()[-80:]!r}")
     if chosen.value is None:
@@ -314,6 +344,29 @@ class _Reply:
             and (NO_SCORE in self.text or conclusion[0].strip(" ,").replace(" ", "").isalpha())
         )
         return number if is_concluding or is_given or is_sentence or is_stressed or is_subject else None
+
+    def concluding(self) -> _Number | None:
+        """Return the last number, if its sentence draws the conclusion and the numbers before lead to it."""
+        scores = [number for number in self.numbers if number.is_score and not number.is_count]
+        if not scores:
+            return None
+        last = scores[-1]
+        ending = phrases("conclusions", "endings")[0].match(self.text, scores[-1].end)
+        near = self.text[max(0, last.start - _ADJUSTED_CHARS) : last.start]
+        sentence = _SENTENCE.split(near)[-1]
+        if ending is None:
+            return None
+        is_subject = sentence.strip().casefold() in {"", "a", "an"} and ending["said"] is not None
+        if not is_subject and _conclusion().search(sentence) is None:
+            return None
+        rivals = [
+            number
+            for number in scores[:-1]
+            if _differ(number, last) and not _OTHER_SCORES & set(self._words_before(number)[-3:])
+        ]
+        if rivals and _PIVOT.search(self.text, rivals[-1].end, last.start) is None:
+            return None
+        return last
 
     def _is_line(self, number: _Number) -> bool:
         """Return whether a number fills the first or the last line."""

@@ -14,6 +14,7 @@ from ors_server.rewards.reading.mentions import (
     is_joined,
     read_mentions,
 )
+from ors_server.rewards.reading.option_frames import without_asides
 from ors_server.rewards.reading.polarity import Polarity, classes_of, languages_of, words_of
 from ors_server.rewards.reading.sentences import Span
 
@@ -70,7 +71,7 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
     written = "".join(characters)
     # What a remark says of another name, it does not say of the part: "(Cork was ruled out)".
     beside = list(_names_beside(written, mentions))
-    readings = read_mentions(written, [*mentions, *beside], are_labels=True)
+    readings = read_mentions(without_asides(written), [*mentions, *beside], are_labels=True)
     denied = {
         str(item.mention.name)
         for item in readings

@@ -19,10 +19,10 @@ from ors_server.rewards.reading.mentions import (
     MAX_TAIL,
     Mention,
     Reading,
-    read_mentions,
     single_assertion,
     visible,
 )
+from ors_server.rewards.reading.option_frames import read_options
 from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, lexicons, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
@@ -86,21 +86,29 @@ _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps
 _VERBS: Final = words_of(
     "and or for with by to in on of than over alone only all either too also it i because since as must can "
     "both do does yes no not then itself instead rather here first last again please now before after "
-    "between among from at best better first most"
+    "between among from at best better first most that which who isn doesn wasn hasn couldn wouldn won didn"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
 _NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "work_verb"})
 _NOUN_BEHIND: Final = re.compile(r" ([a-z]{3,})(?=[.!]?\s*(?:\n|\Z))")
+_INVERTED: Final = re.compile(r"(?:not only (?:is|does|was|did)|makes) \Z", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(?:option|choice|letter|answer)s?\s{1,3}\(?\Z", re.IGNORECASE)
 _ATTACHED: Final = frozenset("+#'’^=@°-")
 _LINE_START: Final = " \t*_`#>-"
 _LINE_END: Final = " \t*_`.)!"
 _INITIAL: Final = re.compile(
-    r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z",
+    r"(?:vitamin|plan|hepatitis|team|room|gate|platform|terminal|block|phase|wing|row|exhibit|annex|division|league|"
+    r"company|person|patient|witness|node|process|machine|channel|drive|disk|"
+    r"grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z",
     re.IGNORECASE,
 )
 _BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")
+_APPOSED: Final = re.compile(
+    r"[*_\"'”]{0,3}(?:,|\s[–—-])\s(?:(?:i\.?e\.?|that\sis|namely|which\sis),?\s)?(?:the\s)?(?:option|choice|letter|answer)\s\(?",
+    re.IGNORECASE,
+)
+"""Between the text of a choice and its label: "Paris, option B"."""
 MAX_STATEMENTS: Final = 64
 """Places of an answer of one kind that are read, from the end."""
 
@@ -134,13 +142,15 @@ def boxed_choice(text: str, choices: Choices) -> str | None:
 
 def cued_choice(text: str, choices: Choices) -> str | None:
     """Return the choice of the last "Answer: B" or answer element that a response asserts."""
-    text = text[-MAX_TAIL:]
+    text = visible(text[-MAX_TAIL:])
     elements = list(_elements(text, choices))
     readings = _read(text, choices, [*boxes(text, choices), *elements])
     spans = [*_cued_spans(text), *((element.start, element.end) for element in elements)]
     chosen = None
     for start, end in sorted(spans):
-        inside = [reading for reading in readings if start <= reading.mention.start < end]
+        inside = [
+            reading for reading in readings if start < reading.mention.end and reading.mention.start < end
+        ]
         # A quoted statement ("others answer B") leaves the one before it in force.
         if any(reading.statement.polarity is not Polarity.QUOTED for reading in inside):
             chosen = _name(single_assertion(text, inside))
@@ -217,7 +227,7 @@ def _name(assertion: Reading | None) -> str | None:
 
 def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Reading]:
     """Return what a text asserts of the choices."""
-    return read_mentions(text, _mentions(text, choices, places), are_labels=True)
+    return read_options(text, _mentions(text, choices, places))
 
 
 def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Mention]:
@@ -261,7 +271,9 @@ def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
     between = text[first.end : second.start]
     if first.is_label:
         return between != "" and _BEHIND_LABEL.fullmatch(between) is not None
-    return text[second.start] == "(" and not between.strip(" *_\"'")
+    return (text[second.start] == "(" and not between.strip(" *_\"'")) or _APPOSED.fullmatch(
+        between
+    ) is not None
 
 
 def _texts(text: str, choices: Choices) -> list[_Named]:
@@ -315,6 +327,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
                     label in ("A", "I")
                     and start == match.start()
                     and not before.endswith((", ", "; "))  # an article there is written small
+                    and _INVERTED.search(before) is None
                     and _is_article(text, end)
                 )
                 or after in _ATTACHED

@@ -35,6 +35,30 @@ def test_no_option_is_paid_where_a_sentence_asserts_neither(reward):
     assert [sentence for sentence in SENTENCES["neither"] if any(paid(reward, sentence))] == []
 
 
+ROCKS = partial(score, multiple_choice_reward, choices=["slate", "basalt", "coral", "osmosis"])
+
+
+def test_the_letter_that_a_text_chooses_is_paid():
+    cases = SENTENCES["letters"]
+    assert [text for text, letter in cases if ROCKS(final_response=text, answer=letter).reward != 1.0] == []
+
+
+def test_no_letter_is_paid_where_a_text_chooses_none():
+    paid_texts = [
+        text
+        for text in SENTENCES["no_letters"]
+        if any(ROCKS(final_response=text, answer=letter).reward for letter in "ABCD")
+    ]
+    assert paid_texts == []
+
+
+def test_the_mode_answer_reads_a_box_around_the_words_and_no_words_split_by_invisible_characters():
+    assert (
+        MULTIPLE_CHOICE(final_response=r"\boxed{\text{Answer: B}}", answer="B", mode="answer").reward == 1.0
+    )
+    assert not MULTIPLE_CHOICE(final_response="The answer is n\u200bot B.", answer="B", mode="answer").reward
+
+
 @pytest.mark.parametrize("response", ["<answer>B</answer>", "Answer: B", "Answer: D\nNo, wait. Answer: B"])
 def test_the_mode_answer_reads_the_words_and_the_element_of_an_answer(response):
     assert MULTIPLE_CHOICE(final_response=response, answer="B", mode="answer").reward == 1.0

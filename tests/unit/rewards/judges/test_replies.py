@@ -96,6 +96,24 @@ def test_a_rubric_of_one_needs_no_name_in_its_line():
         assert choices(text, ONE) == {"correct": "yes"}
 
 
+def test_a_judge_s_own_score_is_read_from_sentences():
+    refused = []
+    for text, expected in TABLES["prose_scores"]:
+        with suppress(UnusableReplyError):
+            assert read_score(text).score == pytest.approx(expected, abs=1e-9), text
+            continue
+        refused.append(text)
+    assert refused == []
+
+
+def test_a_number_that_is_not_the_judge_s_score_is_refused():
+    read = []
+    for text in TABLES["prose_without_a_score"]:
+        with suppress(UnusableReplyError):
+            read.append((text, read_score(text).score))
+    assert read == []
+
+
 @pytest.mark.parametrize(("text", "score"), TABLES["scores"])
 def test_a_score_is_read_at_the_end(text, score):
     assert read_score(text).score == pytest.approx(score, abs=1e-12)

@@ -1,11 +1,16 @@
 """Responses composed of sentences are paid if what they assert in the end is right, and not otherwise."""
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
 from ors_server.rewards.agentfly.answers import math_equal_reward
+from ors_server.rewards.judges.replies import read_score
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import UnusableReplyError
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import word_match_reward
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward
@@ -19,7 +24,16 @@ LANGUAGES = (
 CITIES = ["Oslo", "Riga", "Bern", "Kyiv"]
 MAX_FALSE_PAID, MAX_FALSE_UNPAID = 0.005, 0.03
 ROOTS = ("3\\sqrt{2}", "2\\sqrt{3}")
-REWARDS = {
+
+
+def read_reply(*, final_response):
+    """Grade a judge's reply: 1.0 if its score is the right one."""
+    with suppress(UnusableReplyError):
+        return RewardResult(reward=float(read_score(final_response).score == float(REWARDS["scores"][0])))
+    return RewardResult(reward=0.0)
+
+
+REWARDS: dict[str, tuple[str, str, Callable[..., RewardResult]]] = {
     "formulas": (*ROOTS, partial(score, math_equal_reward, answer=ROOTS[0])),
     "numbers": ("42", "41", partial(score, math_equal_reward, answer="42")),
     "names": (
@@ -28,6 +42,7 @@ REWARDS = {
         partial(score, word_match_reward, answer="Riga", choices=CITIES, max_ratio=1000.0),
     ),
     "words": ("Riga", "Oslo", partial(score, word_match_reward, answer="Riga", max_ratio=1000.0)),
+    "scores": ("0.6", "0.4", read_reply),
     "letters": ("B", "C", partial(score, multiple_choice_reward, answer="B", choices=CITIES, mode="any")),
 }
 
@@ -36,6 +51,7 @@ REWARDS = {
     ("kind", "number"),
     [
         ("formulas", 1),
+        ("scores", 1),
         *(("numbers", number) for number in (1, 2, 3, 4, 5)),
         *((kind, number) for kind in ("names", "words", "letters") for number in (1, 2, 3)),
         ("names", 4),

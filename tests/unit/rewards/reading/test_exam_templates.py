@@ -37,7 +37,7 @@ def test_cases_of_a_held_out_set_are_made_without_the_contexts_of_the_halves(nam
 def test_failing_cases_of_the_exam_are_shown_only_in_an_audit(capsys: pytest.CaptureFixture[str]) -> None:
     show = load_script("score_responses")._show
     cases = make_cases(0, load_templates(held_out="exam")[:20])
-    show(cases, 5, shows_test=False)
+    show(cases, 5, shows_held_out=False)
     assert not capsys.readouterr().out
-    show(cases, 5, shows_test=True)
+    show(cases, 5, shows_held_out=True)
     assert capsys.readouterr().out.count("\n") == 5

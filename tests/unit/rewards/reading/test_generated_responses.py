@@ -17,15 +17,15 @@ MAX_FALSE_PAID = {
     ("math_equal_reward", "strict"): 0.01,
     ("math_equal_reward", "boxes=agree"): 0.012,
     ("math_equal_reward", "evaluated"): 0.012,
-    ("multiple_choice_reward", "any"): 0.022,  # the templates of the tenth batch are harder
+    ("multiple_choice_reward", "any"): 0.002,
     ("multiple_choice_reward", "boxed"): 0.001,
-    ("multiple_choice_reward", "answer"): 0.003,
-    ("multiple_choice_reward", "fullmatch"): 0.002,
+    ("multiple_choice_reward", "answer"): 0.001,
+    ("multiple_choice_reward", "fullmatch"): 0.001,
     ("word_match_reward", "default"): 0.006,
     ("word_match_reward", "choices"): 0.005,
     ("qa_em_reward", "default"): 0.005,
     ("qa_f1_reward", "default"): 0.008,
-    ("judge_reply", "default"): 0.035,  # the templates of the ninth batch are harder
+    ("judge_reply", "default"): 0.002,
     ("find_answer", "answer"): 0.001,
     ("find_answer", "tag"): 0.001,
     ("sql_match_reward", "default"): 0.10,
@@ -38,17 +38,17 @@ MAX_FALSE_UNPAID = {
     ("math_equal_reward", "strict"): 0.05,
     ("math_equal_reward", "boxes=agree"): 0.025,
     ("math_equal_reward", "evaluated"): 0.025,
-    ("multiple_choice_reward", "any"): 0.048,
+    ("multiple_choice_reward", "any"): 0.01,
     ("multiple_choice_reward", "boxed"): 0.001,
-    ("multiple_choice_reward", "answer"): 0.028,
+    ("multiple_choice_reward", "answer"): 0.01,
     ("multiple_choice_reward", "fullmatch"): 0,
     ("word_match_reward", "default"): 0.025,
     ("word_match_reward", "choices"): 0.02,
     ("qa_em_reward", "default"): 0.015,
     ("qa_f1_reward", "default"): 0.02,
-    ("judge_reply", "default"): 0.11,  # the templates of the ninth batch are harder
-    ("find_answer", "answer"): 0.055,
-    ("find_answer", "tag"): 0.055,
+    ("judge_reply", "default"): 0.005,
+    ("find_answer", "answer"): 0.005,
+    ("find_answer", "tag"): 0.005,
     ("sql_match_reward", "default"): 0.10,
     ("json_match_reward", "fenced"): 0.10,
     ("code_completion_reward", "default"): 0.10,
@@ -98,7 +98,7 @@ def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
         and (mode_name == "default" or not case.is_in_context)  # the options concern the answer's own form
     ]
     total, _, failing = scoring.tally(cases, mode)
-    shown = [case.response for case in failing[:20] if case.half == "dev"]
+    shown = [case.response for case in failing[:20]]
     assert total.rate("not") <= MAX_FALSE_PAID[reward, mode_name], shown
     assert total.rate("pay") <= MAX_FALSE_UNPAID[reward, mode_name], shown
 
