@@ -73,7 +73,7 @@ from ors_server.rewards.reading.frames import (
     states_behind,
     takes_things,
 )
-from ors_server.rewards.reading.headings import EVERYTHING, HeadingRules
+from ors_server.rewards.reading.headings import HeadingRules, is_other_than
 from ors_server.rewards.reading.option_phrases import DROPPING, is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
@@ -147,6 +147,8 @@ _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as
 """What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
+_OTHER_TIMES: Final = words_of("next previously earlier before afterwards later") | {"the year before"}
+"""Times that are not asked about: "Riga will host it next", "Riga hosted the previous one"."""
 _REASONS: Final = frozenset({"because", "since", "for"})
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
@@ -236,6 +238,9 @@ class ClauseReader(HeadingRules):
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
         is_confirmed = is_confirmed and not is_mere(right) and not names_quantity(right)
+        is_confirmed = (
+            is_confirmed and "former" not in after and not any(token.word in _OTHER_TIMES for token in right)
+        )
         # "Since 6 * 7 is needed, we work it out"
         is_reason = bool(left) and left[0].word in _REASONS and "answer" not in after
         is_confirmed = (is_confirmed and not is_reason) or is_goal(right)
@@ -340,7 +345,7 @@ class ClauseReader(HeadingRules):
             ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
-            (self.are_labels and _is_other_than(left), Polarity.DENIED),
+            (self.are_labels and is_other_than(left), Polarity.DENIED),
             (self.are_labels and is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
@@ -761,12 +766,6 @@ def _is_of_next_speaker(words: Sequence[TextToken], earlier: Clause) -> bool:
     opening, earlier_opening = words[0].word.partition(" ")[0], earlier.tokens[0].word.partition(" ")[0]
     is_alike = opening == earlier_opening and opening in _DETERMINERS
     return is_alike and not classes_in(words) & {"copula", "report", "result"}
-
-
-def _is_other_than(left: Sequence[TextToken]) -> bool:
-    """Whether words exclude the name behind them: "every town save", "another town than"."""
-    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar", "from")
-    return is_exception and any(token.word in EVERYTHING for token in left)
 
 
 def _is_verb(token: TextToken) -> bool:

@@ -137,8 +137,12 @@ _WHOLES: Final = words_of("the them these those his her my our their its all")
 _SHARES_OF: Final = frozenset({"half of", "a third of", "a quarter of", "twice", "double"})
 _PLACING: Final = words_of("between under over below above within beyond behind around")
 _ELSE: Final = words_of("other else different others")
+_SECOND_PLACES: Final = words_of("second next third runner-up closest")
+_CHOICES: Final = words_of(
+    "choice pick guess favourite favorite preference place runner-up answer option candidate"
+)
 _ANSWERING: Final = words_of("pick picks picked")
-_PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts")
+_PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts selected")
 _POSSESSIVES: Final = words_of("his her their its")
 _RELATIONS: Final = words_of(
     "brother sister father mother wife husband son daughter uncle aunt cousin friend friends"
@@ -536,11 +540,20 @@ def is_what_others_get(right: Sequence[TextToken]) -> bool:
     return is_hasty or right[2].word in _OTHERS
 
 
+def is_passed_over(tokens: Sequence[TextToken]) -> bool:
+    """Whether a clause tells what would have come second: "Oslo would have been my second choice"."""
+    words = {word for token in tokens for word in token.word.split()}
+    is_past = "would" in words and ("been" in words or "be" in words or "come" in words)
+    return is_past and not words.isdisjoint(_SECOND_PLACES) and not words.isdisjoint(_CHOICES)
+
+
 def sets_beside(clause: Clause) -> bool:
     """Whether a clause adds a second answer to another one."""
     tokens = [token for token in (clause.lead, *clause.tokens) if token is not None]
     at = next((index for index, token in enumerate(tokens) if "alternative" in token.classes), None)
     if at is None:
+        return False
+    if is_passed_over(tokens):
         return False
     # "One could also draw it" adds a way, and no answer.
     is_way = tokens[at].word.endswith(" also") and at + 1 < len(tokens) and not clause.values

@@ -4,6 +4,7 @@
 of the value decides; what the value's own clause says is read elsewhere.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.conditions import MENDED
@@ -26,6 +27,7 @@ _ACCORDING: Final = frozenset(
 EVERYTHING: Final = words_of(
     "all any every anything everything everyone anybody everywhere anywhere another other different"
 )
+_APART: Final = words_of("different apart aside away another other elsewhere")
 _HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -44,6 +46,13 @@ def _is_about_work(heading: Clause) -> bool:
     tokens = heading.tokens
     at = next((index for index, token in enumerate(tokens) if token.word.partition(" ")[0] in _HAVING), 0)
     return at > 0 and not classes_in(tokens[:at]) & {"pronoun", "answer", "negative"}
+
+
+def is_other_than(left: Sequence[TextToken]) -> bool:
+    """Whether words exclude the name behind them: "every town save", "another town than"."""
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar")
+    is_apart = bool(left) and left[-1].word == "from" and any(token.word in _APART for token in left)
+    return is_apart or (is_exception and any(token.word in EVERYTHING for token in left))
 
 
 class HeadingRules(SentenceRules):

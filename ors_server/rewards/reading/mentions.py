@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ors_server.rewards.reading.braces import unclosed_box
-from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
+from ors_server.rewards.reading.polarity import (
+    NO_CLASSES,
+    Polarity,
+    character_lists,
+    classes_of,
+    languages_of,
+    words_of,
+)
 from ors_server.rewards.reading.statements import FIELD_KEY, Statement, read_statements
 
 MAX_TAIL: Final = 20_000
@@ -53,15 +60,26 @@ _CONTRAST: Final = frozenset(
 )
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
 _ANSWER_KEY: Final = re.compile(
-    r"(?:final|correct|my|chosen|selected)?[_ ]?"
-    r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
+    r"(?:(?:final|correct|my|chosen|selected|best|predicted)[_ -]?)?"
+    r"(?:answer|result|solution|value|choice|option|letter|city|town|name|label|location|place|pick|selection|"
+    r"prediction|response|decision|verdict|winner|class|category|sentiment)|final|chosen|selected|predicted|"
+    r"(?:antwort|ergebnis|r[ée]ponse|respuesta|risposta|resposta|antwoord|odpowied[źz]|ответ|答案|答え|정답|cevap)",
     re.IGNORECASE,
 )
 _KEY: Final = re.compile(r"(?<=[{,\n])\s{0,20}\"([\w -]{1,40})\"\s{0,4}:")
 _KEY_CHARS: Final = 120
+_INSIDE_FIELD: Final = re.compile(r"[{,]\s{0,20}\"([\w -]{1,40})\"\s{0,4}:\s{0,4}\"[^\"\n]{1,400}\Z")
+"""A field of JSON up to a value inside of its text."""
+_FIELD_CHARS: Final = 500
 _LIST_START: Final = re.compile(r"""\[\s{0,4}["'][^\[\]{}:]{1,80},\s{0,4}["']\Z""")
 """The beginning of a list in JSON up to one of its values."""
 _STOPPED: Final = re.compile(r"[.!;]\s")
+_NEW_SENTENCE: Final = re.compile(r"(?:\A|[^\W\d_])[)\"'”*]*(?:[.!…]\s+(?=[^\W\d_])|[\u3002\uff01])")
+"""The end of a sentence of words, and the beginning of one."""
+_LATER: Final = words_of("today nowadays now later since finally eventually afterwards thereafter")
+"""Words that set a later place against an earlier one: "It was in Oslo; today it is in Riga"."""
+_MIN_WORDS: Final = 4
+"""Words between two names of which at least one has a sentence about it."""
 _ENUMERATOR: Final = re.compile(r"\n[ \t]{0,8}\(?\d{1,2}[.):][ \t]")
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐\"'"
 
@@ -152,7 +170,9 @@ def _without_other_keys(text: str) -> str:
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
     before = text[max(0, statement.start - _KEY_CHARS) : statement.start]
-    field = FIELD_KEY.search(_LIST_START.sub('["', before))
+    field = FIELD_KEY.search(_LIST_START.sub('["', before)) or _INSIDE_FIELD.search(
+        text[max(0, statement.start - _FIELD_CHARS) : statement.start]
+    )
     if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)
@@ -209,10 +229,24 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     elif first.is_marked and last.is_marked and _STOPPED.search(gap):
         is_beside = False  # of two marks the last counts
     else:
-        is_beside = "=" not in gap and not any(
-            classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
-        )
+        is_beside = "=" not in gap and not _turns(text, gap) and not (last is final.mention and _goes_on(gap))
     return None if is_beside else final
+
+
+def _turns(text: str, gap: str) -> bool:
+    """Return whether the text between two candidates corrects or contrasts them, in any language."""
+    words = _WORDS.findall(gap.casefold())
+    if any(word in _LATER or classes_of(word) & _CONTRAST for word in words):
+        return True
+    own = languages_of(set(_WORDS.findall(text[-MAX_TAIL:].casefold())))[1:]
+    if any(lexicon.words.get(word, NO_CLASSES) & _CONTRAST for lexicon in own for word in words):
+        return True
+    return not gap.isascii() and any(entry in gap for entry in character_lists()["contrast"])
+
+
+def _goes_on(gap: str) -> bool:
+    """Return whether a sentence about the first of two candidates ends between them."""
+    return _NEW_SENTENCE.search(gap) is not None and len(_WORDS.findall(gap)) >= _MIN_WORDS
 
 
 def is_joined(gap: str) -> bool:

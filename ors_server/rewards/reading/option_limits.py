@@ -26,6 +26,8 @@ _DEPARTURES: Final = (
     *("writ", "wrote", "sent", "post", "report", "mov", "relocat", "transfer", "return", "went", "ship"),
     *("was", "is", "were", "fled", "flee", "led", "lead"),
 )
+_GIVING_REASONS: Final = words_of("because since as for where")
+"""What opens the reasons behind a place that is the answer."""
 _KINDS: Final = words_of("city town capital village port place settlement")
 _VERBAL: Final = frozenset({"copula", "answer", "first_person", "confirm", "result", "epistemic", "harmless"})
 _ONLY: Final = words_of("just only merely simply even")
@@ -196,3 +198,15 @@ def is_elsewhere_then(first: Value, second: Value) -> bool:
     is_place = is_place and words[-1] in _PLACING
     is_time = any(word in _TIMES for token in tokens[at + 1 :] for word in token.word.split())
     return is_place and is_time and first.polarity is not Polarity.ASSERTED and not second.is_framed
+
+
+def gives_reason(clauses: Sequence[Clause]) -> bool:
+    """Whether the rest of a sentence gives reasons for a place: "In Riga, because the register is there"."""
+    if not clauses or clauses[0].lead is None:
+        return False
+    words = [clauses[0].lead.word, *(token.word for token in clauses[0].tokens[:2])]
+    is_reason = words[0] in _GIVING_REASONS or (
+        words[0] in "\u2013\u2014-:" and words[1] in ("that's", "that is", "that")
+    )
+    leads = [clause.lead.word for clause in clauses[1:] if clause.lead is not None]
+    return is_reason and [word for word in leads if word in (",", ";")][:1] != [","]

@@ -20,6 +20,7 @@ from ors_server.rewards.reading.frames import tells_what
 from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import (
     asks_for_other,
+    gives_reason,
     is_before_main,
     is_elsewhere_then,
     is_narrowed,
@@ -548,7 +549,10 @@ class OptionReader(ClauseReader):
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
             following = sentence.clauses[position + 1 :]
             is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
-            has_more = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
+            has_more = bool(right) or not (
+                all(map(_is_nearby, following)) or is_denial or gives_reason(following)
+            )
+            has_more = has_more and (self.is_english or not position)  # "sondern in Riga statt"
             if len(left) == 1 and left[0].word in _FRONTED and has_more:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[position - 1].classes() if position else NO_CLASSES

@@ -63,10 +63,12 @@ _ELEMENT: Final = re.compile(
     r"\[(?=\S)(?P<optional>[^\[\]]+)\]|@(?P<word_class>\w+)|(?P<literal>\S+)"
 )
 _GAP: Final = r"(?: ,| [^ §.?;:()\[\]]+){0,8}?"
+_PLAIN_GAP: Final = r"(?: ,| [^ §.?;:()\[\]A-Z]+[A-EG-MO-QS-Z]*(?![^ ])){0,8}?"
 _PLAIN_WORD: Final = re.compile(r"[^\W\d_]")
 _END: Final = r"(?:(?= \.)|\Z)"
 _SIGNS: Final = {
     "~": _GAP,
+    "%": _PLAIN_GAP,
     ".": r" \.(?: \.)*",
     "^": r"(?:(?<= \.)|(?<= \?)|\A)",
     "$": _END,

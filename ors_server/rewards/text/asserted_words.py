@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from ors_server.rewards.reading.mentions import (
@@ -44,7 +44,9 @@ _NUMBER: Final = re.compile(r"(?<![\w.,/-])[-+]?\d[\d.,]{0,40}(?<![.,])(?![\w/])
 _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
-_JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
+_JOINING: Final = words_of(
+    "or and nor as o ou e y et und oder of en eller och og lub i albo или и veya ya ve"
+)
 _FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
 _LED: Final = re.compile(
     r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa|North|South|East|West|Northern"
@@ -73,6 +75,18 @@ _DENIAL: Final = re.compile(r"(?i)n't\b|\b(?:not|never|no|nobody|nothing|none|ne
 _UNSURE: Final = re.compile(
     r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether|wrong|correct|if|yes)\b"
 )
+_GERMAN_NOUN: Final = re.compile(
+    r"(?i)(?<!\w)(?:d(?:er|ie|as|em|en|es)|[kms]?ein(?:e[mnrs]?)?|(?:ihr|dein|unser|dies|jed|jen|welch|all|viel|manch)(?:e[mnrs]?)?"
+    r"|im|am|zum|zur|vom|beim|ins|ans)(?: [a-zäöü]\w{2,20}(?:e|en|er|em|es))? \Z"
+)
+"""What is in front of a German noun, which has a capital letter and names nothing: "das alte Museum"."""
+_ABSTRACT: Final = words_of(
+    "wirklichkeit wahrheit tat gegensatz vergleich folge frage antwort jahr ende anfang"
+)
+_MAX_LEFT: Final = 48
+_SENTENCE_END: Final = re.compile(r"[.!?;\n]")
+MAX_SENTENCE: Final = 400
+"""Characters behind a word in which its sentence is searched for another name, and that tell a language."""
 MAX_CANDIDATES: Final = 2_000
 
 
@@ -106,7 +120,7 @@ def picks_gold(text: str, golds: Sequence[str], wrong: Collection[str], form: Te
         if final is None or reading.is_named is final.is_named
     }
     open_names = names | {r.mention.name for r in readings if r.statement.polarity is Polarity.HEDGED}
-    is_list = bool(wrong) and len(names) > max(1, len(wrong) // 2)
+    is_list = bool(wrong) and len(names) > max(2, len(wrong) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
     return is_gold, not is_gold and GOLD in open_names and len(open_names) > 1
 
@@ -221,13 +235,14 @@ def _name_start(text: str, match: re.Match[str]) -> int:
     # That says something, or chooses.
     is_person = said is not None and (bool(_classes(said[1]) & _PEOPLE) or said[1] in _CHOOSING)
     words = match[0].split(" ")
+    if not _is_english(text) and _is_common_noun(text, match, following):
+        has_name = len(words) > 1 and _GERMAN_NOUN.search(f"{words[0]} ") is None
+        return match.start() + len(words[0]) + 1 if has_name else match.end()
     is_told = text[max(0, match.start() - 13) : match.start()].casefold() == "according to "
-    if (
-        is_person or is_told or all(word.casefold() in _foreign_words() for word in words)
-    ):  # "Die Antwort ist Riga"
-        return match.end()
-    if SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None:
-        return match.start()
+    is_foreign = all(word.casefold() in _foreign_words() for word in words)  # "Die Antwort ist Riga"
+    is_inside = SENTENCE_START.search(text[max(0, match.start() - 8) : match.start()]) is None
+    if is_person or is_told or is_foreign or is_inside:
+        return match.start() if is_inside and not (is_person or is_told or is_foreign) else match.end()
     is_heading = (
         text.startswith((":", "**:", ":**"), match.end()) or _HEADING.match(text, match.end()) is not None
     )
@@ -246,6 +261,29 @@ def _name_start(text: str, match: re.Match[str]) -> int:
         and not _classes(following[1])
     )
     return match.end() if is_common else match.start()
+
+
+def _is_common_noun(text: str, match: re.Match[str], following: re.Match[str] | None) -> bool:
+    """Whether a capital letter is that of a German noun, or only begins a sentence of another language."""
+    before = text[max(0, match.start() - _MAX_LEFT) : match.start()]
+    if _GERMAN_NOUN.search(before) is not None or match[0].casefold() in _ABSTRACT:
+        return True
+    is_marked = before.endswith(("(", "|", "*", '"', "“"))
+    is_first = not is_marked and SENTENCE_START.search(before[-8:]) is not None
+    sentence = _SENTENCE_END.split(text[match.end() : match.end() + MAX_SENTENCE], maxsplit=1)[0]
+    return (
+        is_first
+        and following is not None
+        and following[1].islower()
+        and following[1] not in _JOINING
+        and _PROPER.search(sentence) is not None
+    )
+
+
+@lru_cache(maxsize=8)
+def _is_english(text: str) -> bool:
+    """Whether no other language has words in a text."""
+    return len(languages_of(set(_WORDS.findall(text[:MAX_SENTENCE].casefold())))) == 1
 
 
 def _classes(word: str) -> frozenset[str]:

@@ -55,6 +55,7 @@ REWARDS: dict[str, tuple[str, str, Callable[..., RewardResult]]] = {
         *(("numbers", number) for number in (1, 2, 3, 4, 5)),
         *((kind, number) for kind in ("names", "words", "letters") for number in (1, 2, 3)),
         ("names", 4),
+        ("names", 5),
     ],
 )
 def test_reward_follows_what_a_composed_response_asserts_in_the_end(kind, number):
