@@ -6,7 +6,8 @@ words with any number of values, which are no answers. The other signs:
 
 * `(a|b c)` are alternatives, `[a|b c]` alternatives that may be absent;
 * `<name>` are the alternatives of that name in the table `words`, `[<name>]` the same, or nothing;
-* `@name` are one to four words of a class of `polarity.toml`, `~` are up to eight words or commas;
+* `@name` are one to four words of a class of `polarity.toml`, `~` are up to eight words or commas,
+  `~!` such words without a denial;
 * `.` is the end of a sentence or line, `^` the beginning of one, `$` the end of one; `/` is either of these
   or another mark.
 
@@ -68,7 +69,7 @@ _PLAIN_WORD: Final = re.compile(r"[^\W\d_]")
 _END: Final = r"(?:(?= \.)|\Z)"
 _SIGNS: Final = {
     "~": _GAP,
-    "%": _PLAIN_GAP,
+    "~!": _PLAIN_GAP,
     ".": r" \.(?: \.)*",
     "^": r"(?:(?<= \.)|(?<= \?)|\A)",
     "$": _END,
