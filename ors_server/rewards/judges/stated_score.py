@@ -351,11 +351,10 @@ class _Reply:
         if not scores:
             return None
         last = scores[-1]
-        ending = phrases("conclusions", "endings")[0].match(self.text, scores[-1].end)
-        near = self.text[max(0, last.start - _ADJUSTED_CHARS) : last.start]
-        sentence = _SENTENCE.split(near)[-1]
+        ending = phrases("conclusions", "endings")[0].match(self.text, last.end)
         if ending is None:
             return None
+        sentence = _SENTENCE.split(self.text[max(0, last.start - _ADJUSTED_CHARS) : last.start])[-1]
         is_subject = sentence.strip().casefold() in {"", "a", "an"} and ending["said"] is not None
         if not is_subject and _conclusion().search(sentence) is None:
             return None

@@ -141,6 +141,10 @@ _SECOND_PLACES: Final = words_of("second next third runner-up closest")
 _CHOICES: Final = words_of(
     "choice pick guess favourite favorite preference place runner-up answer option candidate"
 )
+_COUNTED_VERBS: Final = words_of(
+    "take have had play played study speak own like liked hold contain need eat drink read use know attend "
+    "took studied spoke owned chose choose passed pass solved solve visited visit voted got get bought buy"
+)
 _ANSWERING: Final = words_of("pick picks picked")
 _PICKING: Final = words_of("pick picks picked choose chooses chose draw draws drew put puts selected")
 _POSSESSIVES: Final = words_of("his her their its")
@@ -674,12 +678,6 @@ def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
     if not at or not classes_in(left[:at]) & {"quantity", "answer", "result", "bound"}:
         return False
     return all(index > at for index, token in enumerate(left) if name in token.classes)
-
-
-_COUNTED_VERBS: Final = words_of(
-    "take have had play played study speak own like liked hold contain need eat drink read use know attend "
-    "took studied spoke owned chose choose passed pass solved solve visited visit voted got get bought buy"
-)
 
 
 def is_count_of(right: Sequence[TextToken]) -> bool:

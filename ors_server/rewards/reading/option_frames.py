@@ -51,10 +51,10 @@ def _compile(text: str) -> re.Pattern[str]:
 
 def read_options(text: str, mentions: Iterable[Mention]) -> list[Reading]:
     """Return what a text says of choices, in order."""
-    placed = outermost(mentions)
-    masked = _masked(text, placed)
+    outer = outermost(mentions)
+    masked = _masked(text, outer)
     written = _without("unread", masked, text)
-    readings = read_mentions(written, placed, are_labels=True)
+    readings = read_mentions(written, outer, are_labels=True)
     chosen, last, gone = set[int](), set[int](), set[int]()
     for match in _matches("chosen", masked):
         if _is_open(masked, match) or not _is_same(text, match):
@@ -87,10 +87,10 @@ def _without(table: str, masked: str, text: str) -> str:
     return "".join(new if new == " " else old for new, old in zip(read, text, strict=True))
 
 
-def _masked(text: str, placed: Sequence[Mention]) -> str:
+def _masked(text: str, mentions: Sequence[Mention]) -> str:
     parts: list[str] = []
     end = 0
-    for mention in placed:
+    for mention in mentions:
         if mention.is_marked:
             continue  # a box or a tag: what is around it is read as ever
         parts += [text[end : mention.start], _CHOICE * (mention.end - mention.start)]

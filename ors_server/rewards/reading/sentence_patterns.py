@@ -240,7 +240,7 @@ def match_sentence_patterns(
     line = _line_of(tokens)
     places = [place for place, char in enumerate(line) if char == _VALUE]
     last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
-    found: list[PatternMatch] = []
+    matches: list[PatternMatch] = []
     for _, pattern in sorted(candidates.items()):
         if takes_alternatives and "?" in pattern.marks:
             continue
@@ -252,7 +252,7 @@ def match_sentence_patterns(
             before = line[max(0, match.start() - WINDOW) : match.start()]
             is_asked = any(sentences[value.sentence].is_question for value in matched)
             if _is_open(before) and not (is_asked and "?" not in pattern.text.split()):
-                found.append(
+                matches.append(
                     PatternMatch(
                         matched,
                         marks,
@@ -260,7 +260,7 @@ def match_sentence_patterns(
                         is_of_names=pattern.of_names is True,
                     )
                 )
-    return found
+    return matches
 
 
 def _line_of(tokens: Iterable[TextToken]) -> str:
