@@ -17,7 +17,6 @@ import json
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,8 +39,6 @@ CALLS = 40
 ROUNDS = 9
 FRONT_GOAL = Goal("ratio", most=1.2)
 HOST_GOAL = Goal("ratio", most=1.1)
-_CPUCLOCK_SCHED = 2
-"""The kind of a process's clock in the id of it: linux/posix-timers.h."""
 
 _RULE = """
 global
@@ -129,10 +126,10 @@ def _play(groups: Mapping[str, Group]) -> dict[str, float]:
             session_ids = group.draw_sessions()
             asyncio.run(client.create_sessions(group.port, session_ids))
             parts = {name: group.hosts, f"front of {name}": group.fronts}
-            before = {part: sum(map(_cpu_seconds, pids)) for part, pids in parts.items()}
+            before = {part: sum(map(servers.cpu_seconds, pids)) for part, pids in parts.items()}
             asyncio.run(_call(group.port, session_ids))
             for part, pids in parts.items():
-                cost = (sum(map(_cpu_seconds, pids)) - before[part]) / (group.sessions * CALLS) * 1e6
+                cost = (sum(map(servers.cpu_seconds, pids)) - before[part]) / (group.sessions * CALLS) * 1e6
                 costs.setdefault(part, []).append(cost)
     return {part: median(rounds) for part, rounds in costs.items()}
 
@@ -199,11 +196,6 @@ def _simple_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[int, int
                 yield process.pid, listener.getsockname()[1]
             finally:
                 process.terminate()
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process, ended threads included, in nanoseconds' precision."""
-    return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
 
 
 def _name(pid: int) -> str:

@@ -67,7 +67,7 @@ from ors_server.sessions.session_services import (
     default_gradings,
 )
 from ors_server.sessions.snapshots import SessionSnapshot
-from ors_server.sessions.tool_arguments import JSONCopyError, copy_json
+from ors_server.sessions.tool_arguments import JSONCopyError, copy_json, read_through
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.timing.admission import Admission
@@ -101,7 +101,7 @@ async def make_session(
     is_own = policy is definition.policy
     visibility = request.visibility or definition.visibility or services.options.visibility
     task_spec = await _find_task(definition, request)
-    task_hash = task_digest(task_spec)
+    task_hash, copied = await read_through(_hash_and_copy, task_spec)
     split, index = request.split, request.index
     if request.task_spec is not None:
         split, index = await services.task_places.find(definition, task_hash) or (None, None)
@@ -128,7 +128,6 @@ async def make_session(
     )
     recorder = EpisodeRecorder(origin, policy, services)
     secret_values.keep(recorder, request.secrets.values())
-    copied = _copy_task(task_spec)
     instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
     if request.user_turns is not None:
         replay_turns(instance, request.user_turns)
@@ -165,7 +164,7 @@ async def make_fork(
     )
     recorder = EpisodeRecorder(origin, parent.recorder.policy, services)
     secret_values.keep(recorder, parent.secrets.values())
-    task_spec = copy_json(before.task_spec)
+    task_spec = await read_through(copy_json, before.task_spec)
     limit = recorder.policy.setup_time_limit
     instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)
     session = Session(recorder, parent.definition, instance, parent.visibility, task_spec, parent.toolset)
@@ -178,6 +177,10 @@ async def make_fork(
     return session
 
 
+def _hash_and_copy(task_spec: JSONObject) -> tuple[str, JSONObject]:
+    return task_digest(task_spec), _copy_task(task_spec)
+
+
 def _copy_task(task_spec: JSONObject) -> JSONObject:
     try:
         return copy_json(task_spec)
@@ -188,7 +191,7 @@ def _copy_task(task_spec: JSONObject) -> JSONObject:
 async def _find_task(definition: EnvironmentDefinition, request: SessionRequest) -> JSONObject:
     if request.task_spec is not None:
         try:
-            return _copy_task(request.task_spec)
+            return await read_through(_copy_task, request.task_spec)
         except EnvironmentFailedError as error:
             raise InvalidRequestError(str(error)) from error
     if request.split is None or request.index is None:

@@ -16,6 +16,7 @@ from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import OrsServerError
 from ors_server.model.recording import task_digest
 from ors_server.model.wire import JSONObject
+from ors_server.sessions.tool_arguments import read_through
 
 MAX_REMEMBERED: Final = 100_000
 """Most tasks of one environment that are remembered, some 15 MB."""
@@ -26,7 +27,7 @@ READ_SECONDS: Final = 2.0
 BATCH: Final = 500
 """Tasks that are read at once."""
 INLINE: Final = 16
-"""Most tasks whose hashes are made on the event loop: the thread costs more."""
+"""Most tasks whose hashes are made on the event loop if they are small: the thread costs more."""
 
 TaskAddress = tuple[str, int]
 """A split and an index."""
@@ -63,7 +64,7 @@ class TaskPlaces:
         """Remember tasks that follow each other in a split, from index `first` on."""
         try:
             if len(tasks) <= INLINE:
-                digests = _digests_of(tasks)
+                digests = await read_through(_digests_of, tasks)
             else:
                 digests = await anyio.to_thread.run_sync(_digests_of, tasks)
         except OrsServerError:  # a task that is not JSON, which its listing reports

@@ -5,11 +5,12 @@ Both are checked to be legal, bounded and encodable, and copied, so that no tool
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+import anyio.to_thread
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
@@ -19,8 +20,14 @@ from ors_server.model.errors import ToolFailedError, ToolOutputError
 from ors_server.model.policy import REWARD_RANGE, EpisodePolicy, RewardRangeError
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
+_Value = TypeVar("_Value")
+_Result = TypeVar("_Result")
+
 MAX_VALUES = 50_000
 """Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
+
+LARGE = 2**20
+"""Bytes of a value that takes milliseconds to write or to hash."""
 
 _OVERHEAD = 64
 """Bytes that a value takes in memory besides its text, roughly."""
@@ -94,6 +101,13 @@ def size_of_json(value: object, limit: int) -> int:
 def copy_json(value: JSONObject) -> JSONObject:
     """Copy a value."""
     return read_json(write_json(value))
+
+
+async def read_through(function: Callable[[_Value], _Result], value: _Value) -> _Result:
+    """Return what a function makes of a JSON value, in a thread if the event loop would wait for it."""
+    if size_of_json(value, LARGE) < LARGE:
+        return function(value)
+    return await anyio.to_thread.run_sync(function, value)
 
 
 BLOCK_OVERHEAD = 64
