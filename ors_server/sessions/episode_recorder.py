@@ -58,7 +58,7 @@ from ors_server.sessions.activity import ActivityFeed
 from ors_server.sessions.call_meters import CallMeters
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
-from ors_server.sessions.session_services import Services
+from ors_server.sessions.session_services import Services, run_whole
 from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable, shown_name
 from ors_server.timing.call_clock import CallClock
 from ors_server.timing.loop_watch import LoopWatch
@@ -466,15 +466,16 @@ class EpisodeRecorder:
         """
         first = None if call is None else call.repeats or call
         if self.unwritten:
-            with anyio.CancelScope(shield=True):
-                async with self._one_at_a_time():
-                    try:
-                        await self._write()
-                    except StoreError as error:
-                        pending = next((pending for pending in self.unwritten if pending.call is first), None)
-                        if pending is not None:
-                            raise _pending(error, pending) from error
-                        raise
+            try:
+                # In a task of its own: a caller may be cancelled while the store has a step and does not say
+                # so yet, and a scope shields from a timeout of asyncio as little as from `Task.cancel`.
+                with anyio.CancelScope(shield=True):
+                    await run_whole(self.services.spawn, self._write_in_turn)
+            except StoreError as error:
+                pending = next((pending for pending in self.unwritten if pending.call is first), None)
+                if pending is not None:
+                    raise _pending(error, pending) from error
+                raise
         return None if first is None or first.is_unwritten else first.result
 
     async def end(self, event: EpisodeEvent, reason: StopReason) -> None:
@@ -535,6 +536,10 @@ class EpisodeRecorder:
         if self._recording is None:  # anyio's costs four times as much, and each call takes it
             self._recording = asyncio.Lock()
         return self._recording
+
+    async def _write_in_turn(self) -> None:
+        async with self._one_at_a_time():
+            await self._write()
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health

@@ -1,5 +1,7 @@
 """Restores, forks and discarded snapshots are whole: whoever leaves, whatever fails half-way."""
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -7,7 +9,7 @@ from ors_server import EpisodePolicy, ToolOutput, tool
 from ors_server.environments.loading import define
 from ors_server.model.errors import CallIdReusedError, EnvironmentFailedError, StoreError
 from ors_server.sessions.manager import open_manager
-from ors_server.sessions.session_call import RefusalReason
+from ors_server.sessions.session_call import Failure, RefusalReason
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.store.memory import MemoryStore
 from ors_server.store.sql.verification_sums import StepSums
@@ -210,3 +212,33 @@ async def test_a_stream_reads_steps_and_summary_of_one_moment(engine, store):
             await call(engine, unread)
     assert [(steps, listed) for _, steps, listed in read] == [(0, 0), (1, 1)]
     assert {session for session, _, _ in read} == {first, second}
+
+
+class LateStore(MemoryStore):
+    """Refuses a step at first, then has it long before it says so, and refuses it for good."""
+
+    attempts = 0
+    written = anyio.Event()
+
+    async def append(self, episode_id, step, summary):
+        self.attempts += 1
+        if self.attempts != 2:
+            raise StoreError("the disk is full")
+        await super().append(episode_id, step, summary)
+        await self.written.wait()
+
+
+async def test_a_pending_step_that_the_store_has_counts_although_who_asked_for_it_timed_out(clock):
+    store = LateStore()
+    async with open_manager([define(Pair)], clock=clock, store=store) as engine:
+        session = await begin(engine)
+        assert isinstance(await call(engine, session, amount=2), Failure)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await engine.find(session).snapshots.keep()
+        assert store.attempts == 2
+        store.written.set()
+        await engine.delete(session)
+        record = await store.find(session)
+    assert (await check_record(store, record), record.summary.episode_return) == (1, 2.0)
+    assert record.is_closed
