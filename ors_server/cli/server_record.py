@@ -83,6 +83,11 @@ class ServerRecord:
         except EpisodeNotFoundError:
             return None
 
+    async def whole(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
+        """Return the record that `find` returns with all of its steps, which are read after it."""
+        record = await self.find(name)
+        return None if record is None else (record, await self.steps(record.origin.episode_id))
+
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
         """Return the ids that begin with a prefix: `find` knows at most one."""
         record = await self.find(prefix)

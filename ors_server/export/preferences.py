@@ -125,7 +125,7 @@ def _match(ranked: Sequence[tuple[float, str]], pairing: Pairing) -> Iterator[tu
 
 
 async def _fetch(reader: RecordReader, episode_id: str) -> tuple[EpisodeRecord, Sequence[Step]]:
-    record = await reader.find(episode_id)
-    if record is None:  # forgotten since the index was made
+    whole = await reader.whole(episode_id)
+    if whole is None:  # forgotten since the index was made
         raise LeftOutError("episodes that were forgotten meanwhile")
-    return record, await reader.steps(episode_id)
+    return whole

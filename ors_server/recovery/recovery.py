@@ -13,7 +13,7 @@ from functools import partial
 from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase, StopReason
 from ors_server.model.errors import OrsServerError, SessionDeletedError, SessionInterruptedError, StoreError
 from ors_server.model.logs import get_logger
-from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Transition
+from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, Transition
 from ors_server.model.visibility import Visibility
 from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, RebuildRules, rebuild
 from ors_server.recovery.recorded_state import latest_moment
@@ -151,12 +151,13 @@ class Recovery:
         """Rebuild a session; return why it is not live now."""
         store, session_id = self._services.store, waiting.session_id
         try:
-            record = await store.find(waiting.episode_id)
-            if record is None or record.is_closed:
+            whole = await store.whole(waiting.episode_id)
+            if whole is None or whole[0].is_closed:
                 del self._waiting[session_id]
                 return None
+            record, steps = whole
             try:
-                await self._rebuild(record)
+                await self._rebuild(record, steps)
             except CannotRebuildError as error:
                 return await self._interrupt(record, str(error))
         except SessionDeletedError as error:
@@ -168,19 +169,19 @@ class Recovery:
         del self._waiting[session_id]
         return None
 
-    async def _rebuild(self, record: EpisodeRecord) -> None:
+    async def _rebuild(self, record: EpisodeRecord, steps: Sequence[Step]) -> None:
         origin = record.origin
         definition = self._manager.environments.get(origin.environment)
         if definition is None:
             raise CannotRebuildError(f"its environment {origin.environment!r} is not served any more")
         started = self._services.clock.monotonic()
-        left = LeftSession(record, await self._services.store.steps(origin.episode_id), definition)
+        left = LeftSession(record, steps, definition)
         await self._manager.take_over(record, partial(rebuild, left, self._rules, self._services))
         log.info(
             "session_rebuilt",
             session_id=origin.session_id,
             environment=definition.name,
-            steps=len(left.steps),
+            steps=len(steps),
             seconds=round(self._services.clock.monotonic() - started, 3),
         )
 

@@ -41,6 +41,10 @@ class RecordReader(Protocol):
         """Return the record with this episode id, else the newest one with this session id."""
         ...
 
+    async def whole(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
+        """Return the record that `find` returns with all of its steps, both as of one moment."""
+        ...
+
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
         """Return ids of episodes that begin with a prefix, in order."""
         ...

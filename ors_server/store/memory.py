@@ -206,6 +206,11 @@ class MemoryStore:
         episode = self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
         return None if episode is None else episode.as_record()
 
+    async def whole(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
+        """See `RecordReader.whole`."""
+        episode = self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
+        return None if episode is None else (episode.as_record(), tuple(episode.steps))
+
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
         """See `RecordReader.resolve`."""
         return sorted(episode_id for episode_id in self._episodes if episode_id.startswith(prefix))[:limit]

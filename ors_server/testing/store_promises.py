@@ -165,6 +165,11 @@ async def _read_slices(store: EpisodeStore) -> None:
     for start, stop in ((0, None), (0, 2), (1, 3), (4, None), (2, 2), (5, None), (9, 12), (0, 100)):
         require_equal(steps[start:stop], list(await store.steps(origin.episode_id, start, stop)), "a slice")
     require_equal([], list(await store.steps("nobody")), "the steps of an unknown episode")
+    for name in (origin.episode_id, origin.session_id):
+        whole = await store.whole(name)
+        found = None if whole is None else (whole[0], list(whole[1]))
+        require_equal((await store.find(name), steps), found, "an episode with its steps")
+    require_equal(None, await store.whole("nobody"), "an unknown episode with its steps")
 
 
 async def _append_again(store: EpisodeStore) -> None:

@@ -438,6 +438,10 @@ class SqlReader:
         """See `RecordReader.find`."""
         return await self._read(self._find, name)
 
+    async def whole(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
+        """See `RecordReader.whole`; also fails if a blob is missing or damaged."""
+        return await self._read(self._whole, name)
+
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
         """See `RecordReader.resolve`."""
         return await self._read(_resolve, prefix, limit)
@@ -553,7 +557,13 @@ class SqlReader:
         row = connection.execute(_BY_EPISODE, named).first() or connection.execute(_BY_SESSION, named).first()
         return None if row is None else self._records(connection, [row], with_moves=True)[0]
 
-    def _slice(self, connection: Connection, episode_id: str, start: int, stop: int | None) -> list[Step]:
+    def _whole(self, connection: Connection, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
+        record = self._find(connection, name)
+        return None if record is None else (record, self._slice(connection, record.origin.episode_id))
+
+    def _slice(
+        self, connection: Connection, episode_id: str, start: int = 0, stop: int | None = None
+    ) -> list[Step]:
         wanted = {"name": episode_id, "start": start, "stop": _LAST_NUMBER if stop is None else stop}
         return [step for _, step in self._whole_steps(connection, connection.execute(_SLICE, wanted).all())]
 

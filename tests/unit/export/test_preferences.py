@@ -103,7 +103,7 @@ async def test_groups_may_be_spread_over_many_pages():
 class Forgetful(MemoryStore):
     """A store that has lost its records by the time that they are asked for."""
 
-    async def find(self, name):
+    async def whole(self, name):
         return None
 
 
