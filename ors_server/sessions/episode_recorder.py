@@ -359,9 +359,8 @@ class EpisodeRecorder:
         Steps that wait to be written come first; until then every call is refused, and the episode continues.
         """
         self._is_lost = True
-        async with self._one_at_a_time():
-            with suppress(StoreError):
-                await self._write()
+        with suppress(StoreError):
+            await self._write_in_turn()
 
     def current_state(self) -> EpisodeState:
         """Return the state as of now, which is over if the time is up; changes nothing."""
@@ -467,8 +466,8 @@ class EpisodeRecorder:
         first = None if call is None else call.repeats or call
         if self.unwritten:
             try:
-                # In a task of its own: a caller may be cancelled while the store has a step and does not say
-                # so yet, and a scope shields from a timeout of asyncio as little as from `Task.cancel`.
+                # In another task: a caller may be cancelled after the store has taken a step and before it
+                # returns, and a shielded scope holds off neither a timeout of asyncio nor `Task.cancel`.
                 with anyio.CancelScope(shield=True):
                     await run_whole(self.services.spawn, self._write_in_turn)
             except StoreError as error:
