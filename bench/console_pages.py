@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ LONG = 2_000
 LONG_ID = f"{10**9:032x}"
 TIMES = 10
 CONSOLES = 20
-ROUNDS = 12
+ROUNDS = 8
 CALLS = 400
 """Calls of one measurement beside open consoles."""
 PARTS = ("standings", "steps", "moves", "tool_uses", "prompts", "labels")
@@ -237,23 +237,22 @@ def _read(answer: http.client.HTTPResponse) -> None:
 def measure_consoles(server: servers.Server, store: str) -> list[Row]:
     """Compare agents' calls with and without 20 consoles that follow another live episode.
 
-    Each round measures both, in turns which of them comes first, so that neither gains from a machine that
-    becomes faster or slower meanwhile.
+    Both come after the same rest and the same calls: a processor is slower after a rest.
     """
     measure = caller(server)
     watched = str(post(server.port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"])
     measure()
     alone: list[Cost] = []
     beside: list[Cost] = []
-    for number in range(ROUNDS):
-        if number % 2:
-            alone.append(measure())
-        with watching(server.port, watched):
+    for number in range(2 * ROUNDS):
+        is_watched = number % 4 in {
+            1,
+            2,
+        }  # alone, beside, beside, alone: neither gains if the machine changes
+        with watching(server.port, watched) if is_watched else nullcontext():
             time.sleep(3)  # pages poll less and less often while nothing happens
-            beside.append(measure())
-        if not number % 2:
-            time.sleep(1)  # the streams of the pages are closed meanwhile
-            alone.append(measure())
+            measure()
+            (beside if is_watched else alone).append(measure())
 
     def row(what: str, unit: str, pick: Callable[[Cost], float], goal: Goal | None) -> Row:
         ours, peer = (statistics.median(map(pick, costs)) for costs in (beside, alone))
