@@ -248,7 +248,7 @@ def measure_consoles(server: servers.Server, store: str) -> list[Row]:
         is_watched = number % 4 in {
             1,
             2,
-        }  # alone, beside, beside, alone: neither gains if the machine changes
+        }  # in turns that no slow change favours
         with watching(server.port, watched) if is_watched else nullcontext():
             time.sleep(3)  # pages poll less and less often while nothing happens
             measure()
