@@ -195,13 +195,13 @@ def comparison_remarks(comparison: RunComparison) -> list[str]:
             f"both at {mcnemar.both:,}, neither at {mcnemar.neither:,} (McNemar, exact: {chance(mcnemar.p)})"
         )
     for names, why in (
-        (gone.only_first, "are only in the first run"),
-        (gone.only_second, "are only in the second run"),
-        (gone.changed, "are not the same task in both runs"),
-        (gone.uncounted, "have no attempt that counts in one of the runs"),
+        (gone.only_first, "only in the first run"),
+        (gone.only_second, "only in the second run"),
+        (gone.changed, "with another content in each run"),
+        (gone.uncounted, "without an attempt that counts in one of the runs"),
     ):
         if names:
-            remarks.append(f"not compared: {count_of(len(names), 'task')} that {why} ({_some(names)})")
+            remarks.append(f"not compared: {count_of(len(names), 'task')} {why} ({_some(names)})")
     remarks.extend(comparison.notes)
     remarks.append(intervals_remark("of the difference, paired by task", how, comparison.resamples))
     return remarks

@@ -135,7 +135,7 @@ def test_remarks_tell_the_record_and_what_is_not_compared():
     assert found == [
         "of 2 matched tasks the second run does 0 better, 1 worse, 1 alike",
         MCNEMAR,
-        "not compared: 6 tasks that are only in the first run (test/2, test/3, test/4, test/5 and 2 more)",
+        "not compared: 6 tasks only in the first run (test/2, test/3, test/4, test/5 and 2 more)",
         "95 % intervals of the difference, paired by task; 200 resamples, seed 0",
     ]
 
