@@ -11,22 +11,23 @@ words with any number of values, which are no answers. The other signs:
 * `.` is the end of a sentence or line, `^` the beginning of one, `$` the end of one; `/` is either of these
   or another mark.
 
-A pattern is searched only in a text that has one of the words that every match of it has, and each repetition
-has a greatest length: the work is linear in the length of the text.
+A pattern is searched only in a text that has the words and pairs of neighbours that every match of it has.
+Each repetition has a greatest length: the work is linear in the length of the text.
 """
 
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from itertools import count
+from functools import cache, cached_property, lru_cache, reduce
+from itertools import count, pairwise, product
+from operator import or_
 from pathlib import Path
 from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
-from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
+from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import Sentence, TextToken, Value
 
 _PATH: Final = Path(__file__).with_name("sentence_patterns.toml")
@@ -76,12 +77,24 @@ _SIGNS: Final = {
     "/": r"(?: [,;:.\u2013\u2014()\[\]\-]| and[A-Z]*| but[A-Z]*| so[A-Z]*){1,3}",
     "?": r" \?",
 }
+_START, _FINISH = "^", "$"
+"""Neighbours of a text's first and last word."""
+_FIRST: Final = {".": words_of("."), "?": words_of("?"), "$": words_of(f". {_FINISH}")}
+_LAST: Final = {".": words_of("."), "?": words_of("?"), "^": words_of(f". ? {_START}")}
+"""The words of a text with which a sign may begin and end; of others it is not known."""
+_MAX_KEYS: Final = 400
+"""Words and pairs of which one is looked for, at most."""
 _FREQUENT: Final = words_of(
     "the a an is are was were be it this that these to of in on at by for from with and or but so as i we "
     "you my our he she they not no will would should have has had do does if then than there its it's "
-    ", . : ; ( ) ? ^ $ / ~ \u2013 \u2014 [ ]"
+    "answer result value total number problem solution step first final right correct wrong only which "
+    ": ; ( ) \u2013 \u2014 [ ]"
 )
-"""Words and signs of most texts: a pattern is looked up by another one of its words."""
+"""Words and signs of many texts: a pattern is looked up by others."""
+
+Key = str | tuple[str, str]
+"""A word of a text, or two neighbours."""
+Keys = frozenset[Key]
 _TURN: Final = re.compile(r" [^ A-Z]+[A-Z]*[RNXFTGH]")
 """A word that may take back what is in front of it."""
 _NEGATIONS: Final = words_of(
@@ -98,8 +111,8 @@ class SentencePattern:
     text: str
     marks: str
     """What the pattern says of its values, in order: `+`, `-`, `?` or `.`."""
-    required: tuple[frozenset[str], ...]
-    """Sets of words, of each of which a text must have one: most texts have none of some set."""
+    required: int
+    """A bit for each set of keys of which a text must have one: most texts have none of some set."""
     of_names: bool | None = None
     """Whether it is for names and labels only, or for other values only; `None`: for all."""
     rank: int = 0
@@ -113,7 +126,20 @@ class SentencePattern:
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """The pattern as a regular expression over the words of a text."""
-        return re.compile("".join(expression for expression, _ in _elements_of(self.text)))
+        return re.compile("".join(element.expression for element in _elements_of(self.text)))
+
+
+@dataclass(frozen=True)
+class _Element:
+    """A part of a pattern."""
+
+    expression: str
+    first: frozenset[str] | None = None
+    """The words with which it may begin; `None`: any."""
+    last: frozenset[str] | None = None
+    keys: Keys = frozenset()
+    """Of which a text has one where it has the element; empty if that is not known."""
+    is_optional: bool = False
 
 
 @cache
@@ -121,10 +147,34 @@ def _read_data() -> dict[str, dict[str, str]]:
     return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 
+@dataclass(frozen=True)
+class PatternIndex:
+    """Patterns by what a text must have for them."""
+
+    bits: Mapping[Key, int]
+    """Each key's sets."""
+    patterns: Mapping[Key, Sequence[SentencePattern]]
+    """Under each key of the set that texts have least often."""
+
+    def find(self, words: Sequence[str], values: int) -> list[SentencePattern]:
+        """Return the patterns that a text with so many values may match, in order."""
+        words = [_START, *words, _FINISH]
+        known = [key for key in {*words, *pairwise(words)} if key in self.bits]
+        bits = reduce(or_, map(self.bits.__getitem__, known), 0)
+        found = {
+            pattern.rank: pattern
+            for key in known
+            for pattern in self.patterns.get(key, ())
+            if pattern.required & bits == pattern.required and pattern.places <= values
+        }
+        return [found[rank] for rank in sorted(found)]
+
+
 @cache
-def sentence_patterns(*, are_names: bool) -> dict[str, list[SentencePattern]]:
-    """Return the patterns for names or for other values, by the words one of which a text must have."""
-    by_word: dict[str, list[SentencePattern]] = {}
+def sentence_patterns(*, are_names: bool) -> PatternIndex:
+    """Return the patterns for names or for other values."""
+    sets: dict[Keys, int] = {}
+    by_key: dict[Key, list[SentencePattern]] = {}
     ranks = count()
     for table, of_names in _TABLES.items():
         if of_names is (not are_names):
@@ -132,42 +182,91 @@ def sentence_patterns(*, are_names: bool) -> dict[str, list[SentencePattern]]:
         for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
-            required = sorted(
-                (words for _, words in elements if words),
-                key=lambda words: (len(words & _FREQUENT), len(words)),
-            )
-            pattern = SentencePattern(text, marks, tuple(required[1:]), of_names, rank)
-            for word in required[0]:
-                by_word.setdefault(word, []).append(pattern)
-    return by_word
+            own = [element.keys for element in elements if element.keys and not element.is_optional]
+            required = {*own, *_pairs_of(elements)}
+            bits = reduce(or_, (1 << sets.setdefault(keys, len(sets)) for keys in required))
+            pattern = SentencePattern(text, marks, bits, of_names, rank)
+            for key in min(required, key=_frequency):
+                by_key.setdefault(key, []).append(pattern)
+    masks: dict[Key, int] = {}
+    for keys, bit in sets.items():
+        for key in keys:
+            masks[key] = masks.get(key, 0) | 1 << bit
+    return PatternIndex(masks, by_key)
 
 
-def _elements_of(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Return the regular expression of each element of a pattern, and the words with which it may begin.
-
-    An element that may be absent has no such words.
-    """
+def _elements_of(text: str) -> Iterator[_Element]:
     for match in _ELEMENT.finditer(text):
         kind, content = match.lastgroup or "", match[match.lastgroup or 0]
         if kind == "value":
-            yield r"((?: [^ .?]+){0,12})" if content == "*" else rf" ({_VALUE})", NO_CLASSES
-        elif kind in ("name", "maybe_name", "group", "optional"):
-            alternatives = (
-                _read_data()["words"][content].replace("\n", "|") if kind.endswith("name") else content
-            )
-            phrases = [phrase.split() for phrase in alternatives.split("|") if phrase.strip()]
-            joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
-            is_absent = kind in ("maybe_name", "optional")
-            first: frozenset[str] = frozenset(phrase[0] for phrase in phrases)
-            if is_absent or not _SIGNS.keys().isdisjoint(first):
-                first = NO_CLASSES  # a sign is no word of a text
-            yield f"(?:{joined})" + "?" * is_absent, first
+            if content == "*":
+                yield _Element(r"((?: [^ .?]+){0,12})", is_optional=True)
+            else:
+                yield _Element(rf" ({_VALUE})", words_of(_VALUE), words_of(_VALUE))
         elif kind == "word_class":
             flag = _FLAGS[content]
-            yield rf"(?: [^ A-Z§.,;:?]+[A-Z]*{flag}[A-Z]*){{1,4}}", NO_CLASSES
+            yield _Element(rf"(?: [^ A-Z§.,;:?]+[A-Z]*{flag}[A-Z]*){{1,4}}")
         else:
-            is_word = _PLAIN_WORD.search(content) is not None
-            yield _literal(content), frozenset({content} if is_word or content not in _SIGNS else ())
+            if kind.endswith("name"):
+                content = _read_data()["words"][content].replace("\n", "|")
+            alternatives = [content] if kind == "literal" else content.split("|")
+            phrases = [phrase.split() for phrase in alternatives if phrase.strip()]
+            joined = "|".join("".join(map(_literal, phrase)) for phrase in phrases)
+            is_optional = kind in ("maybe_name", "optional")
+            yield _Element(
+                f"(?:{joined})" + "?" * is_optional,
+                _edge_of((phrase[0] for phrase in phrases), _FIRST),
+                _edge_of((phrase[-1] for phrase in phrases), _LAST),
+                _keys_of(phrases),
+                is_optional or content in ("~", "~!"),
+            )
+
+
+def _edge_of(words: Iterable[str], signs: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
+    edge: set[str] = set()
+    for word in words:
+        if word in _SIGNS and word not in signs:
+            return None
+        edge |= signs.get(word, {word})
+    return frozenset(edge)
+
+
+def _keys_of(phrases: Iterable[Sequence[str]]) -> Keys:
+    keys: set[Key] = set()
+    for phrase in phrases:
+        start = phrase[:2]
+        if start[0] in _SIGNS:
+            return frozenset()
+        keys.add(start[0] if len(start) == 1 or start[1] in _SIGNS else (start[0], start[1]))
+    return frozenset(keys)
+
+
+def _pairs_of(elements: Sequence[_Element]) -> Iterator[Keys]:
+    """Yield the pairs of neighbours at each border of an element, where they are known."""
+    for index, element in enumerate(elements):
+        following: set[str] = set()
+        for neighbour in elements[index + 1 :]:
+            if neighbour.first is None:
+                break
+            following |= neighbour.first
+            if not neighbour.is_optional:
+                if element.last and not element.is_optional:
+                    pairs = frozenset(product(element.last, following))
+                    if len(pairs) <= _MAX_KEYS:
+                        yield pairs
+                break
+
+
+def _frequency(keys: Keys) -> float:
+    """Return roughly how many texts of ten have one of some keys."""
+    return sum(
+        10 * _frequency_of(key) if isinstance(key, str) else 3 * _frequency_of(key[0]) * _frequency_of(key[1])
+        for key in keys
+    )
+
+
+def _frequency_of(word: str) -> float:
+    return 1.0 if word in _SIGNS or word in (_VALUE, ",") else 0.4 if word in _FREQUENT else 0.01
 
 
 def _literal(word: str) -> str:
@@ -226,22 +325,14 @@ def match_sentence_patterns(
         takes_alternatives: Whether several values may be the answer, so that nothing is left open.
         are_names: Whether the values are names or labels.
     """
-    patterns = sentence_patterns(are_names=are_names)
-    words = {word for token in tokens for word in (token.word.split() or (token.word,))}
-    candidates = {
-        pattern.rank: pattern
-        for word in words
-        if word in patterns
-        for pattern in patterns[word]
-        if pattern.places <= len(values) and not any(map(words.isdisjoint, pattern.required))
-    }
+    candidates = sentence_patterns(are_names=are_names).find(_words_of(tokens), len(values))
     if not candidates:
         return []
-    line = _line_of(tokens)
+    line = "".join(" " + word for word in _words_of(tokens, with_classes=True))
     places = [place for place, char in enumerate(line) if char == _VALUE]
     last_turn = max((match.end() for match in _TURN.finditer(line)), default=0)
     matches: list[PatternMatch] = []
-    for _, pattern in sorted(candidates.items()):
+    for pattern in candidates:
         if takes_alternatives and "?" in pattern.marks:
             continue
         for match in pattern.expression.finditer(line):
@@ -263,22 +354,24 @@ def match_sentence_patterns(
     return matches
 
 
-def _line_of(tokens: Iterable[TextToken]) -> str:
-    """Return the words of a text, each with a space in front and the letters of its classes behind."""
-    pieces: list[str] = []
+def _words_of(tokens: Iterable[TextToken], *, with_classes: bool = False) -> list[str]:
+    """Return the words of a text, with the letters of their classes behind if they are wanted."""
+    words: list[str] = []
     for token in tokens:
         if token.kind == "value":
-            pieces.append(_VALUE)
+            words.append(_VALUE)
         elif token.kind in ("stop", "line"):
-            pieces.append(".")
+            words.append(".")
         elif token.kind == "ask":
-            pieces.append("?")
+            words.append("?")
         elif token.word in _QUOTATION_MARKS:
             continue
+        elif not with_classes:
+            words += token.word.split()
         else:
             flags = _flags_of(token.classes)
-            pieces += [word + flags for word in token.word.split()]
-    return "".join(" " + piece for piece in pieces)
+            words += [word + flags for word in token.word.split()]
+    return words
 
 
 @lru_cache(maxsize=1024)

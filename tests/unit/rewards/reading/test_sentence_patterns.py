@@ -1,5 +1,6 @@
 """Patterns of sentences that decide between values, and what stands against them."""
 
+import random
 import tomllib
 from pathlib import Path
 
@@ -52,15 +53,62 @@ def test_a_sentence_with_two_numbers_says_which_one_is_the_answer(text, numbers)
     assert paid(text) == numbers
 
 
+def patterns_of(are_names):
+    patterns = sentence_patterns(are_names=are_names).patterns.values()
+    return list({pattern.rank: pattern for listed in patterns for pattern in listed}.values())
+
+
 @pytest.mark.parametrize("are_names", [False, True])
-def test_every_pattern_is_looked_up_by_words_that_its_matches_have(are_names):
-    patterns = sentence_patterns(are_names=are_names)
-    assert len({pattern.rank for listed in patterns.values() for pattern in listed}) > 300
-    for word, listed in patterns.items():
-        assert word, [pattern.text for pattern in listed]
-        for pattern in listed:
-            assert pattern.expression.groups == len(pattern.marks), pattern.text
-            assert pattern.marks.strip("."), f"says nothing of its values: {pattern.text}"
+def test_every_pattern_says_something_of_each_of_its_values(are_names):
+    patterns = patterns_of(are_names)
+    assert len(patterns) > 300
+    for pattern in patterns:
+        assert pattern.expression.groups == len(pattern.marks), pattern.text
+        assert pattern.marks.strip("."), f"says nothing of its values: {pattern.text}"
+
+
+SIGNS = {"~": "", "~!": "", "^": "", "$": "", "/": ","}
+"""Words that signs of a pattern match."""
+
+
+def example_of(pattern, rng):
+    """Writes words that a pattern matches, bare and with the letters of their classes."""
+    bare: list[str] = []
+    marked: list[str] = []
+    for match in module._ELEMENT.finditer(pattern.text):
+        kind, content = match.lastgroup, match[match.lastgroup]
+        if kind == "value":
+            words = "" if content == "*" else "§"
+        elif kind == "word_class":
+            bare.append("word")
+            marked.append(f"word{module._FLAGS[content]}")
+            continue
+        elif kind in ("maybe_name", "optional") and rng.random() < 0.5:
+            continue
+        else:
+            names = module._read_data()["words"]
+            content = names[content].replace("\n", "|") if kind.endswith("name") else content
+            words = rng.choice(content.split("|")) if kind != "literal" else content
+        chosen = " ".join(SIGNS.get(word, word) for word in words.split()).split()
+        bare += chosen
+        marked += chosen
+    return bare, marked
+
+
+@pytest.mark.parametrize("are_names", [False, True])
+def test_every_pattern_is_found_by_the_words_of_its_matches(are_names):
+    rng = random.Random(0)  # noqa: S311  (test data)
+    index = sentence_patterns(are_names=are_names)
+    matched = set()
+    for pattern in patterns_of(are_names):
+        for _ in range(8):
+            before, after = rng.choice([([], []), (["."], ["."]), (["?"], [".", "word"])])
+            bare, marked = example_of(pattern, rng)
+            line = "".join(f" {word}" for word in [*before, *marked, *after])
+            if pattern.expression.search(line):
+                matched.add(pattern.rank)
+                assert pattern in index.find([*before, *bare, *after], len(bare)), (pattern.text, line)
+    assert len(matched) == len(patterns_of(are_names))
 
 
 def test_no_pattern_is_written_twice():
