@@ -3,6 +3,7 @@
 Usage: python -m bench.programs.recovery_calls ENVIRONMENT SESSIONS; prints the seconds of this process's CPU.
 """
 
+import multiprocessing
 import sys
 import time
 
@@ -52,24 +53,37 @@ def calls_of(name: str, task: JSONObject, definition: EnvironmentDefinition) -> 
     return gold * 2
 
 
-async def _play(name: str, sessions: int) -> tuple[float, int]:
+async def _read_calls(name: str, sessions: int) -> list[list[tuple[str, JSONObject]]]:
+    [definition] = definitions_of(name)
+    tasks = [await definition.tasks.get_task(SPLIT, index) for index in range(sessions)]
+    return [calls_of(name, task, definition) for task in tasks]
+
+
+def read_calls(name: str, sessions: int) -> list[list[tuple[str, JSONObject]]]:
+    """Return the calls of each session."""
+    return anyio.run(_read_calls, name, sessions)
+
+
+async def _play(name: str, calls: list[list[tuple[str, JSONObject]]]) -> tuple[float, int]:
     [definition] = definitions_of(name)
     async with (
         open_sandboxes([definition]) as sandboxes,
         open_manager([definition], sandboxes=sandboxes) as manager,
     ):
-        tasks = [await definition.tasks.get_task(SPLIT, index) for index in range(sessions)]
         started, steps = time.process_time(), 0
-        for index, task in enumerate(tasks):
+        for index, own in enumerate(calls):
             status = await manager.create(SessionRequest(split=SPLIT, index=index, seed=index))
             session = manager.find(status.origin.session_id)
             await session.prompt()
-            for tool, arguments in calls_of(name, task, definition):
+            for tool, arguments in own:
                 await (await session.call(tool, arguments)).wait()
                 steps += 1
         return time.process_time() - started, steps
 
 
 if __name__ == "__main__":
-    seconds, count = anyio.run(_play, sys.argv[1], int(sys.argv[2]))
+    # In another process: an environment makes its world once, here while it is measured, as after a restart.
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        read = pool.apply(read_calls, (sys.argv[1], int(sys.argv[2])))
+    seconds, count = anyio.run(_play, sys.argv[1], read)
     print(f"{seconds} {count}")
