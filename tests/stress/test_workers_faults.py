@@ -26,6 +26,8 @@ from tests.contract.test_workers import ENVIRONMENT, connected, serving
 from tests.fixtures.small_disk import SmallDisk
 from tests.postgres import running_postgres
 
+PAUSE = 0.2
+"""Seconds between two calls of a player: the faults matter, and the disk of the record is small."""
 FAULTS = int(os.environ.get("ORS_TEST_FAULTS", "100"))
 PLAYERS = 8
 CALLS = 12
@@ -84,6 +86,7 @@ class Player(threading.Thread):
             if self.names_calls:
                 call["task_id"] = f"{self.number}-{expression}"
             answers[expression] = self.repeat(PATH, headers=headers, json=call)
+            time.sleep(PAUSE)
 
     def repeat(self, path, **words):
         """Send a request until it is answered, as a client does that repeats broken connections and 503."""
