@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
@@ -99,12 +100,14 @@ async def connect(url: str, pool: HttpPool, era: str) -> AsyncGenerator[McpConne
     carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
     failure: Exception | None = None
+    is_open = False
     try:
         headers = {**pool.headers, **FIGURES_HEADER}
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=carrier) as http:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport, mode=era, cache=None) as client:
                 client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]  # see there
+                is_open = True
                 try:
                     yield McpConnection(client, carrier, pool.connection)
                 except Exception as error:  # noqa: BLE001  (raised below, outside the group)
@@ -113,6 +116,10 @@ async def connect(url: str, pool: HttpPool, era: str) -> AsyncGenerator[McpConne
     except* (MCPError, OrsServerError, ValidationError) as group:
         if failure is None:
             failure = _why(group, carrier)
+    # An answer that comes while the SDK closes finds its stream closed. Nobody waits for it any more.
+    except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        if not is_open:
+            failure = UnreachableError("the connection over MCP was closed while it was opened")
     if failure is not None:
         raise failure
 

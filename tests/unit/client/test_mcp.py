@@ -1,6 +1,7 @@
 """The client over MCP, in both eras: the same account, the same figures, the same patience."""
 
 import json
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from ors_server.client import (
     Patience,
     SumMismatchError,
     UnreachableError,
+    mcp_connection,
 )
 from ors_server.model import errors
 
@@ -49,6 +51,35 @@ async def test_an_agents_url_is_played_and_the_figures_are_read_beside_it(place,
         summary = await episode.check()
         assert (summary.episode_return, summary.seed, summary.steps) == (total, 9, 5)
     assert (await episode.check()).phase == "deleted"
+
+
+def close_before(transport, *, opens):
+    """Returns a transport of the SDK that has an answer for a stream which it has closed."""
+
+    @asynccontextmanager
+    async def closing(url, **options):
+        async with transport(url, **options) as streams:
+            if opens:
+                yield streams
+            raise BaseExceptionGroup("unhandled errors", [anyio.BrokenResourceError()])
+
+    return closing
+
+
+async def test_an_answer_that_comes_while_the_connection_closes_is_no_error(place, era, monkeypatch):
+    late = close_before(mcp_connection.streamable_http_client, opens=True)
+    monkeypatch.setattr(mcp_connection, "streamable_http_client", late)
+    async with place.client.mcp_episode("slope", era=era, split="train", index=1) as episode:
+        total = await climb(episode)
+    assert (await episode.check()).episode_return == total
+
+
+async def test_a_connection_that_closes_while_it_opens_is_not_reached(place, era, monkeypatch):
+    late = close_before(mcp_connection.streamable_http_client, opens=False)
+    monkeypatch.setattr(mcp_connection, "streamable_http_client", late)
+    with pytest.raises(UnreachableError, match="closed while it was opened"):
+        async with place.client.mcp_episode("slope", era=era, split="train", index=1):
+            raise AssertionError
 
 
 async def test_mcp_alone_is_enough(place, era):
