@@ -20,9 +20,8 @@ import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, reduce
+from functools import cache, cached_property, lru_cache
 from itertools import count, pairwise, product
-from operator import or_
 from pathlib import Path
 from typing import Final
 
@@ -159,8 +158,11 @@ class PatternIndex:
     def find(self, words: Sequence[str], values: int) -> list[SentencePattern]:
         """Return the patterns that a text with so many values may match, in order."""
         words = [_START, *words, _FINISH]
-        known = [key for key in {*words, *pairwise(words)} if key in self.bits]
-        bits = reduce(or_, map(self.bits.__getitem__, known), 0)
+        keys: set[Key] = {*words, *pairwise(words)}
+        known = [key for key in keys if key in self.bits]
+        bits = 0
+        for key in known:
+            bits |= self.bits[key]
         found = {
             pattern.rank: pattern
             for key in known
@@ -184,7 +186,7 @@ def sentence_patterns(*, are_names: bool) -> PatternIndex:
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
             own = [element.keys for element in elements if element.keys and not element.is_optional]
             required = {*own, *_pairs_of(elements)}
-            bits = reduce(or_, (1 << sets.setdefault(keys, len(sets)) for keys in required))
+            bits = sum(1 << sets.setdefault(keys, len(sets)) for keys in required)
             pattern = SentencePattern(text, marks, bits, of_names, rank)
             for key in min(required, key=_frequency):
                 by_key.setdefault(key, []).append(pattern)

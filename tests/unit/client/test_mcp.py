@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from mcp.client.streamable_http import streamable_http_client
 
 from ors_server.client import (
     AsyncMcpClient,
@@ -13,10 +14,10 @@ from ors_server.client import (
     Patience,
     SumMismatchError,
     UnreachableError,
-    mcp_connection,
 )
 from ors_server.model import errors
 
+TRANSPORT = "ors_server.client.mcp_connection.streamable_http_client"
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 
 
@@ -67,16 +68,16 @@ def close_before(transport, *, opens):
 
 
 async def test_an_answer_that_comes_while_the_connection_closes_is_no_error(place, era, monkeypatch):
-    late = close_before(mcp_connection.streamable_http_client, opens=True)
-    monkeypatch.setattr(mcp_connection, "streamable_http_client", late)
+    late = close_before(streamable_http_client, opens=True)
+    monkeypatch.setattr(TRANSPORT, late)
     async with place.client.mcp_episode("slope", era=era, split="train", index=1) as episode:
         total = await climb(episode)
     assert (await episode.check()).episode_return == total
 
 
 async def test_a_connection_that_closes_while_it_opens_is_not_reached(place, era, monkeypatch):
-    late = close_before(mcp_connection.streamable_http_client, opens=False)
-    monkeypatch.setattr(mcp_connection, "streamable_http_client", late)
+    late = close_before(streamable_http_client, opens=False)
+    monkeypatch.setattr(TRANSPORT, late)
     with pytest.raises(UnreachableError, match="closed while it was opened"):
         async with place.client.mcp_episode("slope", era=era, split="train", index=1):
             raise AssertionError
