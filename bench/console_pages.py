@@ -243,20 +243,18 @@ def measure_consoles(server: servers.Server, store: str) -> list[Row]:
     watched = str(post(server.port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"])
     measure()
     alone: list[Cost] = []
-    beside: list[Cost] = []
+    watched_costs: list[Cost] = []
     for number in range(2 * ROUNDS):
-        is_watched = number % 4 in {
-            1,
-            2,
-        }  # in turns that no slow change favours
+        # In turns which of them is first, so that a machine that becomes slower favours neither.
+        is_watched = number % 4 in (1, 2)
         with watching(server.port, watched) if is_watched else nullcontext():
             time.sleep(3)  # pages poll less and less often while nothing happens
             measure()
-            (beside if is_watched else alone).append(measure())
+            (watched_costs if is_watched else alone).append(measure())
 
     def row(what: str, unit: str, pick: Callable[[Cost], float], goal: Goal | None) -> Row:
-        ours, peer = (statistics.median(map(pick, costs)) for costs in (beside, alone))
-        return Row(f"{what} beside {CONSOLES} consoles, {store}", unit, ours, peer, "no console", goal)
+        ours, peer = (statistics.median(map(pick, costs)) for costs in (watched_costs, alone))
+        return Row(f"{what} with {CONSOLES} consoles open, {store}", unit, ours, peer, "no console", goal)
 
     return [
         row("a call", "µs of CPU", lambda cost: cost.processor, Goal("ratio", most=1.03)),

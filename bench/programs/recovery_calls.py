@@ -71,11 +71,11 @@ async def _play(name: str, calls: list[list[tuple[str, JSONObject]]]) -> tuple[f
         open_manager([definition], sandboxes=sandboxes) as manager,
     ):
         started, steps = time.process_time(), 0
-        for index, own in enumerate(calls):
+        for index, session_calls in enumerate(calls):
             status = await manager.create(SessionRequest(split=SPLIT, index=index, seed=index))
             session = manager.find(status.origin.session_id)
             await session.prompt()
-            for tool, arguments in own:
+            for tool, arguments in session_calls:
                 await (await session.call(tool, arguments)).wait()
                 steps += 1
         return time.process_time() - started, steps
@@ -84,6 +84,6 @@ async def _play(name: str, calls: list[list[tuple[str, JSONObject]]]) -> tuple[f
 if __name__ == "__main__":
     # In another process: an environment makes its world once, here while it is measured, as after a restart.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        read = pool.apply(read_calls, (sys.argv[1], int(sys.argv[2])))
-    seconds, count = anyio.run(_play, sys.argv[1], read)
+        all_calls = pool.apply(read_calls, (sys.argv[1], int(sys.argv[2])))
+    seconds, count = anyio.run(_play, sys.argv[1], all_calls)
     print(f"{seconds} {count}")

@@ -116,7 +116,7 @@ async def connect(url: str, pool: HttpPool, era: str) -> AsyncGenerator[McpConne
     except* (MCPError, OrsServerError, ValidationError) as group:
         if failure is None:
             failure = _why(group, carrier)
-    # An answer that comes while the SDK closes finds its stream closed; no caller waits for it any more.
+    # An answer that arrives while the SDK closes finds its stream closed; no caller waits for it any more.
     except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
         if not is_open:
             failure = UnreachableError("the connection over MCP was closed while it was opened")

@@ -49,7 +49,7 @@ from ors_server.sessions.manager import find_toolset
 from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_services import Services
-from ors_server.sessions.tool_arguments import copy_json
+from ors_server.sessions.tool_arguments import copy_json, read_through
 
 log = get_logger("ors_server.recovery")
 
@@ -152,7 +152,7 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
         raise CannotRebuildError(str(error)) from error
     quiet = QuietStore(left.steps)
     recorder = EpisodeRecorder(origin, policy, replace(services, store=quiet, meters=CallMeters()))
-    task_spec = copy_json(origin.task_spec)
+    task_spec = await read_through(copy_json, origin.task_spec)
     try:
         instance = await make_instance(left.definition, task_spec, {}, policy.setup_time_limit)
     except AuthorError as error:

@@ -201,14 +201,17 @@ class MemoryStore:
             if self._newest_of_session.get(session_id) == oldest:
                 del self._newest_of_session[session_id]
 
+    def _named(self, name: str) -> _StoredEpisode | None:
+        return self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
+
     async def find(self, name: str) -> EpisodeRecord | None:
         """See `RecordReader.find`."""
-        episode = self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
+        episode = self._named(name)
         return None if episode is None else episode.as_record()
 
     async def whole(self, name: str) -> tuple[EpisodeRecord, Sequence[Step]] | None:
         """See `RecordReader.whole`."""
-        episode = self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
+        episode = self._named(name)
         return None if episode is None else (episode.as_record(), tuple(episode.steps))
 
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:

@@ -167,8 +167,8 @@ async def _read_slices(store: EpisodeStore) -> None:
     require_equal([], list(await store.steps("nobody")), "the steps of an unknown episode")
     for name in (origin.episode_id, origin.session_id):
         whole = await store.whole(name)
-        found = None if whole is None else (whole[0], list(whole[1]))
-        require_equal((await store.find(name), steps), found, "an episode with its steps")
+        actual = None if whole is None else (whole[0], list(whole[1]))
+        require_equal((await store.find(name), steps), actual, "an episode with its steps")
     require_equal(None, await store.whole("nobody"), "an unknown episode with its steps")
 
 

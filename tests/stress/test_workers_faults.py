@@ -86,7 +86,7 @@ class Player(threading.Thread):
             if self.names_calls:
                 call["task_id"] = f"{self.number}-{expression}"
             answers[expression] = self.repeat(PATH, headers=headers, json=call)
-            time.sleep(PAUSE)
+            self.stopping.wait(PAUSE)
 
     def repeat(self, path, **words):
         """Send a request until it is answered, as a client does that repeats broken connections and 503."""

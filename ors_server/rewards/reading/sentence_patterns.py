@@ -163,13 +163,13 @@ class PatternIndex:
         bits = 0
         for key in known:
             bits |= self.bits[key]
-        found = {
+        possible = {
             pattern.rank: pattern
             for key in known
             for pattern in self.patterns.get(key, ())
             if pattern.required & bits == pattern.required and pattern.places <= values
         }
-        return [found[rank] for rank in sorted(found)]
+        return [possible[rank] for rank in sorted(possible)]
 
 
 @cache
@@ -184,8 +184,8 @@ def sentence_patterns(*, are_names: bool) -> PatternIndex:
         for text in filter(None, map(str.strip, "\n".join(_read_data()[table].values()).splitlines())):
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
-            own = [element.keys for element in elements if element.keys and not element.is_optional]
-            required = {*own, *_pairs_of(elements)}
+            known = [element.keys for element in elements if element.keys and not element.is_optional]
+            required = {*known, *_pairs_of(elements)}
             bits = sum(1 << sets.setdefault(keys, len(sets)) for keys in required)
             pattern = SentencePattern(text, marks, bits, of_names, rank)
             for key in min(required, key=_frequency):

@@ -65,6 +65,7 @@ def test_every_pattern_says_something_of_each_of_its_values(are_names):
     for pattern in patterns:
         assert pattern.expression.groups == len(pattern.marks), pattern.text
         assert pattern.marks.strip("."), f"says nothing of its values: {pattern.text}"
+    assert all(sentence_patterns(are_names=are_names).patterns)
 
 
 SIGNS = {"~": "", "~!": "", "^": "", "$": "", "/": ","}
