@@ -16,8 +16,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 import anyio
@@ -40,9 +41,12 @@ LONG = 2_000
 LONG_ID = f"{10**9:032x}"
 TIMES = 10
 CONSOLES = 20
-ROUNDS = 8
-CALLS = 400
-"""Calls of one measurement beside open consoles."""
+TURNS = 60
+CALLS = 100
+"""Calls of one turn beside open consoles."""
+WARM_UP = 5
+REST = 5.0
+"""Seconds after which the pages of an idle episode poll as rarely as they ever do."""
 PARTS = ("standings", "steps", "moves", "tool_uses", "prompts", "labels")
 PAGES: Sequence[tuple[str, str, float | None]] = (
     ("overview", "/console", 200),
@@ -234,23 +238,29 @@ def _read(answer: http.client.HTTPResponse) -> None:
             pass
 
 
-def measure_consoles(server: servers.Server, store: str) -> list[Row]:
+def measure_consoles(where: str, store: str) -> list[Row]:
     """Compare agents' calls with and without 20 consoles that follow another live episode.
 
-    Both come after the same rest and the same calls: a processor is slower after a rest.
+    Two servers of one record are called in turns, a few calls each, so that a machine that becomes slower
+    favours neither. The consoles are open on one of them, and then on the other, whose processes differ.
     """
-    measure = caller(server)
-    watched = str(post(server.port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"])
-    measure()
     alone: list[Cost] = []
     watched_costs: list[Cost] = []
-    for number in range(2 * ROUNDS):
-        # In turns which of them is first, so that a machine that becomes slower favours neither.
-        is_watched = number % 4 in (1, 2)
-        with watching(server.port, watched) if is_watched else nullcontext():
-            time.sleep(3)  # pages poll less and less often while nothing happens
-            measure()
-            (watched_costs if is_watched else alone).append(measure())
+    with ExitStack() as stack:
+        ports_and_callers = [
+            (server.port, caller(server))
+            for server in (stack.enter_context(serving(where)) for _ in range(2))
+        ]
+        for (port, measure_watched), (_, measure_alone) in permutations(ports_and_callers):
+            watched = str(post(port, "/_ors/sessions", {"split": "test", "index": 0})["session_id"])
+            with watching(port, watched):
+                time.sleep(REST)
+                for _ in range(WARM_UP):
+                    measure_watched()
+                    measure_alone()
+                for _ in range(TURNS):
+                    watched_costs.append(measure_watched())
+                    alone.append(measure_alone())
 
     def row(what: str, unit: str, pick: Callable[[Cost], float], goal: Goal | None) -> Row:
         ours, peer = (statistics.median(map(pick, costs)) for costs in (watched_costs, alone))
@@ -274,7 +284,7 @@ def measure() -> list[Row]:
             fill(where)
             with serving(where) as server:
                 rows += measure_pages(server, store)
-                rows += measure_consoles(server, store)
+            rows += measure_consoles(where, store)
     return rows
 
 

@@ -108,6 +108,19 @@ def threads_of_uid(uid: int) -> int:
     return total
 
 
+def threads_of_host() -> int:
+    """Return how many threads there are on the whole host, as the kernel says cheaply; 0 if it does not."""
+    try:
+        descriptor = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # "0.20 0.18 0.12 1/80 11206": of 80 threads one runs (proc_loadavg(5)).
+            return int(os.read(descriptor, 256).split()[3].split(b"/")[1])
+        finally:
+            os.close(descriptor)
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def is_zombie(pid: int) -> bool:
     """Return whether a process is dead, reaped or not."""
     row = process_row(pid)

@@ -315,8 +315,11 @@ class Cell(ABC):
 
     def alive(self) -> int:
         """Return the approximate number of live processes."""
-        counted = self._cgroup.alive() if self._cgroup is not None else 0
-        return counted or len(self.processes())
+        return self.counted() or len(self.processes())
+
+    def counted(self) -> int:
+        """Return how many processes and threads a cgroup counts; 0 if that is not counted."""
+        return self._cgroup.alive() if self._cgroup is not None else 0
 
     def denials(self) -> int:
         """Return how often the process limit refused a process or thread; 0 if that is not counted."""

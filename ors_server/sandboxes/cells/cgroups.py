@@ -88,32 +88,41 @@ def _is_writable(parent: Path) -> bool:
 
 
 class ProcessCounters:
-    """The kernel's counters of the processes in one cgroup; nothing is written to it."""
+    """The kernel's counters of the processes in one cgroup; nothing is written to it.
+
+    Their files stay open, because every command reads them.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         """Keep the folder of the controller `pids`; `None` if nothing is counted."""
         self._folder = folder
-        self._events = -1
+        self._open: dict[str, int] = {}
 
     def alive(self) -> int:
         """Return how many processes and threads are inside; 0 if that is not counted."""
-        with contextlib.suppress(OSError, ValueError):
-            return int((self._folder / "pids.current").read_text()) if self._folder is not None else 0
-        return 0
+        words = self._read("pids.current")
+        return int(words[0]) if words else 0
 
     def denials(self) -> int:
-        """Return how often the process limit refused a process; cheap, because every command calls it."""
-        try:
-            if self._events < 0 and self._folder is not None:
-                self._events = os.open(self._folder / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
-            return int(os.pread(self._events, 256, 0).split()[1])
-        except (OSError, ValueError, IndexError):
-            return 0
+        """Return how often the process limit refused a process."""
+        words = self._read("pids.events")
+        return int(words[1]) if len(words) > 1 else 0
 
     def close(self) -> None:
-        """Close the file that is held open."""
-        close_all(self._events)
-        self._events = -1
+        """Close the files that are held open."""
+        close_all(*self._open.values())
+        self._open.clear()
+
+    def _read(self, name: str) -> list[bytes]:
+        """Return the words of a file; none if it does not exist."""
+        if self._folder is None:
+            return []
+        try:
+            if name not in self._open:
+                self._open[name] = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._open[name], 256, 0).split()
+        except OSError:
+            return []
 
 
 def counters_of(pid: int, mounts: Path = _MOUNTS) -> ProcessCounters:

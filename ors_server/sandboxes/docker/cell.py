@@ -189,9 +189,8 @@ class DockerCell(Cell):
         return is_shown and namespace not in {None, namespace_of(os.getpid(), "pid")}
 
     @override
-    def alive(self) -> int:
-        counted = self._group.alive() if self._group is not None else 0
-        return counted or len(self.processes())
+    def counted(self) -> int:
+        return self._group.alive() if self._group is not None else 0
 
     @override
     def denials(self) -> int:

@@ -32,6 +32,7 @@ from ors_server.sandboxes.cells.cell import Cell
 from ors_server.sandboxes.poller import Poller
 from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxStartError
 from ors_server.sandboxes.shell.command_pipes import BackgroundOutput, CommandStreams
+from ors_server.sandboxes.shell.process_limit import ProcessLimitMonitor
 from ors_server.sandboxes.shell.shell_marks import ExitMark, Mark, MarkParser, PromptMark
 from ors_server.sandboxes.shell_scripts import sync_line, typed_line
 
@@ -66,67 +67,6 @@ class ControlFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-_PATIENCE = 1.0
-"""Seconds at the limit after which a session counts as stuck."""
-_GRACE = 0.3
-_NEARLY = 0.95
-"""Share of the limit that counts as being at it: a fork bomb oscillates just below."""
-
-
-class ProcessLimitMonitor:
-    """Watches one cell's process limit while a command runs and just after.
-
-    The kernel's counter of refusals decides: the number of live processes oscillates under a fork bomb.
-    Without such a counter, being at the limit in every check for a second decides.
-    """
-
-    def __init__(self, cell: Cell, clock: Clock) -> None:
-        self._cell = cell
-        self._clock = clock
-        self._denials = 0
-        self._since: float | None = None
-        self._at_begin = 0
-
-    def begin(self) -> None:
-        """Start watching for a new command."""
-        self._denials = self._at_begin = self._cell.denials()
-        self._since = None
-
-    def is_stuck(self) -> bool:
-        """Check now; returns whether the session has been at its limit for too long."""
-        denials = self._cell.denials()
-        rose = denials > self._denials
-        self._denials = denials
-        full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
-        now = self._clock.monotonic()
-        if not rose and not full:
-            # A fork bomb drops below the limit between two checks. Only a command that was never refused a
-            # process is cleared by one good check.
-            if denials == self._at_begin:
-                self._since = None
-            return False
-        if self._since is None:
-            self._since = now
-        return now - self._since >= _PATIENCE
-
-    async def is_still_exceeded(self) -> bool:
-        """Return whether, after its command, background processes still run into the limit."""
-        before = self._cell.denials()
-        if before == self._at_begin:
-            return False
-        # The command itself may have been refused once and be over; only further refusals blame the
-        # background.
-        await self._clock.sleep(_GRACE)
-        after = self._cell.denials()
-        self._at_begin = self._denials = after
-        return after > before
-
-    def reset(self) -> None:
-        """Restart the count, after every process was killed."""
-        self._denials = self._at_begin = self._cell.denials()
-        self._since = None
 
 
 _READ_BYTES = 65_536
@@ -317,6 +257,8 @@ class Shell:
     # One command
 
     async def _attempt(self, data: bytes, time_limit: float, end: _CommandEnd) -> None:
+        if await self._process_limit.is_being_filled():
+            await self._renew_full_session(end)
         self._type(data)
         try:
             end.killed = await self._end_of_command(time_limit)
@@ -325,10 +267,8 @@ class Shell:
             elif self._exit is not None or self._is_gone:
                 self._explain_exit(end)
             if await self._process_limit.is_still_exceeded():
-                end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
                 end.killed = Killed.PROCESS_LIMIT
-                await self._relaunch()
-                end.restarted = True
+                await self._renew_full_session(end)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._end_job(end)
@@ -408,10 +348,7 @@ class Shell:
     async def _end_job(self, end: _CommandEnd) -> None:
         """Get the shell back by the gentlest means that works; each attempt is bounded."""
         if end.killed is Killed.PROCESS_LIMIT:
-            end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
-            self._process_limit.reset()
-            await self._relaunch()
-            end.restarted = True
+            await self._renew_full_session(end)
             return
         for attempt in (self._interrupt, self._kill_foreground):
             if await attempt():
@@ -426,6 +363,12 @@ class Shell:
                 return
         end.note("The sandbox was restarted over the same files; background jobs are gone.")
         await self._relaunch()
+
+    async def _renew_full_session(self, end: _CommandEnd) -> None:
+        end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
+        await self._relaunch()
+        self._process_limit.reset()
+        end.restarted = True
 
     async def _interrupt(self) -> bool:
         self._terminal.interrupt()
