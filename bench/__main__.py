@@ -33,6 +33,7 @@ from bench import (
     sandboxes,
     scienceworld,
     servers,
+    telemetry,
     webshop,
     workers,
 )
@@ -51,6 +52,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "recording": recording.measure,
         "record_scale": record_scale.measure,
         "console_pages": console_pages.measure,
+        "telemetry": telemetry.measure,
         "recovery": recovery.measure,
         "math_graders": math_graders.measure,
         "batches": batches.measure,

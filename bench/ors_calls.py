@@ -78,7 +78,7 @@ def measure(seconds: int = 2, rounds: int = 5) -> list[Row]:
             load(server, sessions, 1)
         for _ in range(rounds):
             for server, found in samples.items():
-                _sample(server, sessions, seconds, found)
+                sample(server, sessions, seconds, found)
     return _rows(*samples.values())
 
 
@@ -102,7 +102,8 @@ async def _one_answer(port: int, session_id: str) -> bytes:
     return answer
 
 
-def _sample(server: servers.Server, sessions: Path, seconds: int, samples: Samples) -> None:
+def sample(server: servers.Server, sessions: Path, seconds: int, samples: Samples) -> None:
+    """Load a server, and note what it came to."""
     before = server.cpu_seconds()
     done = load(server, sessions, seconds)
     samples.rates.append(done["requests"] / done["seconds"])

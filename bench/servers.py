@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -22,6 +23,7 @@ OPENREWARD = "openreward 0.1.167"
 """The peer, as the table names it; its lock file says the version."""
 _PROCESS_CLOCK = 2
 """The kind of a process's clock in the id of it: CPUCLOCK_SCHED in linux/posix-timers.h."""
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 START_LIMIT = 60.0
 """Seconds that a server may take to answer."""
 
@@ -88,17 +90,22 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[Server]:
+def running(
+    command: Sequence[str], port: int, variables: Mapping[str, str] = _NO_VARIABLES
+) -> Iterator[Server]:
     """Run a server on its core for the length of a with statement.
+
+    Args:
+        variables: Environment variables beside those of this process.
 
     Raises:
         RuntimeError: If it ends or does not answer in time.
     """
     pinned = ["taskset", "--cpu-list", str(SERVER_CORE), *command]
     # No peer writes anything down, so that ours does not either unless the command says so.
-    variables = {**os.environ, "ORS_STORE": "memory"}
+    everything = {**os.environ, "ORS_STORE": "memory", **variables}
     with subprocess.Popen(
-        pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=variables
+        pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=everything
     ) as process:
         try:
             _wait_until_answering(process, port)

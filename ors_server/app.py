@@ -400,10 +400,10 @@ class App:
             door = partial(http.serve_head, door)
         self._http_meters.open_requests += 1
         try:
-            if spans.tracing.tracer is None:
+            if spans.tracing.tracer is None or spans.is_left_out(scope):
                 await door(scope, receive, send)
             else:
-                with spans.request_span(scope, name, http.read_headers(scope), answer):
+                with spans.request_span(scope, name, answer):
                     await door(scope, receive, send)
         except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])

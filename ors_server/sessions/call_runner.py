@@ -550,7 +550,7 @@ class CallRunner:
             if result is not None:
                 return result
         thread = LingeringThread()
-        run = self._run_tool if spans.tracing.tracer is None else self._run_in_span
+        run = self._run_in_span if spans.is_traced() else self._run_tool
         try:
             return await run(call, tool, parsed, thread, has_waited=has_waited)
         finally:  # the turn is released once nothing of the tool's runs

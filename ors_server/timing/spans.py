@@ -5,6 +5,7 @@ conventions of OpenTelemetry for HTTP, GenAI (`execute_tool`) and MCP; those of 
 Spans carry ids, names, statuses and numbers, never arguments, outputs, prompts or answers.
 """
 
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
+    from ors_server.timing.trace_budget import TraceBudget
+
 SCOPE_KEY: Final = "ors_server.trace_context"
 """Key of an ASGI scope under which the context of a request's span is."""
-_CARRIED = ("traceparent", "tracestate", "baggage")
+_CARRIED = (b"traceparent", b"tracestate", b"baggage")
 _SERVER_ERROR = 500
 
 
@@ -30,6 +33,8 @@ class Tracing:
 
     def __init__(self) -> None:
         self.tracer: Tracer | None = None
+        self.budget: TraceBudget | None = None
+        """Which requests have spans; `None` if a sampler of the SDK decides."""
 
 
 tracing = Tracing()
@@ -40,7 +45,7 @@ def begin() -> None:
     """Make spans from now on if the program has configured an SDK; a server calls it when it starts."""
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
-        tracing.tracer = None
+        tracing.tracer = tracing.budget = None
         logs.set_context_fields(None)
         return
     tracing.tracer = api.get_tracer("ors_server", __version__)
@@ -50,7 +55,8 @@ def begin() -> None:
 def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     """Send the spans of this process to an OTLP endpoint over HTTP.
 
-    `OTEL_…` variables that the SDK reads, such as `OTEL_TRACES_SAMPLER`, hold.
+    `OTEL_…` variables that the SDK reads hold. Without `OTEL_TRACES_SAMPLER`, a process begins few traces in
+    a second (`trace_budget`), beside those whose caller keeps its own spans.
 
     Args:
         endpoint: Address of a collector, such as `http://127.0.0.1:4318`.
@@ -68,6 +74,8 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (as above)
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  (as above)
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  (as above)
+
+        from ors_server.timing.trace_budget import TraceBudget  # noqa: PLC0415  (as above)
     except ImportError as error:
         raise SettingsError(
             f"otel_endpoint needs OpenTelemetry's SDK, which is not installed: {install_hint('otel')}"
@@ -75,15 +83,32 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     attributes = {"service.name": "ors-server", "service.version": __version__}
     if host is not None:
         attributes["service.instance.id"] = host
-    provider = TracerProvider(resource=Resource.create(attributes))
+    tracing.budget = None if "OTEL_TRACES_SAMPLER" in os.environ else TraceBudget()
+    sampler = None if tracing.budget is None else tracing.budget.sampler()
+    provider = TracerProvider(sampler, Resource.create(attributes))
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider.shutdown
 
 
+def is_left_out(scope: Any) -> bool:
+    """Return whether an HTTP request has no span, and nor has what runs below it."""
+    if tracing.budget is None or tracing.budget.admits(scope["headers"]):
+        return False
+    scope[SCOPE_KEY] = tracing.budget.left_out_context  # the MCP SDK makes a span in another task
+    return True
+
+
+def is_traced() -> bool:
+    """Return whether a tool that runs now has a span: below that of its request, where there is a budget."""
+    if tracing.tracer is None:
+        return False
+    return tracing.budget is None or tracing.budget.is_below_a_span()
+
+
 @contextmanager
-def request_span(scope: Any, door: str, headers: Mapping[str, str], answer: Any) -> Generator[None]:
+def request_span(scope: Any, door: str, answer: Any) -> Generator[None]:
     """Make the span of an HTTP request the current one, below the caller's span if a header names it.
 
     Args:
@@ -94,7 +119,11 @@ def request_span(scope: Any, door: str, headers: Mapping[str, str], answer: Any)
     from opentelemetry import context, propagate  # noqa: PLC0415  (imported, since an SDK is configured)
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context  # noqa: PLC0415  (as above)
 
-    carrier = {name: headers[name] for name in _CARRIED if name in headers}
+    carrier = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in _CARRIED
+    }
     path = logs.mask_credentials(scope["path"])
     span = _tracer().start_span(
         f"{scope['method']} {door}",

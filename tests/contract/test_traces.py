@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from ors_server.client import AsyncMcpClient, Client
 from ors_server.errors import OrsServerError
+from ors_server.timing.trace_budget import TRACES_PER_SECOND
 from tests.fixtures.trace_collector import TraceCollector
 
 COMMAND = Path(sys.executable).with_name("ors-server")
@@ -205,6 +207,33 @@ def test_a_tool_that_fails_is_an_error_and_its_log_event_names_the_trace(served)
     events = [json.loads(line) for line in served.log.read_text().splitlines()]
     event = next(event for event in events if event["event"] == "tool_failed")
     assert (event["trace_id"], event["span_id"]) == (span.trace_id, span.span_id)
+
+
+def test_a_busy_server_traces_few_calls_whole_and_every_call_of_a_traced_caller(served):
+    """The last of the tests of this server: within the same second nothing else is traced."""
+    calls, traced = 150, 3
+    with httpx2.Client(base_url=served.url, headers={"X-API-Key": KEY}) as http:
+        created = http.post("/_ors/sessions", json=PLACE).json()
+        session = created["session_id"]
+        begun = time.monotonic()
+        for number in range(calls + traced):
+            parent = {"traceparent": f"00-{number + 1:032x}-b7ad6b7169203331-01"} if number >= calls else {}
+            body = {"name": "work", "arguments": {"secret_word": "a"}}
+            http.post(f"/_ors/sessions/{session}/calls", json=body, headers=parent).raise_for_status()
+        seconds = time.monotonic() - begun
+    wanted = {f"{number + 1:032x}" for number in range(calls, calls + traced)}
+
+    def of_session(spans):
+        return [span for span in tool_spans(spans) if span.attributes["ors.session.id"] == session]
+
+    spans = served.collector.wait_for(lambda spans: wanted <= {span.trace_id for span in of_session(spans)})
+    mine = of_session(spans)
+    spans = served.collector.wait_for(lambda spans: all(span.parent_id in by_id(spans) for span in mine))
+    others = {span.trace_id for span in mine} - wanted
+    # Each request is a trace; so many begin within a second by the clock, of which the calls touch a few.
+    assert 0 < len(others) <= TRACES_PER_SECOND * (int(seconds) + 2)
+    if seconds < 1:
+        assert len(others) < calls
 
 
 def test_without_the_sdk_the_option_says_what_to_install(tmp_path):
