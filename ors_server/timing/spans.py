@@ -56,7 +56,7 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     """Send the spans of this process to an OTLP endpoint over HTTP.
 
     `OTEL_…` variables that the SDK reads hold. Without `OTEL_TRACES_SAMPLER`, a process begins few traces in
-    a second (`trace_budget`), beside those whose caller keeps its own spans.
+    a second (`trace_budget`), and those whose caller keeps its own spans.
 
     Args:
         endpoint: Address of a collector, such as `http://127.0.0.1:4318`.
@@ -74,6 +74,7 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (as above)
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  (as above)
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  (as above)
+        from opentelemetry.sdk.trace.sampling import ParentBased  # noqa: PLC0415  (as above)
 
         from ors_server.timing.trace_budget import TraceBudget  # noqa: PLC0415  (as above)
     except ImportError as error:
@@ -84,7 +85,7 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     if host is not None:
         attributes["service.instance.id"] = host
     tracing.budget = None if "OTEL_TRACES_SAMPLER" in os.environ else TraceBudget()
-    sampler = None if tracing.budget is None else tracing.budget.sampler()
+    sampler = None if tracing.budget is None else ParentBased(tracing.budget)
     provider = TracerProvider(sampler, Resource.create(attributes))
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")
     provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -94,17 +95,21 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
 
 def is_left_out(scope: Any) -> bool:
     """Return whether an HTTP request has no span, and nor has what runs below it."""
-    if tracing.budget is None or tracing.budget.admits(scope["headers"]):
+    if tracing.budget is None or tracing.budget.is_left():
         return False
+    if any(name == b"traceparent" for name, _ in scope["headers"]):
+        return False  # the caller's trace, of which the sampler decides
     scope[SCOPE_KEY] = tracing.budget.left_out_context  # the MCP SDK makes a span in another task
     return True
 
 
 def is_traced() -> bool:
     """Return whether a tool that runs now has a span: below that of its request, where there is a budget."""
-    if tracing.tracer is None:
-        return False
-    return tracing.budget is None or tracing.budget.is_below_a_span()
+    if tracing.budget is None:
+        return tracing.tracer is not None
+    from opentelemetry.trace import get_current_span  # noqa: PLC0415  (imported, since an SDK is configured)
+
+    return get_current_span().is_recording()
 
 
 @contextmanager

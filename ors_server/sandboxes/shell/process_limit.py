@@ -1,4 +1,4 @@
-"""Decides when a session's processes are too many for it to go on, so that all of them must be killed."""
+"""Decides when a session has so many processes that all of them must be killed."""
 
 from ors_server.model.clock import Clock
 from ors_server.processes.host_processes import threads_of_host
@@ -45,7 +45,10 @@ class ProcessLimitMonitor:
 
         That command would fail for what an earlier one has begun.
         """
-        if not self._may_be_many():
+        # Without a cgroup, counting costs as much as a command. The session has no more new processes than
+        # the host, unless others ended meanwhile; then the command may be stuck, and is killed for it.
+        probable = self._cell.counted() or self._settled + threads_of_host() - self._on_host
+        if probable <= self._enough_to_count():
             return False
         most, looks_without_more = self._enough_to_count(), _CALM_LOOKS
         while (alive := self._cell.alive()) < _NEARLY * self._limit:
@@ -100,13 +103,6 @@ class ProcessLimitMonitor:
         self._since = None
         self._settled = 0
         self._on_host = threads_of_host()
-
-    def _may_be_many(self) -> bool:
-        """Return whether the processes are worth counting; cheap, because every command calls it."""
-        # Without a cgroup, counting costs as much as a command. The session has no more new processes than
-        # the host, unless others ended meanwhile; then the command may be stuck, and is killed for it.
-        alive = self._cell.counted() or self._settled + threads_of_host() - self._on_host
-        return alive > self._enough_to_count()
 
     def _enough_to_count(self) -> float:
         return max(self._settled, _MANY * self._limit)
