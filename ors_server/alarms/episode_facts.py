@@ -70,10 +70,11 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
     calls = Counter(step.tool for step in steps)
     arguments = [compact_json([step.tool, step.arguments]) for step in steps]
     policy_step = labels.get(STEP_LABEL, "")
+    task = f"{origin.environment} {origin.task_hash}"  # two environments may have equal rows
     return EpisodeFacts(
         episode_id=origin.episode_id,
-        task=origin.task_hash,
-        group=labels.get(GROUP_LABEL) or f"{origin.task_hash} {policy_step}",
+        task=task,
+        group=labels.get(GROUP_LABEL) or f"{task} {policy_step}",
         episode_return=summary.episode_return if result is EpisodeResult.GRADED else None,
         is_ungraded=result is EpisodeResult.UNGRADED,
         has_infrastructure_failure=bool(summary.failed_steps or summary.unjudged_steps)

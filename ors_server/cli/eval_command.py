@@ -28,6 +28,8 @@ RUNS = "runs"
 """Folder that contains the folders of runs."""
 REPORT_FILE = "report.txt"
 """File in a run's folder that says where its page goes, so that --resume writes it again."""
+STORE_FILE = "store.txt"
+"""File in the folder of a run or suite that says where its episodes are, so that --resume adds to them."""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,7 @@ def _plan(options: EvalOptions) -> tuple[Path | None, list[_EvalProgress]]:
 
     folder = options.output or Path(RUNS) / f"suite-{SystemClock().now():%Y%m%d-%H%M%S}"
     runs = plan_suite(folder, requested)
+    _note_store(options, folder)
     return folder, [_EvalProgress(run.options, output=run.folder) for run in runs]
 
 
@@ -122,6 +125,7 @@ def _play(
 
 
 async def _evaluate(options: EvalOptions, progress: _EvalProgress, *, checks_only: bool) -> None:
+    from ors_server.cli.server_requests import is_url
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_reward, check_same, plan_run, resume_options
@@ -147,6 +151,8 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress, *, checks_onl
             folder = RunFolder(progress.output or Path(RUNS) / run.run_id)
             with _refusing_folders():
                 folder.begin(run)
+            if not is_url(requested.target or ""):
+                _note_store(options, folder.path)
         else:
             run, folder = begun, RunFolder(progress.resume or "")
             check_same(run, target, agent.describe())
@@ -210,7 +216,7 @@ async def _open_here(
     (environment,) = resolve_references([requested.target or ""], options)
     definition = choose_definition(environment, requested.environment)
     async with AsyncExitStack() as stack:
-        store = await open_store(options.store or settings.record, store_options(settings))
+        store = await open_store(_store_of(options), store_options(settings))
         stack.push_async_callback(store.aclose)
         if serve:
             opened = open_served_target(definition, requested.target or "", settings, store)
@@ -230,7 +236,7 @@ def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
     if report is not None:
         from ors_server.cli.reading_options import transcripts_of
 
-        page = run_report(summary, outcome, transcripts_of(outcome, options.store))
+        page = run_report(summary, outcome, transcripts_of(outcome, _store_of(options)))
         make_folder_of(report).write_text(page, encoding="utf-8")
     _show(options, folder, run, summary, report)
     if _explain_end(folder, run, outcome, summary):
@@ -288,6 +294,35 @@ def _report_of(options: EvalOptions, folder: Path) -> Path | None:
         note.write_text(f"{options.report.absolute()}\n", encoding="utf-8")
         return options.report
     return Path(note.read_text(encoding="utf-8").rstrip("\n")) if note.exists() else None
+
+
+def _store_of(options: EvalOptions) -> str:
+    """Return where episodes are recorded: where those of a run that is resumed are."""
+    from ors_server.model.settings import load_settings
+
+    wanted = options.store or load_settings().record
+    note = None if options.resume is None else options.resume / STORE_FILE
+    if note is None or not note.exists():
+        return wanted
+    kept = note.read_text(encoding="utf-8").rstrip("\n")
+    if _display_name(wanted) == kept:
+        return wanted  # a URL may have the password, which is not kept
+    if options.store is not None:
+        raise MisuseError(
+            f"the run's episodes are in {kept}, not in {options.store}: leave --store out, or name that one"
+        )
+    return kept
+
+
+def _note_store(options: EvalOptions, folder: Path) -> None:
+    (folder / STORE_FILE).write_text(f"{_display_name(_store_of(options))}\n", encoding="utf-8")
+
+
+def _display_name(store: str) -> str:
+    from ors_server.store.location import parse_location
+
+    location = parse_location(store)
+    return location.display_name if location.path is None else str(location.path.absolute())
 
 
 def _explain_end(folder: Path, run: "Run", outcome: "RunResults", summary: "RunSummary") -> bool:

@@ -99,11 +99,11 @@ class Pages(PageGroup):
     async def list_runs(self, request: PageRequest) -> Answer:
         """List the runs, and compare those that are chosen."""
         values = [value for key, value in request.pairs if key == "compare"]
-        chosen = [*values, *(name for value in values if "," in value for name in value.split(","))]
         figures = await self._store.runs()
-        names = [name for name in dict.fromkeys(chosen) if any(run.run == name for run in figures)]
-        names = names[: runs.MAX_COMPARED]
         steps = {run.run: run.steps for run in figures}
+        # A comma divides names, unless it is a part of one.
+        chosen = [name for value in values for name in ([value] if value in steps else value.split(","))]
+        names = [name for name in dict.fromkeys(chosen) if name in steps][: runs.MAX_COMPARED]
         groups = {
             name: runs.ChosenRun(
                 await self._newest(EpisodeFilter(labels={runs.RUN: name})),

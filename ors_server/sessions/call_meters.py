@@ -54,7 +54,8 @@ STEPS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.
 
 _NO_PENALTIES = frozenset({TOOL_PART, WITHHELD})
 _BY_CODE = frozenset({"tool_error", "timeout", "forbidden"})
-"""Error codes of calls that ran and whose status is `ungraded`: the status alone would hide them."""
+"""Error codes of calls that returned an error to the agent: their status, of `_RETURNED`, would hide them."""
+_RETURNED = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 class Histogram:
@@ -82,7 +83,8 @@ def outcome_of(step: Step) -> str:
     the agent; `refused`, `failed` and `cancelled` are the step's status.
     """
     code = step.error_code
-    if step.status is StepStatus.UNGRADED and code in _BY_CODE:
+    # A policy may charge for such a call, which is a reward.
+    if step.status in _RETURNED and code in _BY_CODE:
         return code
     return step.status.value
 

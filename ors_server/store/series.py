@@ -1,5 +1,6 @@
 """Figures of episodes over time, by group and by return, from one small sample of each episode."""
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,8 +181,8 @@ def make_histogram(returns: Sequence[float], bins: int) -> ReturnHistogram:
     least, greatest = min(values), max(values)
     counts: Counter[int] = Counter()
     if least < greatest:
-        width = (greatest - least) / bins
-        counts.update(int((value - least) / width) for value in values)
+        edges = _edges_of(least, greatest, bins)
+        counts.update(bisect_right(edges, value) - 1 for value in values)
     return histogram_of(len(values), least, greatest, counts, bins)
 
 
@@ -191,26 +192,30 @@ def histogram_of(
     """Put a histogram together from the numbers of values by bin; the greatest value may have bin `bins`."""
     if least == greatest:
         return ReturnHistogram(episodes, (least, greatest), (episodes,))
-    width = (greatest - least) / bins
     heights = [0] * bins
     for bin_, count in counts.items():
         heights[min(bin_, bins - 1)] += count
-    edges = (*(least + width * number for number in range(bins)), greatest)
-    return ReturnHistogram(episodes, edges, tuple(heights))
+    return ReturnHistogram(episodes, _edges_of(least, greatest, bins), tuple(heights))
 
 
-GROUP_NAMES = ("label:group", "task_hash", "label:step")
+def _edges_of(least: float, greatest: float, bins: int) -> tuple[float, ...]:
+    width = (greatest - least) / bins
+    return (*(least + width * number for number in range(bins)), greatest)
+
+
+GROUP_NAMES = ("label:group", "environment", "task_hash", "label:step")
 """The names of the samples from which groups are made."""
 
 
 def make_groups(samples: Iterable[EpisodeSample]) -> list[RolloutGroup]:
     """Sum up the samples of one run by group, the group with the oldest episode first."""
-    members: dict[tuple[str, str], list[EpisodeSample]] = defaultdict(list)
+    members: dict[tuple[str, str, str], list[EpisodeSample]] = defaultdict(list)
     for sample in samples:
-        label, task, step = sample.names
-        members[(label, step) if label else (task, step)].append(sample)
+        label, environment, task, step = sample.names
+        # Two environments may have equal tasks.
+        members[("", label, step) if label else (environment, task, step)].append(sample)
     figures: list[tuple[int, RolloutGroup]] = []
-    for (name, step), group in members.items():
+    for (_, name, step), group in members.items():
         returns = _graded(group)
         successes = sum(value >= SUCCESS_AT for value in returns)
         is_small = len(returns) < MIN_GRADED

@@ -491,6 +491,19 @@ async def _series(store: EpisodeStore) -> None:
         groups,
         "the groups of a run",
     )
+    for number, environment in enumerate(("maze", "chess")):
+        labels = {"run": "b"}
+        await play(
+            store, make_origin(40 + number, environment=environment, labels=labels, task_hash="b" * 64), 1
+        )
+    groups_of_two = [(group.group, group.episodes) for group in await store.groups("b")]
+    require_equal([("b" * 64, 1), ("b" * 64, 1)], groups_of_two, "equal tasks of two environments")
+    # A return on a border is of the bin above it, however its distance from the least one is rounded.
+    for number, value in enumerate((-2.1, -1.0, -0.1)):
+        await play(store, make_origin(50 + number, environment="border"), 1, episode_return=value)
+    counted = await store.histogram(EpisodeFilter(environment="border"), bins=20)
+    for value, edge, height in ((-2.1, 0, 1), (-1.0, 11, 1), (-0.1, 19, 1)):
+        require_equal(height, counted.counts[edge], f"the bin of {value} by its borders")
 
 
 async def _notes(store: EpisodeStore) -> None:

@@ -84,7 +84,7 @@ def export_to(endpoint: str, *, host: str | None = None) -> Callable[[], None]:
     attributes = {"service.name": "ors-server", "service.version": __version__}
     if host is not None:
         attributes["service.instance.id"] = host
-    tracing.budget = None if "OTEL_TRACES_SAMPLER" in os.environ else TraceBudget()
+    tracing.budget = None if os.environ.get("OTEL_TRACES_SAMPLER") else TraceBudget()
     sampler = None if tracing.budget is None else ParentBased(tracing.budget)
     provider = TracerProvider(sampler, Resource.create(attributes))
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")

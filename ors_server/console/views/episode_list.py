@@ -1,5 +1,6 @@
 """The list of episodes: what its address selects, and its rows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,10 +71,11 @@ class ListQuery:
         pairs = [pair for pair in self.pairs if pair[0] != name or name == "label"]
         return formats.query(self._own([*pairs, (name, value)], self.tab))
 
-    def within(self, low: float, high: float) -> str:
-        """Return the query of the returns in a range."""
+    def within(self, low: float, high: float, *, is_last: bool) -> str:
+        """Return the query of the returns in a bin, which has its lower border, and the last one both."""
         pairs = [pair for pair in self.pairs if pair[0] not in {"min_return", "max_return"}]
-        pairs += [("min_return", repr(low)), ("max_return", repr(high))]
+        highest = high if is_last else math.nextafter(high, -math.inf)
+        pairs += [("min_return", repr(low)), ("max_return", repr(highest))]
         return formats.query(self._own(pairs, self.tab))
 
     def without(self, *conditions: tuple[str, str]) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ors_server.alarms.run_alarms import Alarm, RunAlarms
@@ -29,8 +29,9 @@ class Mean:
     """A mean and its interval."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    """`None` of a single value."""
 
     @classmethod
     def of(cls, returns: MeanReturn, *, is_share: bool = False) -> "Mean | None":
@@ -39,8 +40,7 @@ class Mean:
         if mean is None:
             return None
         if not is_share:
-            low, high = returns.low, returns.high
-            return cls(mean, mean if low is None else low, mean if high is None else high)
+            return cls(mean, returns.low, returns.high)
         centre = (mean + Z_95**2 / (2 * count)) / (1 + Z_95**2 / count)
         half = Z_95 / (1 + Z_95**2 / count) * math.sqrt(mean * (1 - mean) / count + (Z_95 / (2 * count)) ** 2)
         return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
@@ -63,6 +63,8 @@ class RunView:
     """Those that are open."""
     place: int | None = None
     """Its place among the chosen runs, from 1."""
+    title: str = ""
+    """The agent, with the run's id where another chosen run has the same agent."""
 
     @property
     def name(self) -> str:
@@ -85,6 +87,7 @@ class ComparedTask:
     """One task, with a cell for each chosen run."""
 
     title: str
+    environment: str
     task_hash: str
     kind: str
     """never, rare, learnable, mostly or always, by the share of graded attempts that solve it."""
@@ -134,7 +137,7 @@ def view_runs(
         by_run[name].append(alarm)
     places = {name: place for place, name in enumerate(chosen, 1)}
     rows = [_view_run(run, places.get(run.run), by_run[run.run]) for run in figures]
-    picked = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
+    picked = _entitle(sorted((row for row in rows if row.place), key=lambda row: row.place or 0))
     others = [row for row in rows if row.place is None]
     groups = [run.records for run in chosen.values()]
     charted = _charted(chosen, picked)
@@ -151,6 +154,7 @@ def view_runs(
         "is_cut": any(len(group) >= MAX_EPISODES for group in groups),
         "differences": _differences(groups, picked),
         "tasks": tasks,
+        "has_environments": len({task.environment for task in tasks}) > 1,
         # Of two runs: tasks that both, only the first, only the second, and neither solved at least once.
         "outcomes": [solved[first, second] for first in (True, False) for second in (True, False)]
         if len(groups) == 2  # noqa: PLR2004  (runs)
@@ -159,8 +163,21 @@ def view_runs(
         "axis": axis,
         "axes": axes,
         # Their alarms and components are not known.
-        "unread": [row.agent for row in picked if chosen[row.name].alarms is None],
+        "unread": [row.title for row in picked if chosen[row.name].alarms is None],
     }
+
+
+def _entitle(picked: Sequence[RunView]) -> list[RunView]:
+    """Give the chosen runs titles that differ."""
+    agents = Counter(row.agent for row in picked)
+    ids = Counter((row.agent, row.short_id) for row in picked)
+    titles: list[RunView] = []
+    for row in picked:
+        # Ids that are cut may be alike.
+        run_id = row.short_id if ids[row.agent, row.short_id] == 1 else row.name
+        title = row.agent if agents[row.agent] == 1 else f"{row.agent} ({run_id})"
+        titles.append(replace(row, title=title))
+    return titles
 
 
 def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list[ChartedRun]:
@@ -170,7 +187,7 @@ def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list
         ended = [record for record in run.records if result_of(record.summary) is not EpisodeResult.LIVE]
         earlier = max(0, all_of_run.episodes - all_of_run.live - len(ended))
         components, spans = ([], []) if run.alarms is None else (run.alarms.components, run.alarms.spans)
-        charted.append(ChartedRun(row.agent, ended, earlier, components, spans))
+        charted.append(ChartedRun(row.title, ended, earlier, components, spans))
     return charted
 
 
@@ -192,10 +209,11 @@ def _view_run(run: RunFigures, place: int | None, alarms: Sequence[Alarm]) -> Ru
     )
 
 
-def _by_task(group: Iterable[EpisodeRecord]) -> Mapping[str, list[EpisodeRecord]]:
-    tasks: dict[str, list[EpisodeRecord]] = defaultdict(list)
+def _by_task(group: Iterable[EpisodeRecord]) -> Mapping[tuple[str, str], list[EpisodeRecord]]:
+    """Return the episodes of each task, by environment and hash: two environments may have equal rows."""
+    tasks: dict[tuple[str, str], list[EpisodeRecord]] = defaultdict(list)
     for record in group:
-        tasks[record.origin.task_hash].append(record)
+        tasks[record.origin.environment, record.origin.task_hash].append(record)
     return tasks
 
 
@@ -203,8 +221,8 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
     """Return the tasks of the chosen runs, those on which they differ most first."""
     by_run = [_by_task(group) for group in groups]
     rows: list[ComparedTask] = []
-    for task_hash in dict.fromkeys(task for tasks in by_run for task in tasks):
-        attempts = [tasks.get(task_hash, []) for tasks in by_run]
+    for task in dict.fromkeys(task for tasks in by_run for task in tasks):
+        attempts = [tasks.get(task, []) for tasks in by_run]
         cells = tuple(_cell(group) for group in attempts)
         rates = [cell.solved / cell.graded for cell in cells if cell.graded]
         graded = sum(cell.graded for cell in cells)
@@ -212,9 +230,9 @@ def _view_tasks(groups: Sequence[Sequence[EpisodeRecord]]) -> list[ComparedTask]
         first = next(record for group in attempts for record in group)
         title = task_title(first).partition(" / ")[2] or task_title(first)
         rows.append(
-            ComparedTask(title, task_hash, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
+            ComparedTask(title, *task, solve_band(rate), cells, max(rates) - min(rates) if rates else 0.0)
         )
-    return sorted(rows, key=lambda row: (-row.spread, row.title))
+    return sorted(rows, key=lambda row: (-row.spread, row.title, row.environment))
 
 
 def _cell(group: Sequence[EpisodeRecord]) -> TaskCell:
@@ -244,5 +262,5 @@ def _differences(
         mean = Mean.of(MeanReturn.of(len(gaps), math.fsum(gaps), squares))
         if mean is not None:
             better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
-            differences.append(Difference(row.agent, mean, better, worse, len(gaps)))
+            differences.append(Difference(row.title, mean, better, worse, len(gaps)))
     return differences

@@ -349,7 +349,11 @@ def _histogram(connection: Connection, episode_filter: EpisodeFilter, bins: int)
     position = (matched.c.value - ends.c.least) / width
     # A cast rounds in PostgreSQL and cuts in SQLite, which may have no `floor`; no position is negative.
     is_sqlite = connection.dialect.name == "sqlite"
-    bin_ = (cast(position, Integer) if is_sqlite else func.floor(position)).label("bin")
+    whole = cast(position, Integer) if is_sqlite else func.floor(position)
+    # A quotient that is rounded puts a return at a border into the wrong bin: the borders decide.
+    is_above = matched.c.value >= ends.c.least + width * (whole + 1)
+    is_below = matched.c.value < ends.c.least + width * whole
+    bin_ = (whole + case((is_above, 1), (is_below, -1), else_=0)).label("bin")
     query = (
         select(bin_, func.count(), func.min(ends.c.least), func.max(ends.c.greatest))
         .select_from(matched.join(ends, true()))

@@ -128,6 +128,42 @@ def test_many_reasons_are_cut(evaluated):
     assert rest == "3 attempts failed for 3 other reasons"
 
 
+def test_a_run_that_is_resumed_is_recorded_where_it_began(evaluated, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORS_STORE", str(tmp_path / "default.db"))
+    monkeypatch.chdir(tmp_path)
+    words = ("--agent", "oracle", "--limit", "4", "--total-steps", "4", "-c", "1", "--store", "record.db")
+    assert evaluated(*words).status == 0
+    elsewhere = run("eval", "--resume", str(tmp_path / "run"), "--store", "other.db")
+    assert elsewhere.status == 2
+    assert f"the run's episodes are in {tmp_path / 'record.db'}, not in other.db" in elsewhere.err
+    assert run("eval", "--resume", str(tmp_path / "run")).status == 0
+    listed = run("episodes", "list", "--store", "record.db", "--json").out.splitlines()
+    assert len(listed) == 4
+    assert not (tmp_path / "default.db").exists()
+
+
+def test_a_suite_that_is_resumed_is_recorded_where_it_began(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORS_STORE", str(tmp_path / "default.db"))
+    words = [
+        GUESSING,
+        "--agent",
+        "oracle",
+        "--agent",
+        "noop",
+        "--limit",
+        "2",
+        "--total-steps",
+        "2",
+        "-c",
+        "1",
+    ]
+    record = str(tmp_path / "record.db")
+    assert run("eval", *words, "-c", "1", "--store", record, "--output", str(tmp_path / "suite")).status == 0
+    assert run("eval", "--resume", str(tmp_path / "suite")).status == 0
+    assert len(run("episodes", "list", "--store", record, "--json").out.splitlines()) == 4
+    assert not (tmp_path / "default.db").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

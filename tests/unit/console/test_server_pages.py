@@ -1,5 +1,6 @@
 """The pages about the server, its runs, two episodes side by side, and playing by hand."""
 
+import html
 import json
 import logging
 import re
@@ -94,6 +95,9 @@ def test_a_filled_form_becomes_arguments():
         ({"raw": "{"}, {""}),
         ({"raw": "[1]"}, {""}),
         ({"raw": "[" * 100_000}, {""}),
+        ({"raw": '{"count": NaN}'}, {""}),
+        *(({"arg:count": word}, {"count"}) for word in ("NaN", "Infinity", "-Infinity", "1e999")),
+        ({"arg:count": "1", "arg:where": '{"x": NaN}'}, {"where"}),
     ],
 )
 def test_a_wrong_form_names_its_fields(sent, wrong):
@@ -316,8 +320,9 @@ def test_means_have_the_interval_of_their_kind():
     wilson = Mean.of(MeanReturn.of(10, 8.0, 8.0), is_share=True)
     assert (round(wilson.low, 3), round(wilson.high, 3)) == (0.49, 0.943)  # Wilson (1927), 8 of 10
     normal = Mean.of(MeanReturn.of(4, 2.0, 0.2**2 + 0.4**2 + 0.6**2 + 0.8**2))
-    assert normal.high - normal.value == pytest.approx(1.96 * 0.2582 / 2, abs=1e-3)
-    assert Mean.of(MeanReturn.of(1, 5.0, 25.0)).low == 5
+    assert (normal.high or 0.0) - normal.value == pytest.approx(1.96 * 0.2582 / 2, abs=1e-3)
+    alone = Mean.of(MeanReturn.of(1, 5.0, 25.0))
+    assert (alone.value, alone.low, alone.high) == (5, None, None)
 
 
 async def fill_curriculum(store, run="curriculum", episodes=400):
@@ -409,6 +414,78 @@ async def test_the_overview_has_the_calls_per_minute_and_the_share_of_solved_epi
     assert "Calls by minute for an hour, 15 at most" in page
     assert f"<title>{begun:%H:%M} UTC: 15</title>" in page
     assert "<dt>Solved</dt><dd>67\N{NO-BREAK SPACE}%</dd>" in page
+
+
+async def fill_run(store, run, returns, agent="a", environment="maze"):
+    """Write an episode of a run for each return, each of a task with its number."""
+    for number, value in enumerate(returns):
+        task = {
+            "environment": environment,
+            "task_spec": {"n": number},
+            "task_hash": task_digest({"n": number}),
+        }
+        labels = {"run": run, "agent": agent}
+        episode = made.origin(f"{run}{environment}{number}", labels=labels, **task)
+        await made.write(store, episode, [made.step(1, "press", {}, reward=value, finished=True)])
+
+
+async def test_one_task_in_common_decides_nothing():
+    store = MemoryStore()
+    await fill_run(store, "first", [1.0], agent="strong")
+    await fill_run(store, "second", [0.0], agent="weak")
+    async with opened(store) as client:
+        page = (await client.get("/console/runs?compare=first&compare=second")).text
+    assert "beats" not in page
+    assert "<b>strong</b> cannot be told from <b>weak</b>" in page
+    assert "on the one task that both have played" in page
+
+
+async def test_runs_of_one_agent_are_told_apart():
+    store = MemoryStore()
+    await fill_run(store, "base", [1.0, 1.0, 0.9, 1.0])
+    await fill_run(store, "v2", [0.0, 0.1, 0.0, 0.0])
+    async with opened(store) as client:
+        page = (await client.get("/console/runs?compare=base&compare=v2")).text
+    assert "<b>a (base)</b> beats <b>a (v2)</b>" in page
+    assert "<dt>Only a (base)</dt><dd>3" in page
+    assert page.count("</span>a (v2)</th>") == 1
+
+
+async def test_equal_rows_of_two_environments_are_two_tasks():
+    store = MemoryStore()
+    await fill_run(store, "monday", [1.0, 1.0])
+    await fill_run(store, "monday", [0.0, 0.0], environment="chess")
+    async with opened(store) as client:
+        page = (await client.get("/console/runs?compare=monday")).text
+    assert len(re.findall(r'<th scope="row"><a [^>]*environment=maze', page)) == 2
+    assert len(re.findall(r'<th scope="row"><a [^>]*environment=chess[^>]*>chess · ', page)) == 2
+
+
+async def test_names_of_runs_may_have_commas():
+    store = MemoryStore()
+    await fill_run(store, "x,y", [1.0, 0.5])
+    await fill_run(store, "x", [0.0, 0.5])
+    async with opened(store) as client:
+        page = (await client.get("/console/runs?compare=x%2Cy&compare=x")).text
+        links = re.findall(r'<a href="([^"]+)#charts-title"', page)
+        assert links
+        for link in links:
+            assert "Compare 2 runs" in (await client.get(html.unescape(link))).text
+        alone = (await client.get("/console/runs?compare=x%2Cy")).text
+    assert alone.count('<tr role="row" class="on">') == 1
+
+
+async def test_a_bar_of_the_histogram_opens_its_episodes():
+    store = MemoryStore()
+    returns = [0.0, 0.05, 0.1, 0.1, 0.3, 0.45, 0.5, 0.7, 1.0, 1.0]
+    await fill_run(store, "r", returns)
+    async with opened(store) as client:
+        page = (await client.get("/console/episodes")).text
+        bars = re.findall(r'<a href="([^"]+)" aria-label="(\d+) from', page)
+        assert sum(int(count) for _, count in bars) == len(returns)
+        for link, count in bars:
+            shown = (await client.get(html.unescape(link))).text
+            assert f"<dt>Episodes</dt><dd>{count}</dd>" in shown
 
 
 async def test_the_page_of_runs_has_its_charts_as_data(filled):
