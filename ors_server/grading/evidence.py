@@ -28,7 +28,6 @@ from ors_server.sandboxes.sandbox_errors import (
     SandboxFileMissingError,
     SandboxFileTooLargeError,
     SandboxPathError,
-    SandboxStartError,
     SandboxStarvedError,
 )
 from ors_server.timing.admission import Gate, Permit
@@ -229,8 +228,7 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
     Do not nest it or enter it twice at a time for one sandbox: the first to leave would thaw it.
 
     Args:
-        final: Kill every process of the agent, so that none is ever thawed; a new shell replaces them, if the
-            agent has left enough memory for one.
+        final: Kill every process of the agent, so that none is ever thawed.
 
     Raises:
         SandboxError: The agent's processes could not be stopped.
@@ -240,10 +238,8 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
     async with contextlib.AsyncExitStack() as work:
         if final:
             await work.enter_async_context(evidence.at_work())
-            with contextlib.suppress(
-                SandboxStartError
-            ):  # every process is dead; only the new shell did not start
-                await sandbox.restart()
+            # No shell is started: it would read the agent's files, and might never answer.
+            await sandbox.end_processes()
         try:
             await sandbox.freeze()
             # Gathering is done. How long the evidence stays open is the grader's matter, whose parts count

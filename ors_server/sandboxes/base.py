@@ -3,6 +3,7 @@
 It knows no backend, no HTTP and no episode. Each backend is one file of this folder.
 """
 
+import contextlib
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.egress import LOOPBACK, EgressEvent, SandboxNetwork
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently, run_to_end
 from ors_server.sandboxes.isolation_report import IsolationReport
-from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.timing.admission import Gate
 
 KIB = 1024
@@ -286,6 +287,15 @@ class Sandbox(ABC):
             SandboxClosedError: The sandbox is closed.
             SandboxStartError: The new shell did not start.
         """
+
+    async def end_processes(self) -> None:
+        """Kill every process; the next command starts a new shell over the same files.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+        """
+        with contextlib.suppress(SandboxStartError):  # every process is dead: the shell alone did not start
+            await self.restart()
 
     async def start_other(self, request: SandboxRequest) -> "Sandbox":
         """Start a second sandbox of the same backend, with nothing of this one; the caller closes it.

@@ -113,6 +113,13 @@ class HostedSandbox(Sandbox):
             await self._shell.restart()
 
     @override
+    async def end_processes(self) -> None:
+        async with self._exclusively():
+            await self._end_freeze()
+            self._clear_saved_state()
+            await self._shell.end_processes()
+
+    @override
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         return await self._on_files(lambda files: files.read(path, most))
 

@@ -218,6 +218,12 @@ class Shell:
         await self._start_again()
         self._has_unreported_restart = False
 
+    async def end_processes(self) -> None:
+        """Kill every process; the next command starts a shell in the work dir, without the state of now."""
+        await self._end()
+        self._is_gone, self._is_up = True, False
+        self._set_cwd(self._cell.layout.work)
+
     async def run(self, command: str, time_limit: float) -> ExecResult:
         """Run one command, for at most `time_limit` seconds."""
         data = _encode(command, self._limits.command_bytes)

@@ -190,6 +190,24 @@ async def test_swapped_programs_earn_nothing_and_are_recorded(client, index):
         assert restored == ["/bin", "/usr/bin/cat", "/usr/local/bin/cat"]
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "echo 'sleep 100000' > /etc/bash.bashrc",
+        "echo exit > /etc/bash.bashrc",
+        "rm -f /usr/bin/bash; printf '#!/bin/sh\\nsleep 100000\\n' > /usr/bin/bash; chmod +x /usr/bin/bash",
+        "rm -f /usr/bin/bash /bin/bash",
+    ],
+)
+async def test_no_shell_of_the_agent_holds_up_the_grading(client, tasks, spoil):
+    session = await client.create(split="test", index=0)
+    for tool, arguments in tasks.gold_actions(tasks.make_task("test", 0))[:-1]:
+        await session.call(tool, **arguments)
+    await session.call("bash", command=spoil)
+    with anyio.fail_after(30):
+        assert (await session.call("submit")).reward == 1.0
+
+
 @pytest.mark.stress
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", [12, 24])
