@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -34,11 +34,12 @@ PROXY_VARIABLES = {
 }
 """Variables by which programs find the proxy."""
 MAX_CONNECTIONS = 64
-"""Connections of one sandbox at once."""
+"""Connections of one sandbox at once, each with its other end; counted before anything is read."""
 MAX_LOGGED = 1000
 _HEAD_BYTES = 16_384
 _HEAD_SECONDS = 20.0
 _CONNECT_SECONDS = 20.0
+_PAUSE_SECONDS = 1.0
 _PIECE = 65_536
 _NAME = re.compile(
     r"(?:\*\.)?(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*"
@@ -189,32 +190,62 @@ class EgressProxy:
     connect: Connect = asyncio.open_connection
     events: deque[EgressEvent] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
     """The latest connections and refusals."""
-    _server: asyncio.Server | None = None
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    _listener: socket.socket | None = None
+    _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve a listening socket, in the place of an earlier one."""
         self.close()
-        self._server = await asyncio.start_server(self._handle, sock=listener, limit=_HEAD_BYTES)
+        listener.setblocking(False)  # noqa: FBT003  (its only signature)
+        self._listener = listener
+        self._watch(listener)
 
     def close(self) -> None:
         """Close the listening socket and every connection; a second call does nothing."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in list(self._writers):
-            writer.transport.abort()
+        if self._listener is not None:
+            if self._listener.fileno() >= 0:
+                asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+        for connection in list(self._connections):
+            connection.cancel()
 
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+    def _watch(self, listener: socket.socket) -> None:
+        if listener is self._listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept one connection, or close it unread if the sandbox has as many as it may have."""
         try:
-            with contextlib.suppress(
-                OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-            ):
+            near, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            # The server has no descriptors left: one that stays readable would take all of its time.
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener)
+            loop.call_later(_PAUSE_SECONDS, self._watch, listener)
+            return
+        if len(self._connections) >= MAX_CONNECTIONS:
+            near.close()
+            return
+        near.setblocking(False)  # noqa: FBT003  (its only signature)
+        connection = asyncio.get_running_loop().create_task(self._handle(near))
+        self._connections.add(connection)
+
+        def forget(ended: asyncio.Task[None]) -> None:
+            self._connections.discard(ended)
+            near.close()  # a task that is cancelled before it has begun leaves it open
+
+        connection.add_done_callback(forget)
+
+    async def _handle(self, near: socket.socket) -> None:
+        with contextlib.suppress(
+            OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
+            reader, writer = await asyncio.open_connection(sock=near, limit=_HEAD_BYTES)
+            async with _closing(writer):
                 await self._serve_request(reader, writer)
-        finally:
-            self._writers.discard(writer)
-            writer.close()
 
     async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_HEAD_SECONDS):
@@ -224,9 +255,6 @@ class EgressProxy:
             await _answer(writer, "400 Bad Request", "expected CONNECT host:port, or an http:// address")
             return
         host, port, first = target
-        if len(self._writers) > MAX_CONNECTIONS:
-            await _answer(writer, "503 Service Unavailable", f"at most {MAX_CONNECTIONS} connections at once")
-            return
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 address = await self._choose(host, port)
@@ -240,16 +268,12 @@ class EgressProxy:
             await _answer(writer, "502 Bad Gateway", f"no connection to {host}")
             return
         self.events.append(EgressEvent(host, port))
-        self._writers.add(far_writer)
-        try:
+        async with _closing(far_writer):
             if first is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
                 far_writer.write(first)
             await asyncio.gather(_relay(reader, far_writer), _relay(far_reader, writer))
-        finally:
-            self._writers.discard(far_writer)
-            far_writer.close()
 
     async def _choose(self, host: str, port: int) -> str:
         """Return the first address of a host that may be connected to; `PermissionError` if none may."""
@@ -307,6 +331,18 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     head = "\r\n".join((*rows, "Connection: close", "", ""))
     writer.write(head.encode() + body)
     await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close a connection when all that was written to it has left; cut it off after an error."""
+    try:
+        yield
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    finally:
+        writer.transport.abort()
 
 
 async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

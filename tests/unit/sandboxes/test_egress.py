@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,7 +14,13 @@ import pytest
 from ors_server.sandboxes.base import SandboxRequest
 from ors_server.sandboxes.cells import fresh_process
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-from ors_server.sandboxes.egress import EgressProxy, SandboxNetwork, parse_request, refuse_address
+from ors_server.sandboxes.egress import (
+    MAX_CONNECTIONS,
+    EgressProxy,
+    SandboxNetwork,
+    parse_request,
+    refuse_address,
+)
 from ors_server.sandboxes.fresh import run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.scripted import ScriptedBackend
@@ -242,6 +249,140 @@ async def test_connection_that_breaks_outside_ends_the_one_inside():
         assert [event.refused for event in proxy.events] == [None]
     finally:
         writer.close()
+        proxy.close()
+        far.close()
+
+
+def _count_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def _wait_for_descriptors(most):
+    with anyio.fail_after(10):
+        while _count_descriptors() > most:  # noqa: ASYNC110  (the kernel has no event for it)
+            await anyio.sleep(0.01)
+
+
+async def test_connections_without_a_head_are_counted_and_none_is_left_after_close():
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    address = listener.getsockname()
+    before = _count_descriptors()
+    proxy = EgressProxy(ALLOWED)
+    await proxy.serve(listener)
+    clients = [socket.create_connection(address) for _ in range(MAX_CONNECTIONS + 100)]
+    try:
+        for client in clients:
+            client.settimeout(0)
+            client.send(b"CONNECT pypi.test:443 HT")
+        closed: set[int] = set()
+        with anyio.fail_after(10):
+            while len(closed) < 100:
+                await anyio.sleep(0.01)
+                for number, client in enumerate(clients):
+                    with contextlib.suppress(BlockingIOError):
+                        with contextlib.suppress(ConnectionResetError):
+                            assert client.recv(10) == b""
+                        closed.add(number)
+        assert len(closed) == 100
+        assert _count_descriptors() <= before + len(clients) + MAX_CONNECTIONS
+        proxy.close()
+        await _wait_for_descriptors(before - 1 + len(clients))
+    finally:
+        for client in clients:
+            client.close()
+        proxy.close()
+
+
+async def test_pair_of_connections_counts_once_and_close_cuts_all_of_them():
+    arrived = 0
+
+    async def hold(reader, writer):
+        nonlocal arrived
+        arrived += 1
+        await reader.read()
+        writer.close()
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    far = await asyncio.start_server(hold, "127.0.0.1", 0)
+    far_address = far.sockets[0].getsockname()
+    late_name = asyncio.Event()
+
+    async def connect(_host, port):
+        if port == 1:
+            await late_name.wait()
+        return await asyncio.open_connection(*far_address)
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    before = _count_descriptors()
+    proxy = EgressProxy(ALLOWED, resolve, connect)
+    address = listener.getsockname()
+    await proxy.serve(listener)
+    pairs = [await asyncio.open_connection(*address) for _ in range(MAX_CONNECTIONS)]
+    try:
+        for _reader, writer in pairs[1:]:
+            writer.write(b"CONNECT pypi.test:443 HTTP/1.1\r\n\r\n")
+        pairs[0][1].write(b"CONNECT pypi.test:1 HTTP/1.1\r\n\r\n")
+        with anyio.fail_after(10):
+            for reader, _writer in pairs[1:]:
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        # The server of the test has ends too: one of each client, and one of each connection outwards.
+        assert _count_descriptors() <= before + 4 * MAX_CONNECTIONS
+        proxy.close()
+        late_name.set()
+        with anyio.fail_after(10):
+            for reader, _writer in pairs:
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()
+        for _reader, writer in pairs:
+            writer.close()
+        await _wait_for_descriptors(before - 1)
+        assert arrived == MAX_CONNECTIONS - 1
+    finally:
+        for _reader, writer in pairs:
+            writer.close()
+        proxy.close()
+        far.close()
+
+
+async def test_client_that_reads_late_receives_all_that_was_sent():
+    async def flood(_reader, writer):
+        writer.write(b"x" * 20_000_000)
+        writer.close()
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    far = await asyncio.start_server(flood, "127.0.0.1", 0)
+
+    async def connect(_host, _port):
+        return await asyncio.open_connection(*far.sockets[0].getsockname())
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(ALLOWED, resolve, connect)
+    address = listener.getsockname()
+    await proxy.serve(listener)
+    client = socket.create_connection(address)
+    try:
+        client.send(b"CONNECT pypi.test:443 HTTP/1.1\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        await anyio.sleep(0.2)
+        client.settimeout(0)
+        received = 0
+        with anyio.fail_after(20):
+            while True:
+                try:
+                    piece = client.recv(1_000_000)
+                except BlockingIOError:
+                    await anyio.sleep(0.001)
+                    continue
+                if not piece:
+                    break
+                received += len(piece)
+        assert received > 20_000_000
+    finally:
+        client.close()
         proxy.close()
         far.close()
 
