@@ -6,8 +6,8 @@ Invariants:
   namespace and held by the server, so what ignores the proxy reaches nothing.
 - The server resolves a name once, checks each address, and connects to the address that it has checked.
 - Loopback and link-local addresses, where the server itself and the metadata of clouds are, are never
-  connected to, and no rule can name them. Private addresses need a rule that names the address or a network
-  that it is in.
+  connected to, in no IPv6 form that embeds them, and no rule can name them. Private addresses need a rule
+  that names the address or a network that it is in.
 """
 
 import asyncio
@@ -48,19 +48,40 @@ _REQUEST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-_NEVER: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(text)
+_EMBEDDING = tuple(
+    ipaddress.IPv6Network(text)
     for text in (
-        "0.0.0.0/8",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "::/128",
-        "::1/128",
-        "fe80::/10",
-        "224.0.0.0/4",
-        "ff00::/8",
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0/96",  # IPv4-mapped
+        "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
+        "64:ff9b::/96",  # NAT64 (RFC 6052)
+        "2002::/16",  # 6to4 (RFC 3056)
     )
 )
+"""IPv6 networks in which an IPv4 address follows the prefix: a gateway leads such an address there."""
+_NEVER_IPV4 = tuple(
+    ipaddress.IPv4Network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")
+)
+_NEVER: tuple[Network, ...] = (
+    *_NEVER_IPV4,
+    *(
+        ipaddress.IPv6Network(
+            (
+                int(form.network_address) | int(never.network_address) << (96 - form.prefixlen),
+                form.prefixlen + never.prefixlen,
+            )
+        )
+        for form in _EMBEDDING
+        for never in _NEVER_IPV4
+    ),
+    # Teredo and a site's NAT64 (RFC 8215) embed IPv4 addresses too, in ways that no prefix states.
+    *(
+        ipaddress.IPv6Network(text)
+        for text in ("2001::/32", "64:ff9b:1::/48", "fe80::/10", "fec0::/10", "ff00::/8")
+    ),
+)
+_FORBIDDEN = "a loopback, link-local or multicast address"
 
 
 class NetworkMode(StrEnum):
@@ -130,9 +151,9 @@ def check_rule(rule: str) -> None:
     """Raise `ValueError` for a rule that is not one, or that leads back to this host."""
     network = _as_network(rule)
     if network is not None:
-        if any(network.version == never.version and network.overlaps(never) for never in _NEVER):
+        if _is_never(network) or any(map(_is_never, _judged(network.network_address))):
             raise ValueError(
-                f"{rule!r} has loopback, link-local or multicast addresses, which are never allowed"
+                f"{rule!r} has or embeds loopback, link-local or multicast addresses, which are never allowed"
             )
         return
     name = rule.removeprefix("*.")
@@ -148,16 +169,42 @@ def refuse_address(address: Address, host: str, allowed: Sequence[str]) -> str |
     Args:
         host: The name that it was resolved from, or the address itself.
     """
-    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    address = mapped or address
-    if any(address.version == never.version and address in never for never in _NEVER):
-        return f"{host} is at {address}, a loopback, link-local or multicast address"
+    judged = _judged(address)
+    for place in (address, *judged):
+        if _is_never(place):
+            return f"{host} is at {address}, {_FORBIDDEN}"
     networks = [network for rule in allowed if (network := _as_network(rule)) is not None]
-    if any(address.version == network.version and address in network for network in networks):
+    if _is_in(address, networks) or all(_is_in(part, networks) for part in judged):
         return None
-    if not address.is_global:
-        return f"{host} is at the private address {address}, which no rule names"
+    for part in judged:
+        if not part.is_global:
+            return f"{host} is at the private address {part}, which no rule names"
     return None if _names(host, allowed) else f"no rule allows {host}"
+
+
+def _judged(address: Address) -> tuple[Address, ...]:
+    """Return the addresses by which one is judged: the IPv4 address that an IPv6 address embeds, or itself.
+
+    An address of ISATAP (RFC 5214) is judged by both, because its prefix may be any.
+    """
+    if not isinstance(address, ipaddress.IPv6Address):
+        return (address,)
+    number = int(address)
+    for form in _EMBEDDING:
+        if address in form:
+            return (ipaddress.IPv4Address(number >> (96 - form.prefixlen) & 0xFFFF_FFFF),)
+    is_isatap = number >> 32 & 0xFDFF_FFFF == 0x5EFE  # noqa: PLR2004  (with and without the bit "universal")
+    return (address, ipaddress.IPv4Address(number & 0xFFFF_FFFF)) if is_isatap else (address,)
+
+
+def _is_never(place: Address | Network) -> bool:
+    """Return whether an address is, or a network has, one that is never connected to."""
+    network = ipaddress.ip_network(place) if not isinstance(place, Network) else place
+    return any(network.version == never.version and network.overlaps(never) for never in _NEVER)
+
+
+def _is_in(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
 
 
 def _names(host: str, allowed: Sequence[str]) -> bool:

@@ -32,6 +32,8 @@ ADDRESSES = {"pypi.test": ["93.184.216.34"], "a.files.test": ["10.2.0.1"], "trap
 @pytest.mark.parametrize(
     "rule",
     [
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::/96", "::127.0.0.1"),
+        *("64:ff9b:1::/48", "fec0::1", "2001::1", "2001:db8::5efe:7f00:1", "2002::/16", "255.255.255.255"),
         *("127.0.0.1", "::1", "169.254.169.254", "0.0.0.0/0", "10.0.0.0/0", "fe80::/64", "::/0", "224.0.0.1"),
         *(
             "localhost",
@@ -84,6 +86,67 @@ def test_networks_are_stated_by_name_or_as_a_list():
 def test_address_is_checked_and_not_only_the_name(address, host, refused):
     reason = refuse_address(ipaddress.ip_address(address), host, ALLOWED)
     assert (reason is None) if refused is None else refused in str(reason)
+
+
+def _embeddings(address):
+    """The IPv6 addresses that embed an IPv4 address, by their form; those refused as a whole are second."""
+    number = int(ipaddress.IPv4Address(address))
+    prefixes = {
+        "compatible": (number,),
+        "mapped": (0xFFFF << 32 | number,),
+        "translated": (0xFFFF << 48 | number,),
+        "nat64": (0x64_FF9B << 96 | number,),
+        "6to4": (0x2002 << 112 | number << 80, 0x2002 << 112 | number << 80 | 0xABC << 64 | 1),
+        "isatap": (
+            0x2606_4700 << 96 | 0x5EFE << 32 | number,
+            0x2606_4700 << 96 | 0x0200_5EFE << 32 | number,
+        ),
+    }
+    whole = {
+        "teredo": (
+            0x2001_0000 << 96 | 0x0808_0808 << 64 | number ^ 0xFFFF_FFFF,
+            0x2001_0000 << 96 | number << 64,
+        ),
+        "nat64 of a site": (
+            0x64_FF9B_0001 << 80 | number,
+            0x64_FF9B_0001 << 80 | number >> 16 << 64 | (number & 0xFFFF) << 40,
+        ),
+    }
+    return tuple(
+        [ipaddress.IPv6Address(value) for values in forms.values() for value in values]
+        for forms in (prefixes, whole)
+    )
+
+
+NEVER = ("127.0.0.1", "127.255.0.9", "0.0.0.0", "0.1.2.3", "169.254.169.254", "224.0.0.1", "255.255.255.255")  # noqa: S104  (nothing is bound)
+PRIVATE = ("10.0.0.1", "172.16.3.4", "192.168.1.1", "100.64.0.1", "192.0.2.7", "198.18.0.1", "240.0.0.1")
+
+
+@pytest.mark.parametrize("address", [*NEVER, *PRIVATE, "8.8.8.8", "93.184.216.34"])
+def test_address_inside_of_an_ipv6_address_is_judged_as_itself(address):
+    rules = ("h.test",)
+    plain = refuse_address(ipaddress.ip_address(address), "h.test", rules)
+    assert (plain is None) == (address not in {*NEVER, *PRIVATE})
+    judged, refused = _embeddings(address)
+    for form in judged:
+        reason = refuse_address(form, "h.test", rules)
+        assert (reason is None) == (plain is None), form
+        named = refuse_address(form, str(form), (str(form),))
+        assert (named is None) == (address not in NEVER), form
+        if address in NEVER:
+            with pytest.raises(ValueError, match="never allowed"):
+                SandboxNetwork.of([str(form)])
+    for form in refused:
+        assert "loopback" in str(refuse_address(form, "h.test", (*rules, str(form)))), form
+        with pytest.raises(ValueError, match="never allowed"):
+            SandboxNetwork.of([str(form)])
+
+
+def test_rule_for_a_private_network_is_one_for_the_ipv6_forms_of_its_addresses():
+    for form in _embeddings("10.1.2.3")[0]:
+        is_isatap = "5efe" in str(form)
+        assert (refuse_address(form, "h.test", ("10.1.0.0/16",)) is None) != is_isatap
+        assert refuse_address(form, "h.test", ("10.2.0.0/16", "h.test"))
 
 
 @pytest.mark.parametrize(
