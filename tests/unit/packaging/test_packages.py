@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -59,6 +60,22 @@ def test_every_target_takes_every_kind_and_its_copy_has_the_same_tasks(made, tmp
         assert "test_sums" not in path
         assert "__pycache__" not in path
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_commands_name_the_folder_by_a_path_and_never_as_a_name_of_a_registry(
+    made, tmp_path, monkeypatch, target
+):
+    monkeypatch.chdir(tmp_path)
+    options = PackageOptions(tasks=1) if target is PackageTarget.HARBOR else None
+    source = read_source(str(made / "sums"))
+    # Each first command has one path; that of pip is where a bare name would be looked up.
+    for folder in ("out", "o u't", "deep/out", str(tmp_path / "absolute"), f"../{tmp_path.name}/up"):
+        commands = write(source, target, Path(folder), options)
+        path = folder if folder.startswith(("/", "../")) else f"./{folder}"
+        assert path in shlex.split(commands[0])
+        assert folder not in shlex.split(" ".join(commands)) or folder == path
+        assert ".part" not in " ".join(commands)
 
 
 def test_a_single_file_is_a_package_too(made, tmp_path):
