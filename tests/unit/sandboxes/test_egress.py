@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server.sandboxes.base import SandboxRequest
@@ -332,8 +333,11 @@ async def test_connections_without_a_head_are_counted_and_none_is_left_after_clo
     before = _count_descriptors()
     proxy = EgressProxy(ALLOWED)
     await proxy.serve(listener)
-    clients = [socket.create_connection(address) for _ in range(MAX_CONNECTIONS + 100)]
+    clients: list[socket.socket] = []
     try:
+        for _ in range(MAX_CONNECTIONS + 100):
+            clients.append(socket.create_connection(address))
+            await anyio.lowlevel.checkpoint()
         for client in clients:
             client.settimeout(0)
             client.send(b"CONNECT pypi.test:443 HT")
