@@ -241,6 +241,75 @@ def test_paths_and_credentials_of_the_author_s_machine_are_refused(sums, code, w
         read_source(str(sums))
 
 
+TOKEN = "a1B2" * 10
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("mykey.txt", b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n", 1),
+        ("armour", b"\n-----BEGIN PGP PRIVATE KEY BLOCK-----\n", 2),
+        ("notes.md", f"# Notes\n\nuse hf_{TOKEN}\n".encode(), 3),
+        ("data.jsonl", f'{{"a": "ghp_{TOKEN}"}}\n'.encode(), 1),
+        ("windows.txt", f"\r\nsk-{TOKEN}\r\n".encode("utf-16"), 2),
+        ("long.md", b"a line of words\n" * 400_000 + f"github_pat_{TOKEN}".encode(), 400_001),
+        # Half of it in one piece of what is read, half in the next.
+        ("split.md", b"x\n" * 524_283 + f"ghp_{TOKEN}".encode(), 524_284),
+    ],
+)
+def test_credentials_in_texts_of_any_ending_and_length_are_refused_with_file_and_line(
+    sums, name, content, line
+):
+    (sums / name).write_bytes(content)
+    with pytest.raises(
+        PackagingError, match=rf"^{name}:{line}: this looks like a credential; .*move the file"
+    ):
+        read_source(str(sums))
+
+
+def test_words_and_programs_that_only_resemble_credentials_are_packed(sums):
+    (sums / "page.css").write_text(".sk-fading-circle-with-long-name, .task-a1B2a1B2a1B2a1B2a1B2a1B2 {}")
+    (sums / "cut.md").write_text("x" * (1 << 20) + f"sk-{TOKEN}")  # a word, of which a part resembles one
+    (sums / "library.so").write_bytes(b"\x7fELF\0-----BEGIN PRIVATE KEY-----\0")
+    assert {"page.css", "cut.md", "library.so"} <= set(read_source(str(sums)).files)
+
+
+def test_rows_that_the_declaration_names_are_not_searched_and_other_data_is(made, tmp_path):
+    folder = tmp_path / "quiz"
+    subprocess.run(["cp", "-r", made / "quiz", folder], check=True)  # noqa: S607
+    rows = (folder / "train.jsonl").read_text()
+    (folder / "train.jsonl").write_text(rows.replace("What", f"hf_{TOKEN} What"))
+    assert read_source(str(folder)).name == "quiz"
+    (folder / "other.jsonl").write_text(f'"hf_{TOKEN}"')
+    with pytest.raises(PackagingError, match=r"^other.jsonl:1: this looks"):
+        read_source(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "prod.env",
+            "env.local",
+            "netrc",
+            "kubeconfig",
+            "service-account-1.json",
+            "htpasswd",
+            "id_ecdsa_sk",
+        ),
+        *("deep/tls.key", "Server.PEM", "putty.ppk"),
+    ],
+)
+def test_files_that_hold_credentials_by_name_are_left_out_and_told(sums, name):
+    (sums / name).parent.mkdir(exist_ok=True)
+    (sums / name).write_text("x")
+    (sums / "env.py").write_text("")
+    source = read_source(str(sums))
+    assert name in source.left_out
+    assert name not in source.files
+    assert "env.py" in source.files
+
+
 def test_paths_of_every_machine_and_words_that_are_none_are_no_reason_to_refuse(sums):
     text = '\nSHELL, TEMPORARY, WORD, ROUTE = "/bin/sh", "/tmp/work", "and/or", "/app/answer.json"\n'
     (sums / "environment.py").write_text((sums / "environment.py").read_text() + text)
