@@ -145,7 +145,7 @@ def test_hard_link_to_a_symbolic_link_is_the_same_link(cache, tmp_path):
 
 @pytest.fixture
 def as_ordinary_user(tmp_path):
-    """Returns a function that gives a folder to an ordinary user, as whom the test goes on."""
+    """Returns a function that gives a folder to an ordinary user, as whom the test continues."""
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(0o755)
 
