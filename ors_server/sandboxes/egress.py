@@ -237,18 +237,26 @@ class EgressProxy:
     connect: Connect = asyncio.open_connection
     events: deque[EgressEvent] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
     """The latest connections and refusals."""
+    _is_closed: bool = False
     _listener: socket.socket | None = None
     _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve a listening socket, in the place of an earlier one."""
-        self.close()
+        """Serve a listening socket, in the place of an earlier one; after `close` it is closed unserved."""
+        self._stop()
+        if self._is_closed:  # the session has ended while the socket was made
+            listener.close()
+            return
         listener.setblocking(False)  # noqa: FBT003  (its only signature)
         self._listener = listener
         self._watch(listener)
 
     def close(self) -> None:
-        """Close the listening socket and every connection; a second call does nothing."""
+        """Close the listening socket and every connection for good; a second call does nothing."""
+        self._is_closed = True
+        self._stop()
+
+    def _stop(self) -> None:
         if self._listener is not None:
             if self._listener.fileno() >= 0:
                 asyncio.get_running_loop().remove_reader(self._listener)

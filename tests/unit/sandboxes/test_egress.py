@@ -360,6 +360,14 @@ async def test_connections_without_a_head_are_counted_and_none_is_left_after_clo
         proxy.close()
 
 
+async def test_socket_that_is_made_while_the_session_ends_is_closed():
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(ALLOWED)
+    proxy.close()
+    await proxy.serve(listener)
+    assert listener.fileno() == -1
+
+
 async def test_pair_of_connections_counts_once_and_close_cuts_all_of_them():
     arrived = 0
 
