@@ -148,16 +148,32 @@ def remove_image(options: ImageNameOptions) -> None:
 
 
 def verify_images(options: VerifyImagesOptions) -> None:
-    """Compare the files of images with what was unpacked; the status is 1 if one differs."""
+    """Compare the files of images with what was unpacked.
+
+    The status is 1 if one differs or cannot be read.
+    """
     from ors_server.images.image_cache import ImageCache
 
     cache = ImageCache()
     chosen = cache.images() if options.image is None else [cache.find(options.image)]
-    changed = [image for image in chosen if not cache.verify(image)]
+    changed = unread = 0
     for image in chosen:
-        say(f"{image.short_id}  {'changed' if image in changed else 'ok'}")
+        try:
+            state = "ok" if cache.verify(image) else "changed"
+            changed += state == "changed"
+        except OSError as error:
+            state = f"not readable: {error.filename}: {error.strerror}"
+            unread += 1
+        say(f"{image.short_id}  {state}")
+    faults = []
     if changed:
-        raise CommandError(f"{len(changed)} of {len(chosen)} images changed: remove and add them again")
+        faults.append(f"{changed} of {len(chosen)} images changed: remove and add them again")
+    if unread:
+        faults.append(
+            f"{unread} of {len(chosen)} images could not be read whole: verify them as who added them"
+        )
+    if faults:
+        raise CommandError("; ".join(faults))
 
 
 COMMANDS: dict[str, Callable[[Any], None]] = {

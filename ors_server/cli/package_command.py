@@ -47,8 +47,8 @@ class PackageCommandOptions:
 def package(options: PackageCommandOptions) -> None:
     """Make a package of one environment, which needs neither an account nor a network.
 
-    Hidden files, caches, keys and the author's tests are left out. Absolute paths of this machine and
-    credentials in the source are refused.
+    Hidden files, caches, keys and the author's tests are left out. Absolute paths of this machine in the
+    source, and credentials in any text, are refused.
     """
     from ors_server.packaging.environment_source import read_source
     from ors_server.packaging.writing import PackageOptions, PackageTarget, write

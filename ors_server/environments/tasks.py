@@ -85,22 +85,22 @@ class ClassTasks:
         if "get_task" not in self._written:
             tasks = await self._listed(split)
             if tasks is None or not -len(tasks) <= index < len(tasks):
-                raise UnknownTaskError(_no_task(split, index, None if tasks is None else len(tasks)))
+                raise UnknownTaskError(no_task(split, index, None if tasks is None else len(tasks)))
             return tasks[index]
         requested = index
         if index < 0:
             index += await self.num_tasks(split)
         if index < 0:
-            raise UnknownTaskError(_no_task(split, requested, await self.num_tasks(split)))
+            raise UnknownTaskError(no_task(split, requested, await self.num_tasks(split)))
         try:
             return self._check_task(await self._call("get_task", split, index))
         except AuthorRaisedError as raised:  # an IndexError
-            raise UnknownTaskError(_no_task(split, index, await self._count_if_known(split))) from raised
+            raise UnknownTaskError(no_task(split, index, await self._count_if_known(split))) from raised
         except EnvironmentFailedError as failed:  # some other error of an author who does not check the index
             count = await self.num_tasks(split)
             if index < count:
                 raise
-            raise UnknownTaskError(_no_task(split, index, count)) from failed
+            raise UnknownTaskError(no_task(split, index, count)) from failed
 
     async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
         """Return a slice of a split's tasks, with Python's rules for slices."""
@@ -189,7 +189,8 @@ class ClassTasks:
         raise EnvironmentFailedError(f"{self._where}: a task is a JSON object, not {type(task).__name__}")
 
 
-def _no_task(split: str, index: int, count: int | None) -> str:
+def no_task(split: str, index: int, count: int | None) -> str:
+    """Return the message for an index that a split does not have."""
     text = f"Invalid index {index} in split {split!r}"
     if count is None:
         return text

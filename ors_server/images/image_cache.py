@@ -10,6 +10,7 @@ Invariants:
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import os
 import stat
@@ -20,7 +21,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ors_server.images.image_errors import ImageError, ImageRefusedError, UnknownImageError
-from ors_server.images.image_files import ImageDescription, describe_image, open_image, write_layer
+from ors_server.images.image_files import (
+    ImageDescription,
+    check_names,
+    describe_image,
+    open_image,
+    write_layer,
+)
 from ors_server.images.layer_files import LayerUnpacker, UnpackLimits
 from ors_server.model.errors import SettingsError
 from ors_server.model.user_folders import user_folder
@@ -77,10 +84,12 @@ class ImageCache:
             name: The name under which tasks find it; by default the names that the file states.
 
         Raises:
-            ImageRefusedError: It is not an image that may be unpacked; the cache is as it was.
+            ImageRefusedError: It is not an image that may be unpacked, or the name is not one; the cache is
+                as it was.
             ImageError: The cache's disk is full, or the cache cannot be written.
         """
         limits = limits or UnpackLimits()
+        stated_names = None if name is None else check_names((name,))
         if not file.exists():
             raise UnknownImageError(
                 f"{file}: no such file or folder: expected an OCI layout or an archive of docker save"
@@ -89,7 +98,7 @@ class ImageCache:
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             with self._locked(), open_image(file) as source:
                 description = describe_image(source)
-                names = (name,) if name is not None else description.names
+                names = description.names if stated_names is None else stated_names
                 for image in self.images():
                     if image.image_id == description.image_id:
                         self._take_names(image.image_id, names)
@@ -166,7 +175,11 @@ class ImageCache:
         return image
 
     def verify(self, image: CachedImage) -> bool:
-        """Return whether an image's files are as they were unpacked."""
+        """Return whether an image's files are as they were unpacked.
+
+        Raises:
+            OSError: A file cannot be read, because another user added the image.
+        """
         return tree_digest(image.path) == image.tree
 
     def _unpack(
@@ -200,8 +213,12 @@ class ImageCache:
                 path = image.path.parent / RECORD
                 record = {**json.loads(path.read_text()), "names": sorted(after)}
                 draft = path.with_name(f".{RECORD}-{os.getpid()}")
-                draft.write_text(json.dumps(record, indent=1))
-                draft.rename(path)
+                try:
+                    draft.write_text(json.dumps(record, indent=1))
+                    draft.rename(path)
+                except BaseException:
+                    draft.unlink(missing_ok=True)
+                    raise
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
@@ -250,13 +267,34 @@ def tree_digest(root: Path, digests: Mapping[int, bytes] | None = None) -> str:
             elif stat.S_ISREG(status.st_mode):
                 content_digest = known_digests.get(status.st_ino)
                 if content_digest is None:
-                    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
-                    with open(descriptor, "rb", buffering=0) as file:
+                    with _open_file(entry.path, stat.S_IMODE(status.st_mode)) as file:
                         content_digest = hashlib.file_digest(file, "sha256").digest()
                 digest.update(content_digest)
             digest.update(b"\0")
         folders += reversed(below)
     return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _open_file(path: str, mode: int) -> Generator[io.FileIO]:
+    """Open a file of an image; one that its mode keeps from its owner is readable for that time."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except PermissionError:
+        # By its descriptor: its path may lead elsewhere meanwhile.
+        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.chmod(f"/proc/self/fd/{place}", mode | stat.S_IRUSR)
+            try:
+                descriptor = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+            finally:
+                os.chmod(f"/proc/self/fd/{place}", mode)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, path) from error
+        finally:
+            os.close(place)
+    with open(descriptor, "rb", buffering=0) as file:
+        yield file
 
 
 def _record(

@@ -230,7 +230,7 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
     annotations = descriptor.get("annotations")
     ref = cast("dict[str, object]", annotations).get(_NAME_KEY) if isinstance(annotations, dict) else None
     names = (ref,) if isinstance(ref, str) else ()
-    return ImageDescription(config_digest, _names(names), config, tuple(layers))
+    return ImageDescription(config_digest, check_names(names), config, tuple(layers))
 
 
 def _manifests(file: ImageFile, index: Mapping[str, Any], depth: int) -> Iterator[dict[str, Any]]:
@@ -266,8 +266,9 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
     layers = [
         LayerBlob(name, diff_id) for name, diff_id in zip(names, _diff_ids(config, len(names)), strict=True)
     ]
-    tags = cast("list[object]", manifest.get("RepoTags") or [])
-    return ImageDescription(image_id, _names(tuple(tags)), config, tuple(layers))
+    stated_tags = manifest.get("RepoTags")
+    tags = [] if stated_tags is None else _typed(stated_tags, list, "manifest.json: RepoTags")
+    return ImageDescription(image_id, check_names(tuple(tags)), config, tuple(layers))
 
 
 def _diff_ids(config: Mapping[str, Any], expected: int) -> list[str]:
@@ -332,7 +333,8 @@ def _safe_name(name: str) -> str:
     return name
 
 
-def _names(names: tuple[object, ...]) -> tuple[str, ...]:
+def check_names(names: tuple[object, ...]) -> tuple[str, ...]:
+    """Return names of images; raises `ImageRefusedError` for anything else."""
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[\w][\w./:@-]{0,254}", name):
             raise ImageRefusedError(f"expected the name of an image, got {str(name)[:100]!r}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ors_server.images.image_cache import CachedImage, ImageCache
 from ors_server.images.image_errors import ImageError
+from ors_server.images.image_files import check_names
 
 REGISTRY = "docker://"
 BUILDERS: Mapping[str, Callable[[str, str, str], list[list[str]]]] = {
@@ -50,7 +51,7 @@ def fetch_image(cache: ImageCache, reference: str, name: str | None = None) -> C
         )
     return _add_written(
         cache,
-        name or reference.removeprefix(REGISTRY),
+        reference.removeprefix(REGISTRY) if name is None else name,
         lambda out: [["skopeo", "copy", reference, f"oci:{out}:latest"]],
     )
 
@@ -83,6 +84,7 @@ def build_image(
 
 
 def _add_written(cache: ImageCache, name: str, commands: Callable[[str], list[list[str]]]) -> CachedImage:
+    check_names((name,))  # before the commands, which take minutes
     with tempfile.TemporaryDirectory(prefix="ors-image-") as folder:
         out = Path(folder) / "image"
         for argv in commands(str(out)):

@@ -234,8 +234,9 @@ class LayerUnpacker:
         above, _, target_name = path.rpartition("/")
         try:
             source = self._open_folder(above)
-            if not stat.S_ISREG(os.stat(target_name, dir_fd=source, follow_symlinks=False).st_mode):
-                raise ImageRefusedError(f"a hard link to {target!r}, which is not a file")
+            mode = os.stat(target_name, dir_fd=source, follow_symlinks=False).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):  # GNU tar writes both
+                raise ImageRefusedError(f"a hard link to {target!r}, which is neither a file nor a link")
             os.link(target_name, name, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             raise ImageRefusedError(f"a hard link to {target!r}, which is not in the image") from None

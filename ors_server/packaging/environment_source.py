@@ -5,10 +5,12 @@ its content (credentials, absolute paths of this machine, links that lead out of
 """
 
 import ast
+import codecs
 import os
+import posixpath
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.environments.declared.declaration_file import FILE as DECLARATION
 from ors_server.environments.declared.references import declaration_of
+from ors_server.environments.declared.rows.choose_source import ENDINGS
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import define, find_classes
 from ors_server.harbor.harbor_environment import HarborTasks
@@ -26,22 +29,29 @@ Kind: TypeAlias = Literal["class", "declared", "harbor"]
 MAX_BYTES = 512 * 1024 * 1024
 """Bytes of all files of one package."""
 MAX_TEXT = 4 * 1024 * 1024
-"""Bytes up to which a source file is searched."""
+"""Bytes up to which Python code is searched for paths."""
 LEFT_OUT = (
     *(".*", "__pycache__", "*.py[co]", "*.egg-info", "node_modules", "venv", "build", "dist"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
-    *("*credentials*", "secrets.*", "*api_keys*", "*api-keys*", "episodes.db*", "*.log", "*.part"),
+    *("*.ppk", "*.kdbx", "*.env", "env.local", "env.*.local", "env.production", "env.development"),
+    *("netrc", "_netrc", "kubeconfig*", "*.kubeconfig", "service-account*.json", "service_account*.json"),
+    *("htpasswd", "*.htpasswd", "id_xmss*", "*credentials*", "secrets.*", "*api_keys*", "*api-keys*"),
+    *("episodes.db*", "*.log", "*.part"),
 )
 """Names of files and folders that no package has, at any depth."""
 OWN_FILES = frozenset({"pyproject.toml", "README.md", "audit.toml", "environment.schema.json", "conftest.py"})
 """Files at the top that are for the author: a package has its own project and page."""
 IGNORE_FILES = frozenset({".harborignore", ".dockerignore"})
 """Hidden files that are part of a task in Harbor's format."""
-_SOURCES = frozenset({".py", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".sh"})
 _CREDENTIAL = re.compile(
-    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----|\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{30,}|"
-    r"gh[pousr]_[A-Za-z0-9]{30,}|AKIA[0-9A-Z]{16})\b"
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|"
+    r"\b(?:sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{30,}|"
+    r"gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16})\b",
+    re.ASCII,
 )
+_PIECE = 1 << 20
+_OVERLAP = 256
+"""Characters of one piece that are searched with the next: more than the least that matches."""
 _OF_A_USER = re.compile(r"(?:/home/[^/\s]+|/Users/[^/\s]+|/root|~|[A-Za-z]:\\Users\\[^\\\s]+)[/\\]\S")
 _SYSTEM = frozenset(
     {
@@ -151,10 +161,10 @@ def read_source(reference: str) -> EnvironmentSource:
         files, left_out = {"environment.py": path}, tuple[str, ...]()
     else:
         files, left_out = _choose_files(path.resolve(), kind)
-    if kind == "declared":
-        _check_declaration(path / DECLARATION)
+    rows = _check_declaration(path / DECLARATION) if kind == "declared" else ()
     for name, file in files.items():
-        _check_text(name, file, is_source=kind == "class" or name.endswith(".py"), root=path)
+        _check_text(name, file, rows)
+        _check_paths(name, file, path)
     folder = None if path.is_file() else path.resolve()
     source = EnvironmentSource(definition, kind, files, left_out, _read_project(path), folder)
     if source.size > MAX_BYTES:
@@ -214,8 +224,8 @@ def _read_project(path: Path) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", table) if isinstance(table, dict) else {}
 
 
-def _check_declaration(file: Path) -> None:
-    """Refuse data, rewards and toolsets that the folder does not have."""
+def _check_declaration(file: Path) -> tuple[str, ...]:
+    """Refuse data, rewards and toolsets that the folder does not have; return files or folders of rows."""
     values: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8"))
     for key in ("data", "splits", "reward", "toolsets"):
         for text in _texts(values.get(key)):
@@ -229,6 +239,10 @@ def _check_declaration(file: Path) -> None:
                 raise PackagingError(
                     f"{file}: {key} leads out of the folder with {text!r}; move the file into the folder"
                 )
+    splits: Any = values.get("splits")
+    stated: list[Any] = [values.get("data"), *(splits.values() if isinstance(splits, dict) else ())]
+    texts = [data.get("data") if isinstance(data, dict) else data for data in stated]
+    return tuple(posixpath.normpath(text) for text in texts if isinstance(text, str))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -242,24 +256,47 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _check_text(name: str, file: Path, *, is_source: bool, root: Path) -> None:
-    """Refuse credentials, and absolute paths of this machine in Python code."""
-    if file.suffix not in _SOURCES or file.stat().st_size > MAX_TEXT:
+def _check_text(name: str, file: Path, rows: Sequence[str]) -> None:
+    """Refuse a text with credentials, of any length and ending.
+
+    Args:
+        rows: Files, folders and patterns of shards whose data files are not searched.
+    """
+    if name.lower().endswith(ENDINGS) and any(
+        data in {name, "."} or name.startswith(f"{data}/") or fnmatchcase(name, data) for data in rows
+    ):
+        return
+    with file.open("rb") as opened:
+        start = opened.read(_PIECE)
+    has_mark = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if not has_mark and b"\0" in start:
+        return  # not a text
+    line, before = 1, ""
+    with file.open(encoding="utf-16" if has_mark else "utf-8", errors="replace", newline="") as text:
+        while piece := text.read(_PIECE):
+            searched = before + piece
+            # The first character only shows whether a word begins at the second one.
+            secret = _CREDENTIAL.search(searched, min(len(before), 1))
+            if secret is not None:
+                line += searched.count("\n", 0, secret.start())
+                raise PackagingError(
+                    f"{name}:{line}: this looks like a credential; read it from self.secrets or a variable, "
+                    "or move the file out of the folder, and replace it where it was issued"
+                )
+            before = searched[-_OVERLAP:]
+            line += searched.count("\n", 0, len(searched) - len(before))
+
+
+def _check_paths(name: str, file: Path, root: Path) -> None:
+    """Refuse absolute paths of this machine in Python code."""
+    if file.suffix != ".py" or file.stat().st_size > MAX_TEXT:
         return
     text = file.read_text("utf-8", errors="replace")
-    secret = _CREDENTIAL.search(text)
-    if secret is not None:
-        line = text.count("\n", 0, secret.start()) + 1
+    for line, path in _absolute_paths(text, root.resolve()):
         raise PackagingError(
-            f"{name}:{line}: this looks like a credential; read it from self.secrets or a variable, and "
-            "replace it where it was issued"
+            f"{name}:{line}: the absolute path {path!r} is of this machine, and other machines do not "
+            "have it; put the file into the environment's folder, and write Path(__file__).parent / NAME"
         )
-    if file.suffix == ".py" and is_source:
-        for line, path in _absolute_paths(text, root.resolve()):
-            raise PackagingError(
-                f"{name}:{line}: the absolute path {path!r} is of this machine, and other machines do not "
-                "have it; put the file into the environment's folder, and write Path(__file__).parent / NAME"
-            )
 
 
 def _absolute_paths(text: str, root: Path) -> Iterator[tuple[int, str]]:

@@ -1,5 +1,7 @@
 """Writes a package completely or not at all, after its copy of the environment has given the same tasks."""
 
+import re
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +50,7 @@ _Write = Callable[[EnvironmentSource, Path], Sequence[str]]
 def write(
     source: EnvironmentSource, target: PackageTarget, folder: Path, options: PackageOptions | None = None
 ) -> Sequence[str]:
-    """Write a package into a new folder; return the commands that use it.
+    """Write a package into a new folder; return the commands that use it, with its path quoted for a shell.
 
     Raises:
         PackagingError: If the folder exists, or the environment cannot be published so.
@@ -78,7 +80,12 @@ def write(
         (part / folder.name).rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return [command.replace(str(part / folder.name), str(folder)) for command in commands]
+    # A name without a slash would be to pip the name of a stranger's project in the registry.
+    path = folder if folder.is_absolute() or folder.parts[0] == ".." else f"./{folder}"
+    written = re.compile(re.escape(str(part / folder.name)) + r"(/\S+)?")
+    return [
+        written.sub(lambda match: shlex.quote(f"{path}{match[1] or ''}"), command) for command in commands
+    ]
 
 
 def _check_copy(source: EnvironmentSource, folder: Path) -> None:

@@ -6,8 +6,8 @@ Invariants:
   namespace and held by the server, so what ignores the proxy reaches nothing.
 - The server resolves a name once, checks each address, and connects to the address that it has checked.
 - Loopback and link-local addresses, where the server itself and the metadata of clouds are, are never
-  connected to, and no rule can name them. Private addresses need a rule that names the address or a network
-  that it is in.
+  connected to, in no IPv6 form that embeds them, and no rule can name them. Private addresses need a rule
+  that names the address or a network that it is in.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -34,11 +34,12 @@ PROXY_VARIABLES = {
 }
 """Variables by which programs find the proxy."""
 MAX_CONNECTIONS = 64
-"""Connections of one sandbox at once."""
+"""Connections of one sandbox at once, each with its other end; counted before anything is read."""
 MAX_LOGGED = 1000
 _HEAD_BYTES = 16_384
 _HEAD_SECONDS = 20.0
 _CONNECT_SECONDS = 20.0
+_PAUSE_SECONDS = 1.0
 _PIECE = 65_536
 _NAME = re.compile(
     r"(?:\*\.)?(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*"
@@ -47,19 +48,40 @@ _REQUEST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-_NEVER: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(text)
+_EMBEDDING = tuple(
+    ipaddress.IPv6Network(text)
     for text in (
-        "0.0.0.0/8",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "::/128",
-        "::1/128",
-        "fe80::/10",
-        "224.0.0.0/4",
-        "ff00::/8",
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0/96",  # IPv4-mapped
+        "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
+        "64:ff9b::/96",  # NAT64 (RFC 6052)
+        "2002::/16",  # 6to4 (RFC 3056)
     )
 )
+"""IPv6 networks in which an IPv4 address follows the prefix: a gateway leads such an address there."""
+_NEVER_IPV4 = tuple(
+    ipaddress.IPv4Network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")
+)
+_NEVER: tuple[Network, ...] = (
+    *_NEVER_IPV4,
+    *(
+        ipaddress.IPv6Network(
+            (
+                int(form.network_address) | int(never.network_address) << (96 - form.prefixlen),
+                form.prefixlen + never.prefixlen,
+            )
+        )
+        for form in _EMBEDDING
+        for never in _NEVER_IPV4
+    ),
+    # Teredo and a site's NAT64 (RFC 8215) embed IPv4 addresses too, in ways that no prefix states.
+    *(
+        ipaddress.IPv6Network(text)
+        for text in ("2001::/32", "64:ff9b:1::/48", "fe80::/10", "fec0::/10", "ff00::/8")
+    ),
+)
+_FORBIDDEN = "a loopback, link-local or multicast address"
 
 
 class NetworkMode(StrEnum):
@@ -129,9 +151,9 @@ def check_rule(rule: str) -> None:
     """Raise `ValueError` for a rule that is not one, or that leads back to this host."""
     network = _as_network(rule)
     if network is not None:
-        if any(network.version == never.version and network.overlaps(never) for never in _NEVER):
+        if _is_never(network) or any(map(_is_never, _judged(network.network_address))):
             raise ValueError(
-                f"{rule!r} has loopback, link-local or multicast addresses, which are never allowed"
+                f"{rule!r} has or embeds loopback, link-local or multicast addresses, which are never allowed"
             )
         return
     name = rule.removeprefix("*.")
@@ -147,16 +169,42 @@ def refuse_address(address: Address, host: str, allowed: Sequence[str]) -> str |
     Args:
         host: The name that it was resolved from, or the address itself.
     """
-    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    address = mapped or address
-    if any(address.version == never.version and address in never for never in _NEVER):
-        return f"{host} is at {address}, a loopback, link-local or multicast address"
+    judged = _judged(address)
+    for place in (address, *judged):
+        if _is_never(place):
+            return f"{host} is at {address}, {_FORBIDDEN}"
     networks = [network for rule in allowed if (network := _as_network(rule)) is not None]
-    if any(address.version == network.version and address in network for network in networks):
+    if _is_in(address, networks) or all(_is_in(part, networks) for part in judged):
         return None
-    if not address.is_global:
-        return f"{host} is at the private address {address}, which no rule names"
+    for part in judged:
+        if not part.is_global:
+            return f"{host} is at the private address {part}, which no rule names"
     return None if _names(host, allowed) else f"no rule allows {host}"
+
+
+def _judged(address: Address) -> tuple[Address, ...]:
+    """Return the addresses by which one is judged: the IPv4 address that an IPv6 address embeds, or itself.
+
+    An address of ISATAP (RFC 5214) is judged by both, because its prefix may be any.
+    """
+    if not isinstance(address, ipaddress.IPv6Address):
+        return (address,)
+    number = int(address)
+    for form in _EMBEDDING:
+        if address in form:
+            return (ipaddress.IPv4Address(number >> (96 - form.prefixlen) & 0xFFFF_FFFF),)
+    is_isatap = number >> 32 & 0xFDFF_FFFF == 0x5EFE  # noqa: PLR2004  (with and without the bit "universal")
+    return (address, ipaddress.IPv4Address(number & 0xFFFF_FFFF)) if is_isatap else (address,)
+
+
+def _is_never(place: Address | Network) -> bool:
+    """Return whether an address is, or a network has, one that is never connected to."""
+    network = ipaddress.ip_network(place) if not isinstance(place, Network) else place
+    return any(network.version == never.version and network.overlaps(never) for never in _NEVER)
+
+
+def _is_in(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
 
 
 def _names(host: str, allowed: Sequence[str]) -> bool:
@@ -189,32 +237,70 @@ class EgressProxy:
     connect: Connect = asyncio.open_connection
     events: deque[EgressEvent] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED))
     """The latest connections and refusals."""
-    _server: asyncio.Server | None = None
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    _is_closed: bool = False
+    _listener: socket.socket | None = None
+    _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve a listening socket, in the place of an earlier one."""
-        self.close()
-        self._server = await asyncio.start_server(self._handle, sock=listener, limit=_HEAD_BYTES)
+        """Serve a listening socket, in the place of an earlier one; after `close` it is closed unserved."""
+        self._stop()
+        if self._is_closed:  # the session has ended while the socket was made
+            listener.close()
+            return
+        listener.setblocking(False)  # noqa: FBT003  (its only signature)
+        self._listener = listener
+        self._watch(listener)
 
     def close(self) -> None:
-        """Close the listening socket and every connection; a second call does nothing."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in list(self._writers):
-            writer.transport.abort()
+        """Close the listening socket and every connection for good; a second call does nothing."""
+        self._is_closed = True
+        self._stop()
 
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+    def _stop(self) -> None:
+        if self._listener is not None:
+            if self._listener.fileno() >= 0:
+                asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+        for connection in list(self._connections):
+            connection.cancel()
+
+    def _watch(self, listener: socket.socket) -> None:
+        if listener is self._listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept one connection, or close it unread if the sandbox has as many as it may have."""
         try:
-            with contextlib.suppress(
-                OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-            ):
+            near, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            # The server has no descriptors left: one that stays readable would take all of its time.
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener)
+            loop.call_later(_PAUSE_SECONDS, self._watch, listener)
+            return
+        if len(self._connections) >= MAX_CONNECTIONS:
+            near.close()
+            return
+        near.setblocking(False)  # noqa: FBT003  (its only signature)
+        connection = asyncio.get_running_loop().create_task(self._handle(near))
+        self._connections.add(connection)
+
+        def forget(ended: asyncio.Task[None]) -> None:
+            self._connections.discard(ended)
+            near.close()  # a task that is cancelled before it has begun leaves it open
+
+        connection.add_done_callback(forget)
+
+    async def _handle(self, near: socket.socket) -> None:
+        with contextlib.suppress(
+            OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
+            reader, writer = await asyncio.open_connection(sock=near, limit=_HEAD_BYTES)
+            async with _closing(writer):
                 await self._serve_request(reader, writer)
-        finally:
-            self._writers.discard(writer)
-            writer.close()
 
     async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_HEAD_SECONDS):
@@ -224,9 +310,6 @@ class EgressProxy:
             await _answer(writer, "400 Bad Request", "expected CONNECT host:port, or an http:// address")
             return
         host, port, first = target
-        if len(self._writers) > MAX_CONNECTIONS:
-            await _answer(writer, "503 Service Unavailable", f"at most {MAX_CONNECTIONS} connections at once")
-            return
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 address = await self._choose(host, port)
@@ -240,16 +323,12 @@ class EgressProxy:
             await _answer(writer, "502 Bad Gateway", f"no connection to {host}")
             return
         self.events.append(EgressEvent(host, port))
-        self._writers.add(far_writer)
-        try:
+        async with _closing(far_writer):
             if first is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
                 far_writer.write(first)
             await asyncio.gather(_relay(reader, far_writer), _relay(far_reader, writer))
-        finally:
-            self._writers.discard(far_writer)
-            far_writer.close()
 
     async def _choose(self, host: str, port: int) -> str:
         """Return the first address of a host that may be connected to; `PermissionError` if none may."""
@@ -307,6 +386,18 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     head = "\r\n".join((*rows, "Connection: close", "", ""))
     writer.write(head.encode() + body)
     await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close a connection when all that was written to it has left; cut it off after an error."""
+    try:
+        yield
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    finally:
+        writer.transport.abort()
 
 
 async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

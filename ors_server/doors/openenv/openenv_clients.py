@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from ors_server.doors.http.websocket import WebSocket
 from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.tasks import no_task
 from ors_server.model.episode import Phase
 from ors_server.model.errors import (
     CapacityError,
@@ -13,6 +14,7 @@ from ors_server.model.errors import (
     OrsServerError,
     SessionNotFoundError,
     ToolFailedError,
+    UnknownTaskError,
 )
 from ors_server.model.trajectory import REWARD_REASON, Step
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolSpec
@@ -211,6 +213,11 @@ class OpenEnvClients:
             task_split, _, number = str(task_id).rpartition("/")
             if not task_split or not number.isdecimal():
                 raise InvalidRequestError(f"expected a task_id in the form SPLIT/INDEX, got {task_id!r:.80}")
+            for key, stated, of_id in (("split", split, task_split), ("index", index, int(number))):
+                if stated is not None and stated != of_id:
+                    raise InvalidRequestError(
+                        f"{key} {stated!r:.80} contradicts task_id {task_id!r:.80}: leave one of them out"
+                    )
             split, index = task_split, int(number)
         if split is None:
             split = next((split.name for split in definition.splits if split.type == "train"), None)
@@ -220,6 +227,8 @@ class OpenEnvClients:
         index = 0 if index is None else index
         if not isinstance(index, int) or isinstance(index, bool):
             raise InvalidRequestError(f"expected a task's index, got {index!r:.80}")
+        if index < 0:  # `get_task` counts such an index from the end
+            raise UnknownTaskError(no_task(split, index, await definition.tasks.num_tasks(split)))
         return split, index
 
     def _session(self, client: OpenEnvClient) -> Session:

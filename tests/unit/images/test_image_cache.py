@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.cli.main import main
 from ors_server.images.image_cache import ImageCache
 from ors_server.images.image_errors import ImageError, ImageRefusedError
+from ors_server.images.image_programs import _add_written
 from ors_server.images.layer_files import UnpackLimits
 from tests.fixtures.image_files import configuration, entry, layer, sha, write_docker, write_oci
 
@@ -133,6 +135,89 @@ def test_a_path_leads_where_it_does_after_a_link_on_it_was_replaced(cache, tmp_p
     assert [path.name for name in ("abs", "bin") for path in (root / name).iterdir()] == ["after", "after"]
 
 
+def test_hard_link_to_a_symbolic_link_is_the_same_link(cache, tmp_path):
+    below = layer(entry("s", kind=SYM, link="/etc/passwd"), entry("x", kind=LNK, link="s"))
+    image = cache.add(write_oci(tmp_path / "oci", [below, layer(entry("y", kind=LNK, link="x"))]))
+    for name in "sxy":
+        assert (image.path / name).readlink() == Path("/etc/passwd")
+    assert cache.verify(image)
+
+
+@pytest.fixture
+def as_ordinary_user(tmp_path):
+    """Returns a function that gives a folder to an ordinary user, as whom the test continues."""
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+
+    def become(folder, user):
+        if os.geteuid() == 0:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, user, user, follow_symlinks=False)
+            os.seteuid(65534)
+        elif user != os.geteuid():
+            pytest.skip("needs root")
+
+    me = os.geteuid()
+    yield become
+    os.seteuid(me)
+
+
+def test_owner_verifies_files_that_nobody_may_read(cache, tmp_path, as_ordinary_user):
+    image = cache.add(
+        write_oci(tmp_path / "oci", [layer(entry("a", "x", mode=0), entry("b", kind=LNK, link="a"))])
+    )
+    as_ordinary_user(cache.folder, 65534)
+    assert cache.verify(image)
+    file = image.path / "a"
+    assert stat.S_IMODE(file.stat().st_mode) == 0
+    file.chmod(0o600)
+    file.write_text("y")
+    file.chmod(0)
+    assert not cache.verify(image)
+    assert stat.S_IMODE(file.stat().st_mode) == 0
+
+
+def test_command_verifies_the_others_after_an_image_that_cannot_be_read(
+    cache, tmp_path, as_ordinary_user, monkeypatch, capsys
+):
+    monkeypatch.setenv("ORS_IMAGES", str(cache.folder))
+    closed = cache.add(write_oci(tmp_path / "a", [layer(entry("x", "x", mode=0))], name="a:1"))
+    changed = cache.add(write_oci(tmp_path / "b", [BASE], name="b:1"))
+    (changed.path / "added").touch()
+    cache.add(write_oci(tmp_path / "c", [layer(entry("x", "x"))], name="c:1"))
+    as_ordinary_user(cache.folder, 0)
+    assert main(["images", "verify"]) == 1
+    printed = capsys.readouterr()
+    rows = [row.partition("  ")[2] for row in printed.out.splitlines()]
+    assert rows == [f"not readable: {closed.path / 'x'}: Operation not permitted", "changed", "ok"]
+    assert "1 of 3 images changed" in printed.err
+    assert "1 of 3 images could not be read whole" in printed.err
+
+
+@pytest.mark.parametrize("name", ["", " ", "../x", "a\n", "-x", "a b", "x" * 300])
+def test_names_that_are_given_are_checked_as_those_of_files(cache, tmp_path, name):
+    source = write_oci(tmp_path / "oci", [BASE])
+    with pytest.raises(ImageRefusedError, match="expected the name of an image"):
+        cache.add(source, name)
+    assert left_in(cache) == []
+    with pytest.raises(ImageRefusedError, match="expected the name of an image"):
+        _add_written(cache, name, lambda _out: [["/bin/false"]])
+
+
+def test_full_disk_leaves_no_draft_of_a_record(cache, tmp_path):
+    source = write_oci(tmp_path / "oci", [BASE])
+    image = cache.add(source)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        with pytest.raises(ImageError, match="failed"):
+            cache.add(source, "other:1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(path.name for path in image.path.parent.iterdir()) == ["image.json", "root"]
+    assert cache.find("tiny:1").names == ("tiny:1",)
+
+
 def test_many_folders_are_unpacked_with_few_descriptors(cache, tmp_path):
     entries = [entry(f"d{number}/{number}", str(number)) for number in range(300)]
     entries += [entry(f"d{299 - number}/hard", kind=LNK, link=f"d{number}/{number}") for number in range(300)]
@@ -203,9 +288,6 @@ LAYERS = {
     "a hard link to nothing": [layer(entry("x", kind=LNK, link="missing"))],
     "a hard link to itself": [layer(entry("x", kind=LNK, link="x"))],
     "a hard link to a folder": [layer(entry("d", kind=DIR), entry("x", kind=LNK, link="d"))],
-    "a hard link to a link": [
-        layer(entry("s", kind=SYM, link="/etc/passwd"), entry("x", kind=LNK, link="s"))
-    ],
     "a hard link through a link": [
         layer(entry("s", kind=SYM, link="/proc/1/root"), entry("x", kind=LNK, link="s/etc"))
     ],
@@ -345,6 +427,10 @@ def test_wrong_configurations_are_refused(cache, tmp_path, kind):
         [{"Config": f"{sha(configuration([BASE]))}.json", "Layers": ["missing/layer.tar"]}],
         [{"Config": f"{'0' * 64}.json", "Layers": []}],
         {"Config": 1},
+        *(
+            [{"Config": f"{sha(configuration([BASE]))}.json", "Layers": [f"{sha(BASE)}/layer.tar"], **tags}]
+            for tags in ({"RepoTags": 5}, {"RepoTags": "abc"}, {"RepoTags": [5]}, {"RepoTags": ""})
+        ),
     ],
 )
 def test_wrong_manifests_of_docker_are_refused(cache, tmp_path, manifest):

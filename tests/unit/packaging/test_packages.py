@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -59,6 +60,22 @@ def test_every_target_takes_every_kind_and_its_copy_has_the_same_tasks(made, tmp
         assert "test_sums" not in path
         assert "__pycache__" not in path
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_commands_name_the_folder_by_a_path_and_never_as_a_name_of_a_registry(
+    made, tmp_path, monkeypatch, target
+):
+    monkeypatch.chdir(tmp_path)
+    options = PackageOptions(tasks=1) if target is PackageTarget.HARBOR else None
+    source = read_source(str(made / "sums"))
+    # Each first command has one path; that of pip is where a bare name would be looked up.
+    for folder in ("out", "o u't", "deep/out", str(tmp_path / "absolute"), f"../{tmp_path.name}/up"):
+        commands = write(source, target, Path(folder), options)
+        path = folder if folder.startswith(("/", "../")) else f"./{folder}"
+        assert path in shlex.split(commands[0])
+        assert folder not in shlex.split(" ".join(commands)) or folder == path
+        assert ".part" not in " ".join(commands)
 
 
 def test_a_single_file_is_a_package_too(made, tmp_path):
@@ -222,6 +239,75 @@ def test_paths_and_credentials_of_the_author_s_machine_are_refused(sums, code, w
     (sums / "environment.py").write_text(f"{(sums / 'environment.py').read_text()}\n{text}\n")
     with pytest.raises(PackagingError, match=words):
         read_source(str(sums))
+
+
+TOKEN = "a1B2" * 10
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("mykey.txt", b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n", 1),
+        ("armour", b"\n-----BEGIN PGP PRIVATE KEY BLOCK-----\n", 2),
+        ("notes.md", f"# Notes\n\nuse hf_{TOKEN}\n".encode(), 3),
+        ("data.jsonl", f'{{"a": "ghp_{TOKEN}"}}\n'.encode(), 1),
+        ("windows.txt", f"\r\nsk-{TOKEN}\r\n".encode("utf-16"), 2),
+        ("long.md", b"a line of words\n" * 400_000 + f"github_pat_{TOKEN}".encode(), 400_001),
+        # Half of it in one piece of what is read, half in the next.
+        ("split.md", b"x\n" * 524_283 + f"ghp_{TOKEN}".encode(), 524_284),
+    ],
+)
+def test_credentials_in_texts_of_any_ending_and_length_are_refused_with_file_and_line(
+    sums, name, content, line
+):
+    (sums / name).write_bytes(content)
+    with pytest.raises(
+        PackagingError, match=rf"^{name}:{line}: this looks like a credential; .*move the file"
+    ):
+        read_source(str(sums))
+
+
+def test_words_and_programs_that_only_resemble_credentials_are_packed(sums):
+    (sums / "page.css").write_text(".sk-fading-circle-with-long-name, .task-a1B2a1B2a1B2a1B2a1B2a1B2 {}")
+    (sums / "cut.md").write_text("x" * (1 << 20) + f"sk-{TOKEN}")  # a word, of which a part resembles one
+    (sums / "library.so").write_bytes(b"\x7fELF\0-----BEGIN PRIVATE KEY-----\0")
+    assert {"page.css", "cut.md", "library.so"} <= set(read_source(str(sums)).files)
+
+
+def test_rows_that_the_declaration_names_are_not_searched_and_other_data_is(made, tmp_path):
+    folder = tmp_path / "quiz"
+    subprocess.run(["cp", "-r", made / "quiz", folder], check=True)  # noqa: S607
+    rows = (folder / "train.jsonl").read_text()
+    (folder / "train.jsonl").write_text(rows.replace("What", f"hf_{TOKEN} What"))
+    assert read_source(str(folder)).name == "quiz"
+    (folder / "other.jsonl").write_text(f'"hf_{TOKEN}"')
+    with pytest.raises(PackagingError, match=r"^other.jsonl:1: this looks"):
+        read_source(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "prod.env",
+            "env.local",
+            "netrc",
+            "kubeconfig",
+            "service-account-1.json",
+            "htpasswd",
+            "id_ecdsa_sk",
+        ),
+        *("deep/tls.key", "Server.PEM", "putty.ppk"),
+    ],
+)
+def test_files_that_hold_credentials_by_name_are_left_out_and_told(sums, name):
+    (sums / name).parent.mkdir(exist_ok=True)
+    (sums / name).write_text("x")
+    (sums / "env.py").write_text("")
+    source = read_source(str(sums))
+    assert name in source.left_out
+    assert name not in source.files
+    assert "env.py" in source.files
 
 
 def test_paths_of_every_machine_and_words_that_are_none_are_no_reason_to_refuse(sums):

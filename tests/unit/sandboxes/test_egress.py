@@ -5,15 +5,23 @@ import contextlib
 import ipaddress
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server.sandboxes.base import SandboxRequest
 from ors_server.sandboxes.cells import fresh_process
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-from ors_server.sandboxes.egress import EgressProxy, SandboxNetwork, parse_request, refuse_address
+from ors_server.sandboxes.egress import (
+    MAX_CONNECTIONS,
+    EgressProxy,
+    SandboxNetwork,
+    parse_request,
+    refuse_address,
+)
 from ors_server.sandboxes.fresh import run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.scripted import ScriptedBackend
@@ -25,6 +33,8 @@ ADDRESSES = {"pypi.test": ["93.184.216.34"], "a.files.test": ["10.2.0.1"], "trap
 @pytest.mark.parametrize(
     "rule",
     [
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::/96", "::127.0.0.1"),
+        *("64:ff9b:1::/48", "fec0::1", "2001::1", "2001:db8::5efe:7f00:1", "2002::/16", "255.255.255.255"),
         *("127.0.0.1", "::1", "169.254.169.254", "0.0.0.0/0", "10.0.0.0/0", "fe80::/64", "::/0", "224.0.0.1"),
         *(
             "localhost",
@@ -77,6 +87,67 @@ def test_networks_are_stated_by_name_or_as_a_list():
 def test_address_is_checked_and_not_only_the_name(address, host, refused):
     reason = refuse_address(ipaddress.ip_address(address), host, ALLOWED)
     assert (reason is None) if refused is None else refused in str(reason)
+
+
+def _embeddings(address):
+    """The IPv6 addresses that embed an IPv4 address, by their form; those refused as a whole are second."""
+    number = int(ipaddress.IPv4Address(address))
+    prefixes = {
+        "compatible": (number,),
+        "mapped": (0xFFFF << 32 | number,),
+        "translated": (0xFFFF << 48 | number,),
+        "nat64": (0x64_FF9B << 96 | number,),
+        "6to4": (0x2002 << 112 | number << 80, 0x2002 << 112 | number << 80 | 0xABC << 64 | 1),
+        "isatap": (
+            0x2606_4700 << 96 | 0x5EFE << 32 | number,
+            0x2606_4700 << 96 | 0x0200_5EFE << 32 | number,
+        ),
+    }
+    whole = {
+        "teredo": (
+            0x2001_0000 << 96 | 0x0808_0808 << 64 | number ^ 0xFFFF_FFFF,
+            0x2001_0000 << 96 | number << 64,
+        ),
+        "nat64 of a site": (
+            0x64_FF9B_0001 << 80 | number,
+            0x64_FF9B_0001 << 80 | number >> 16 << 64 | (number & 0xFFFF) << 40,
+        ),
+    }
+    return tuple(
+        [ipaddress.IPv6Address(value) for values in forms.values() for value in values]
+        for forms in (prefixes, whole)
+    )
+
+
+NEVER = ("127.0.0.1", "127.255.0.9", "0.0.0.0", "0.1.2.3", "169.254.169.254", "224.0.0.1", "255.255.255.255")  # noqa: S104  (nothing is bound)
+PRIVATE = ("10.0.0.1", "172.16.3.4", "192.168.1.1", "100.64.0.1", "192.0.2.7", "198.18.0.1", "240.0.0.1")
+
+
+@pytest.mark.parametrize("address", [*NEVER, *PRIVATE, "8.8.8.8", "93.184.216.34"])
+def test_address_inside_of_an_ipv6_address_is_judged_as_itself(address):
+    rules = ("h.test",)
+    plain = refuse_address(ipaddress.ip_address(address), "h.test", rules)
+    assert (plain is None) == (address not in {*NEVER, *PRIVATE})
+    judged, refused = _embeddings(address)
+    for form in judged:
+        reason = refuse_address(form, "h.test", rules)
+        assert (reason is None) == (plain is None), form
+        named = refuse_address(form, str(form), (str(form),))
+        assert (named is None) == (address not in NEVER), form
+        if address in NEVER:
+            with pytest.raises(ValueError, match="never allowed"):
+                SandboxNetwork.of([str(form)])
+    for form in refused:
+        assert "loopback" in str(refuse_address(form, "h.test", (*rules, str(form)))), form
+        with pytest.raises(ValueError, match="never allowed"):
+            SandboxNetwork.of([str(form)])
+
+
+def test_rule_for_a_private_network_is_one_for_the_ipv6_forms_of_its_addresses():
+    for form in _embeddings("10.1.2.3")[0]:
+        is_isatap = "5efe" in str(form)
+        assert (refuse_address(form, "h.test", ("10.1.0.0/16",)) is None) != is_isatap
+        assert refuse_address(form, "h.test", ("10.2.0.0/16", "h.test"))
 
 
 @pytest.mark.parametrize(
@@ -242,6 +313,151 @@ async def test_connection_that_breaks_outside_ends_the_one_inside():
         assert [event.refused for event in proxy.events] == [None]
     finally:
         writer.close()
+        proxy.close()
+        far.close()
+
+
+def _count_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def _wait_for_descriptors(most):
+    with anyio.fail_after(10):
+        while _count_descriptors() > most:  # noqa: ASYNC110  (the kernel has no event for it)
+            await anyio.sleep(0.01)
+
+
+async def test_connections_without_a_head_are_counted_and_none_is_left_after_close():
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    address = listener.getsockname()
+    before = _count_descriptors()
+    proxy = EgressProxy(ALLOWED)
+    await proxy.serve(listener)
+    clients: list[socket.socket] = []
+    try:
+        for _ in range(MAX_CONNECTIONS + 100):
+            clients.append(socket.create_connection(address))
+            await anyio.lowlevel.checkpoint()
+        for client in clients:
+            client.settimeout(0)
+            client.send(b"CONNECT pypi.test:443 HT")
+        closed: set[int] = set()
+        with anyio.fail_after(10):
+            while len(closed) < 100:
+                await anyio.sleep(0.01)
+                for number, client in enumerate(clients):
+                    with contextlib.suppress(BlockingIOError):
+                        with contextlib.suppress(ConnectionResetError):
+                            assert client.recv(10) == b""
+                        closed.add(number)
+        assert len(closed) == 100
+        assert _count_descriptors() <= before + len(clients) + MAX_CONNECTIONS
+        proxy.close()
+        await _wait_for_descriptors(before - 1 + len(clients))
+    finally:
+        for client in clients:
+            client.close()
+        proxy.close()
+
+
+async def test_socket_that_is_made_while_the_session_ends_is_closed():
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(ALLOWED)
+    proxy.close()
+    await proxy.serve(listener)
+    assert listener.fileno() == -1
+
+
+async def test_pair_of_connections_counts_once_and_close_cuts_all_of_them():
+    arrived = 0
+
+    async def hold(reader, writer):
+        nonlocal arrived
+        arrived += 1
+        await reader.read()
+        writer.close()
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    far = await asyncio.start_server(hold, "127.0.0.1", 0)
+    far_address = far.sockets[0].getsockname()
+    late_name = asyncio.Event()
+
+    async def connect(_host, port):
+        if port == 1:
+            await late_name.wait()
+        return await asyncio.open_connection(*far_address)
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    before = _count_descriptors()
+    proxy = EgressProxy(ALLOWED, resolve, connect)
+    address = listener.getsockname()
+    await proxy.serve(listener)
+    pairs = [await asyncio.open_connection(*address) for _ in range(MAX_CONNECTIONS)]
+    try:
+        for _reader, writer in pairs[1:]:
+            writer.write(b"CONNECT pypi.test:443 HTTP/1.1\r\n\r\n")
+        pairs[0][1].write(b"CONNECT pypi.test:1 HTTP/1.1\r\n\r\n")
+        with anyio.fail_after(10):
+            for reader, _writer in pairs[1:]:
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        # The server of the test has ends too: one of each client, and one of each connection outwards.
+        assert _count_descriptors() <= before + 4 * MAX_CONNECTIONS
+        proxy.close()
+        late_name.set()
+        with anyio.fail_after(10):
+            for reader, _writer in pairs:
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()
+        for _reader, writer in pairs:
+            writer.close()
+        await _wait_for_descriptors(before - 1)
+        assert arrived == MAX_CONNECTIONS - 1
+    finally:
+        for _reader, writer in pairs:
+            writer.close()
+        proxy.close()
+        far.close()
+
+
+async def test_client_that_reads_late_receives_all_that_was_sent():
+    async def flood(_reader, writer):
+        writer.write(b"x" * 20_000_000)
+        writer.close()
+
+    async def resolve(host, _port):
+        return ADDRESSES[host]
+
+    far = await asyncio.start_server(flood, "127.0.0.1", 0)
+
+    async def connect(_host, _port):
+        return await asyncio.open_connection(*far.sockets[0].getsockname())
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(ALLOWED, resolve, connect)
+    address = listener.getsockname()
+    await proxy.serve(listener)
+    client = socket.create_connection(address)
+    try:
+        client.send(b"CONNECT pypi.test:443 HTTP/1.1\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        await anyio.sleep(0.2)
+        client.settimeout(0)
+        received = 0
+        with anyio.fail_after(20):
+            while True:
+                try:
+                    piece = client.recv(1_000_000)
+                except BlockingIOError:
+                    await anyio.sleep(0.001)
+                    continue
+                if not piece:
+                    break
+                received += len(piece)
+        assert received > 20_000_000
+    finally:
+        client.close()
         proxy.close()
         far.close()
 
