@@ -318,7 +318,7 @@ class EgressProxy:
             self.events.append(EgressEvent(host, port, str(error)))
             await _answer(writer, "403 Forbidden", str(error))
             return
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # a name may have a label that is too long
             self.events.append(EgressEvent(host, port, f"no connection: {error}"))
             await _answer(writer, "502 Bad Gateway", f"no connection to {host}")
             return

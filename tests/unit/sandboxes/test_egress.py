@@ -421,6 +421,20 @@ async def test_pair_of_connections_counts_once_and_close_cuts_all_of_them():
         far.close()
 
 
+async def test_name_that_cannot_be_resolved_is_answered():
+    proxy = EgressProxy(("*.files.test",))
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    await proxy.serve(listener)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"CONNECT {'a' * 70}.files.test:443 HTTP/1.1\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    proxy.close()
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert str(proxy.events[-1].refused).startswith("no connection")
+
+
 async def test_client_that_reads_late_receives_all_that_was_sent():
     async def flood(_reader, writer):
         writer.write(b"x" * 20_000_000)
