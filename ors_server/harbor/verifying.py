@@ -13,6 +13,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from ors_server.grading.evidence import gather_evidence
+from ors_server.harbor.artifact_copies import ArtifactFilter, copy_artifact
 from ors_server.harbor.file_sets import RootFile, list_root_files
 from ors_server.harbor.reward_files import (
     MAX_BYTES,
@@ -135,27 +136,14 @@ async def _verify(
         if run.exit_code != 0:
             why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
             return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
-    trees = () if step.has_bundled_tests else step.tests
-    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
-    script = f"/tests/{step.script}"
-    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
     if step.verifier_plan is not None:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
-        artifacts = await _read_whole(sandbox, folder, step)
-        request = folder.verifier_request(step, secrets)
-        verifier_sandbox = await sandbox.start_other(request)
+        verifier_sandbox = await sandbox.start_other(folder.verifier_request(step, secrets))
         try:
-            files = [*step.verifier_plan.files, *tests, *_verifier_folders(step)]
-            await copy_files(verifier_sandbox, files)
-            for path, content in artifacts.items():
-                await verifier_sandbox.write_file(path, content)
-            own = dict[str, str]() if request.root is None else request.root.variables
-            work_dir = verifier_sandbox.work_dir
-            return await _run_tests(verifier_sandbox, folder, step, {**own, **variables}, work_dir, record)
+            return await _verify_apart(sandbox, verifier_sandbox, folder, step, secrets, record)
         finally:
             await verifier_sandbox.aclose()
-    files = [RootFile(folder.work_dir, None, 0o755), *tests, *_verifier_folders(step)]
-    await copy_for_grading(sandbox, files)
+    await copy_for_grading(sandbox, [RootFile(folder.work_dir, None, 0o755), *_verifier_files(folder, step)])
     verdict = await _run_tests(sandbox, folder, step, {**root, **variables}, folder.work_dir, record)
     if restored := await sandbox.list_restored():
         record["restored"] = restored[:MAX_LISTED]
@@ -163,11 +151,44 @@ async def _verify(
     return verdict
 
 
-def _verifier_folders(step: TaskStep) -> list[RootFile]:
-    """Return the verifier's folders; a verifier that is not root writes into the last one."""
+async def _verify_apart(
+    sandbox: Sandbox | None,
+    verifier_sandbox: Sandbox,
+    folder: TaskFolder,
+    step: TaskStep,
+    secrets: Mapping[str, str],
+    record: JSONObject,
+) -> VerifierVerdict:
+    """Run a separate verifier over the artefacts of the agent's sandbox; over none if `sandbox` is `None`."""
+    plan = folder.plan if step.verifier_plan is None else step.verifier_plan
+    request = folder.verifier_request(step, secrets)
+    await copy_files(verifier_sandbox, plan.files)
+    image = None if request.root is None else request.root.image
+    for artifact in _entries(step):
+        if sandbox is None:
+            break
+        source = absolute_path(artifact.source, folder.work_dir)
+        chosen = ArtifactFilter(source, artifact.exclude, None if image is None else image.layers)
+        await copy_artifact(sandbox, verifier_sandbox, chosen)
+    # After the artefacts, so that nothing of the agent's is in the folders of the tests and of the result.
+    work_dir = verifier_sandbox.work_dir
+    files = _verifier_files(folder, step)
+    await copy_for_grading(verifier_sandbox, files, keeps_tests=step.has_bundled_tests)
+    own = dict[str, str]() if request.root is None else request.root.variables
+    variables = {**own, **folder.verifier_variables(step, secrets)}
+    return await _run_tests(verifier_sandbox, folder, step, variables, work_dir, record)
+
+
+def _verifier_files(folder: TaskFolder, step: TaskStep) -> list[RootFile]:
+    """Return the tests and the verifier's folders; a verifier that is not root writes into the last one."""
+    trees = () if step.has_bundled_tests else step.tests
+    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
+    script = f"/tests/{step.script}"
+    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
     paths = ("/tests", "/logs", "/logs/verifier")
     is_root = step.verifier_user in ROOT_NAMES
-    return [RootFile(path, None, 0o777 if path == paths[-1] and not is_root else 0o755) for path in paths]
+    modes = [0o777 if path == paths[-1] and not is_root else 0o755 for path in paths]
+    return [*tests, *(RootFile(path, None, mode) for path, mode in zip(paths, modes, strict=True))]
 
 
 async def _run_tests(
@@ -261,17 +282,6 @@ async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -
                     row["base64"] = base64.b64encode(content).decode()
             rows.append(row)
     return rows
-
-
-async def _read_whole(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> dict[str, bytes]:
-    """Return the artefacts by path, for a verifier's own root."""
-    whole: dict[str, bytes] = {}
-    for artifact in _entries(step):
-        source = absolute_path(artifact.source, folder.work_dir)
-        for path in await _files_at(sandbox, source, artifact):
-            with suppress(SandboxFileError):
-                whole[path] = await sandbox.read_file(path)
-    return whole
 
 
 def _entries(step: TaskStep) -> Sequence[ArtifactTable]:
