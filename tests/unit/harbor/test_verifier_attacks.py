@@ -24,6 +24,14 @@ RUN = f'out=$(bash /app/solve.sh)\necho "$out"\n{if_true("[ x$out = x42 ]")}'
 TASKS = {
     "shared": (LIMITS, ANSWERED),
     "runs": (LIMITS, RUN),
+    "collects": (
+        f'{LIMITS}[[verifier.collect]]\ncommand = "cat /app/state > /app/total.txt"\ntimeout_sec = 2.0\n',
+        ANSWERED,
+    ),
+    "hurried": (f"{LIMITS}[verifier]\ntimeout_sec = 2.0\n", RUN),
+    "copies": (LIMITS, f"cp /app/reward.txt {REWARD} 2>/dev/null || echo 0 > {REWARD}\n"),
+    "silent": (LIMITS, "bash /app/solve.sh\n"),
+    "unprepared": (LIMITS, f"echo 'curl: (6) Could not resolve host: x.test'\n{ANSWERED}"),
     "app": (f'artifacts = ["/app"]\n{LIMITS}{SEPARATE}', ANSWERED),
     "logs": (
         f'artifacts = ["/logs"]\n{LIMITS}{SEPARATE}',
@@ -137,6 +145,46 @@ async def test_honest_artefacts_arrive_whole(play, name, command):
 async def test_an_artefact_replaces_what_is_in_its_way(play, command, reward):
     output = await play("app", command)
     assert output.reward == reward, output.metadata
+
+
+FILL = "dd if=/dev/zero of=/fill bs=1M; dd if=/dev/zero of=/fill2 bs=1 count=100000; truncate -s -{}K /fill"
+ECHO = "echo \"echo '{}'\" > /app/solve.sh"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("app", "cd /; rm -rf /app; echo 42 > /app"),
+        ("small", "head -c 40M /dev/zero > /app/fill; echo 42 > total.txt"),
+        ("small", "truncate -s 900M /app/fill; echo 42 > total.txt"),
+        ("shared", FILL.format(4)),
+        ("shared", FILL.format(8)),
+        ("shared", FILL.format(16)),
+        ("runs", ECHO.format("Network is unreachable")),
+        ("runs", ECHO.format("/tests/test.sh: line 3: curl: command not found")),
+        ("runs", "echo 'echo E: Unable to locate package x >&2' > /app/solve.sh"),
+        ("runs", "echo 'kill -9 $PPID' > /app/solve.sh"),
+        ("runs", "echo 'kill -9 -1' > /app/solve.sh"),
+        ("runs", "echo 'rm -rf /tests /logs; kill -9 $PPID' > /app/solve.sh"),
+        ("hurried", "echo 'sleep 60' > /app/solve.sh"),
+        ("copies", "echo nan > /app/reward.txt"),
+        ("collects", "true"),
+        ("collects", "mkfifo /app/state"),
+    ],
+)
+async def test_an_agent_cannot_choose_to_be_ungraded(play, name, command):
+    output = await play(name, command)
+    assert output.reward == 0.0, output.metadata
+
+
+@pytest.mark.parametrize("name", ["silent", "unprepared"])
+async def test_a_verifier_that_fails_without_an_agent_too_is_an_error(play, name):
+    output = await play(name, "echo 'kill -9 $PPID' > /app/solve.sh")
+    assert output.reward is None, output.metadata
+
+
+async def test_a_hook_that_ends_with_success_is_graded(play):
+    assert (await play("collects", "echo 42 > /app/state")).reward == 1.0
 
 
 def test_an_artefact_replaces_no_program_of_the_verifiers_image(tmp_path):
