@@ -41,6 +41,8 @@ _MAX_PATH = 4000
 _OVERHEAD = 64 * MIB
 """Bytes of an archive beyond those of its files."""
 _IS_MISSING = 44
+_ARCHIVED = (0, 1, 2)
+"""Statuses of tar with a complete archive; not 0 if it left out what the agent itself may not read."""
 # The declared path may be a link of the agent's, which is followed; links below it are archived as links.
 _PACK = """\
 if [ "$1" = / ]; then
@@ -145,7 +147,7 @@ async def copy_artifact(sandbox: Sandbox, verifier: Sandbox, chosen: ArtifactFil
         status = await _converse(process, None, raw, max_bytes)
         if status == _IS_MISSING:
             return
-        if status != 0:
+        if status not in _ARCHIVED:
             raise RootFilesError(
                 f"{chosen.source}: {process.stderr.text.strip()[-300:] or f'status {status}'}"
             )
@@ -171,12 +173,15 @@ def _rewrite(raw: IO[bytes], filtered: IO[bytes], chosen: ArtifactFilter, max_by
             tarfile.open(fileobj=filtered, mode="w", format=tarfile.GNU_FORMAT) as archive,
         ):
             is_file = source.getnames() == [f".{chosen.source}"]
+            # tarfile itself searches the whole archive for the file of each hard link.
+            plain = {member.name: member for member in source.getmembers() if member.isreg()}
             for member in source:
                 relative = "" if is_file else member.name
                 target = posixpath.normpath(posixpath.join(chosen.source, relative))
                 if ".." in member.name.split("/") or not chosen.takes(target, is_folder=member.isdir()):
                     continue
-                content = source.extractfile(member) if member.isfile() or member.islnk() else None
+                first = plain.get(member.linkname) if member.islnk() else member
+                content = None if first is None or not first.isreg() else source.extractfile(first)
                 entry = _make_entry(member, target, content)
                 if entry.issym() and not chosen.keeps_link(target, entry.linkname):
                     continue
@@ -186,7 +191,7 @@ def _rewrite(raw: IO[bytes], filtered: IO[bytes], chosen: ArtifactFilter, max_by
                     raise RootFilesError(f"{chosen.source}: larger than the verifier's disk")
                 (folders if entry.isdir() else others).append(os.fsencode(entry.name) + b"\0")
                 archive.addfile(entry, content)
-    except (tarfile.TarError, OSError, KeyError, ValueError, RecursionError) as error:
+    except (tarfile.TarError, ValueError) as error:
         raise RootFilesError(f"{chosen.source}: {error}") from error
     filtered.seek(0)
     return {"folders": b"".join(folders), "others": b"".join(others)}

@@ -7,7 +7,6 @@ from ors_server.harbor.task_config import TaskFolderError
 from ors_server.sandboxes.base import Sandbox
 
 COPY_SECONDS = 120.0
-FULL = "No space left on device"
 # The short options of GNU tar and of busybox's: no owners, all modes.
 _EXTRACT = 'tar -xopf "$0"/files.tar -C / || exit 1\n'
 # The agent may have replaced these folders by links, or removed its own rights on them. `rm` and `chmod`
@@ -37,11 +36,7 @@ for name in agent artifacts; do [ -d "/logs/$name" ] || mkdir -p "/logs/$name"; 
 
 
 class RootFilesError(Exception):
-    """The root's files could not be changed; `is_full` tells whether the disk limit was the reason."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.is_full = FULL in message
+    """The root's files could not be read or changed."""
 
 
 async def copy_files(sandbox: Sandbox, files: Sequence[RootFile]) -> None:

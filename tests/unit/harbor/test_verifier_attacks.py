@@ -126,6 +126,17 @@ async def test_a_reward_among_the_artefacts_is_not_read(play):
         ),
         ("app", "echo 42 > /data; ln -s /data x; echo 42 > total.txt"),
         ("everything", "echo 42 > /app/total.txt"),
+        (
+            "app",
+            r"touch $'a\nb' $'\xff\xfe' -- '-x'; mkdir -p $(printf 'd/%.0s' {1..300}); echo 42 > total.txt",
+        ),
+        (
+            "app",
+            "echo 42 > total.txt; d=$(printf 'd%.0s' {1..80}); for i in {1..60}; do mkdir $d; cd $d; done",
+        ),
+        ("app", "mv /app /data; ln -s /data /app; echo 42 > /data/total.txt"),
+        ("app", "echo 42 > total.txt; ln -s /usr big; mkdir -m 0 closed; ln -s loop loop"),
+        ("everything", "mkdir /.hidden; mkfifo /pipe; ln -s / /app/root; echo 42 > /app/total.txt"),
         ("compared", "echo 42 > '/app/a b'; ln -s 'a b' /app/total.txt"),
     ],
 )
