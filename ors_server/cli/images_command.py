@@ -165,7 +165,7 @@ def verify_images(options: VerifyImagesOptions) -> None:
             state = f"not readable: {error.filename}: {error.strerror}"
             unread += 1
         say(f"{image.short_id}  {state}")
-    faults = []
+    faults: list[str] = []
     if changed:
         faults.append(f"{changed} of {len(chosen)} images changed: remove and add them again")
     if unread:

@@ -21,13 +21,19 @@ NEAR_MISSES = (
     "score.json",
 )
 """Wrong names for `reward.json` and `reward.txt` that authors use; Harbor's own template has one of them."""
+# What verifiers install or install with. A missing program of another name may be the agent's to make.
+_TOOLS = (
+    r"(?:apt|apt-get|apk|dnf|yum|curl|wget|git|pip3?|pipx|uvx?|poetry|conda|pytest|py\.test|tox|python[\d.]*"
+    r"|node|npm|npx|yarn|pnpm|bun|cargo|go|make|cmake|gcc|java|mvn|gradle|ruby|perl|jq|bc|unzip|sqlite3)"
+)
 _SETUP_FAILURES = re.compile(
-    r"^(?:/tests/\S*\.sh|\S*bash|\S*/sh|sh): (?:line )?\d+: [^\n:]{1,200}: "
+    rf"^(?:/tests/\S*\.sh|\S*bash|\S*/sh|sh): (?:line )?\d+: {_TOOLS}: "
     r"(?:command not found|not found)$"
     r"|Temporary failure (?:in name resolution|resolving)"
     r"|Could not resolve (?:host|proxy)|Name or service not known|Network is unreachable"
     r"|^E: (?:Unable to|Could not|Failed to|Package )"
-    r"|No matching distribution found|^(?:/\S+/)?python[\d.]*: No module named \S+$"
+    r"|No matching distribution found"
+    r"|^(?:/\S+/)?python[\d.]*: No module named (?:pip|uv|venv|ensurepip|pytest\S*)$"
     r"|^error: (?:Failed to fetch|No solution found|Could not connect)",
     re.MULTILINE,
 )

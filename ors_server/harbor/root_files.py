@@ -7,7 +7,6 @@ from ors_server.harbor.task_config import TaskFolderError
 from ors_server.sandboxes.base import Sandbox
 
 COPY_SECONDS = 120.0
-FULL = "No space left on device"
 # The short options of GNU tar and of busybox's: no owners, all modes.
 _EXTRACT = 'tar -xopf "$0"/files.tar -C / || exit 1\n'
 # The agent may have replaced these folders by links, or removed its own rights on them. `rm` and `chmod`
@@ -18,26 +17,26 @@ remove() {
   rm -rf -- "$1"
 }
 """
-# pytest reads its configuration from the folders above its tests, and so from `/`.
-_GRADER_FOLDERS = """\
+_RESULT_FOLDERS = """\
 if [ -L /logs ] || [ ! -d /logs ]; then remove /logs; fi
 chmod u+rwx /logs 2>/dev/null
-remove /tests
 remove /logs/verifier
+"""
+# pytest reads its configuration from the folders above its tests, and so from `/`.
+_TESTS_FOLDER = """\
+remove /tests
 for name in conftest.py pytest.ini .pytest.ini pyproject.toml tox.ini setup.cfg setup.py; do
   if [ -e "/$name" ] || [ -L "/$name" ]; then remove "/$name"; fi
 done
+"""
+_MAKE_FOLDERS = """\
 mkdir -p /tests /logs/verifier || exit 1
 for name in agent artifacts; do [ -d "/logs/$name" ] || mkdir -p "/logs/$name"; done
 """
 
 
 class RootFilesError(Exception):
-    """The root's files could not be changed; `is_full` tells whether the disk limit was the reason."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.is_full = FULL in message
+    """The root's files could not be read or changed."""
 
 
 async def copy_files(sandbox: Sandbox, files: Sequence[RootFile]) -> None:
@@ -45,9 +44,14 @@ async def copy_files(sandbox: Sandbox, files: Sequence[RootFile]) -> None:
     await _run_script(sandbox, "", files)
 
 
-async def copy_for_grading(sandbox: Sandbox, files: Sequence[RootFile]) -> None:
-    """Recreate the grader's folders, without anything that the agent left in them, and copy files."""
-    await _run_script(sandbox, _REMOVE + _GRADER_FOLDERS, files)
+async def copy_for_grading(sandbox: Sandbox, files: Sequence[RootFile], *, keeps_tests: bool = False) -> None:
+    """Recreate the grader's folders, without anything that the agent left in them, and copy files.
+
+    Args:
+        keeps_tests: Whether `/tests` is the verifier's own already, and `/` too.
+    """
+    tests = "" if keeps_tests else _TESTS_FOLDER
+    await _run_script(sandbox, _REMOVE + _RESULT_FOLDERS + tests + _MAKE_FOLDERS, files)
 
 
 async def remove_grading(sandbox: Sandbox) -> None:

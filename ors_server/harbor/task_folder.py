@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -363,7 +364,7 @@ class TaskFolder:
             name=name,
             instruction=self._read_instruction(folder / "instruction.md"),
             tests=tuple(tests),
-            script=self._find_test(folder, tests, is_bundled=has_bundled_tests),
+            script=self._find_test(folder, tests, plan if has_bundled_tests else None),
             solution=solutions[0] if solutions else None,
             work_files=folder / "workdir" if name and (folder / "workdir").is_dir() else None,
             agent_seconds=table.agent.timeout_sec or config.agent.timeout_sec,
@@ -437,9 +438,17 @@ class TaskFolder:
             raise TaskFolderError(f"{path}: the instruction is empty")
         return text
 
-    def _find_test(self, folder: Path, tests: list[Path], *, is_bundled: bool) -> str:
-        if is_bundled:
-            return TEST_SCRIPT
+    def _find_test(self, folder: Path, tests: list[Path], bundling: BuildPlan | None) -> str:
+        """Return the name of the verifier's script; `bundling` is the root that brings its tests itself."""
+        if bundling is not None:
+            path = f"tests/{TEST_SCRIPT}"
+            image = None if bundling.image is None else bundling.image.path
+            # A link of the image's is not followed here.
+            if image is not None and ((image / "tests").is_symlink() or os.path.lexists(image / path)):
+                return TEST_SCRIPT
+            if any(file.target == f"/{path}" for file in bundling.files):
+                return TEST_SCRIPT
+            raise TaskFolderError(f"{folder}: the verifier's root has no /{path}, the verifier's script")
         for candidate in reversed(tests):
             script = candidate / TEST_SCRIPT
             if script.is_file():

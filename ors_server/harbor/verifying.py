@@ -6,13 +6,14 @@ variable of the agent's shell, and newly created folders for its tests and its r
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any
 
 from ors_server.grading.evidence import gather_evidence
+from ors_server.harbor.artifact_copies import ArtifactFilter, copy_artifact
 from ors_server.harbor.file_sets import RootFile, list_root_files
 from ors_server.harbor.reward_files import (
     MAX_BYTES,
@@ -26,7 +27,7 @@ from ors_server.harbor.task_config import ArtifactTable
 from ors_server.harbor.task_folder import TaskFolder, TaskStep, absolute_path
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.sandboxes.base import MIB, EntryKind, Sandbox
+from ors_server.sandboxes.base import MIB, EntryKind, Sandbox, SandboxRequest
 from ors_server.sandboxes.egress import LOOPBACK, SandboxNetwork
 from ors_server.sandboxes.fresh import ROOT_NAMES, FreshRun, run_to_end
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
@@ -56,6 +57,8 @@ class VerifierVerdict:
     """The numbers that it wrote, by key; empty without a reward."""
     record: JSONObject = field(default_factory=dict[str, Any])
     """The verifier's output and the artefacts, which are recorded with the episode."""
+    setup_failure: str | None = None
+    """The line of its output that looks like a failed set-up, if it wrote the least reward."""
 
 
 async def check_rights(
@@ -99,6 +102,9 @@ async def verify(
 ) -> VerifierVerdict:
     """Grade a step. Failures of the verifier or of the task are results without a number.
 
+    An agent could cause such a failure, or print what looks like a failed set-up. So the verifier also grades
+    a copy of the task that no agent has played: a failure that does not happen there is the agent's.
+
     Args:
         secrets: Values for the `${NAME}` of variables.
 
@@ -107,16 +113,47 @@ async def verify(
     """
     async with gather_evidence(sandbox, final=True) as evidence, evidence.at_work():
         record: JSONObject = {}
-        try:
-            return await _verify(sandbox, folder, step, secrets, record)
-        except RootFilesError as error:
-            if error.is_full:
-                reason = f"the agent's files leave the verifier no space: {error}"
-                min_reward = folder.reward_range[0]
-                return VerifierVerdict(RewardResult(min_reward, reason=reason), {REWARD: min_reward}, record)
-            return _failure(f"the tests could not be copied into the sandbox: {error}", record)
-        except (RewardFileError, SandboxFileError) as error:
-            return _failure(str(error), record)
+        verdict = await _judge(_verify(sandbox, folder, step, secrets, record), record)
+        is_graded = verdict.result.reward is not None
+        if is_graded and not verdict.setup_failure:
+            return verdict
+        control = await _judge(_verify_unplayed(sandbox, folder, step, secrets), {})
+    record["control"] = {"reward": control.result.reward, "reason": control.result.reason}
+    if control.result.reward is None or control.setup_failure:
+        if not is_graded:
+            return verdict
+        reason = f"the verifier's own set-up failed, so its {verdict.result.reward:g} is no judgement"
+        return _failure(f"{reason}: {verdict.setup_failure}", record)
+    if is_graded:
+        return verdict
+    min_reward = folder.reward_range[0]
+    reason = f"the verifier grades an unplayed copy, and not what the agent left: {verdict.result.reason}"
+    return VerifierVerdict(RewardResult(min_reward, reason=reason), {REWARD: min_reward}, record)
+
+
+async def _judge(grading: Awaitable[VerifierVerdict], record: JSONObject) -> VerifierVerdict:
+    try:
+        return await grading
+    except RootFilesError as error:
+        return _failure(f"files could not be copied for the verifier: {error}", record)
+    except (RewardFileError, SandboxFileError) as error:
+        return _failure(str(error), record)
+
+
+async def _verify_unplayed(
+    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str]
+) -> VerifierVerdict:
+    """Run the verifier in a new sandbox with the task's files, which no agent has changed."""
+    is_separate = step.verifier_plan is not None
+    request = SandboxRequest(folder.limits, folder.root(secrets))
+    other = await sandbox.start_other(folder.verifier_request(step, secrets) if is_separate else request)
+    try:
+        if is_separate:
+            return await _verify_apart(None, other, folder, step, secrets, {})
+        await copy_files(other, folder.plan.files)
+        return await _verify_inside(other, folder, step, secrets, {})
+    finally:
+        await other.aclose()
 
 
 async def _verify(
@@ -126,48 +163,77 @@ async def _verify(
     secrets: Mapping[str, str],
     record: JSONObject,
 ) -> VerifierVerdict:
-    variables = folder.verifier_variables(step, secrets)
-    root = folder.variables(secrets)
     for hook in step.collect:
         user = "" if hook.user is None else str(hook.user)
         argv = ["/bin/bash", "-c", hook.command]
+        root = folder.variables(secrets)
         run = await _run(sandbox, argv, user, environment=root, seconds=hook.timeout_sec)
         if run.exit_code != 0:
+            # The agent may have caused it; the tests judge what was collected.
             why = "took too long" if run.timed_out else f"ended with status {run.exit_code}"
-            return _failure(f"the hook {hook.command!r} {why}: {run.stderr.text.strip()[-300:]}", record)
-    trees = () if step.has_bundled_tests else step.tests
-    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
-    script = f"/tests/{step.script}"
-    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
+            failure = f"{hook.command!r} {why}: {run.stderr.text.strip()[-300:]}"
+            record["failed_hooks"] = [*record.get("failed_hooks", []), failure]
     if step.verifier_plan is not None:
         record["artifacts"] = await keep_artifacts(sandbox, folder, step)
-        artifacts = await _read_whole(sandbox, folder, step)
-        request = folder.verifier_request(step, secrets)
-        verifier_sandbox = await sandbox.start_other(request)
+        verifier_sandbox = await sandbox.start_other(folder.verifier_request(step, secrets))
         try:
-            files = [*step.verifier_plan.files, *tests, *_verifier_folders(step)]
-            await copy_files(verifier_sandbox, files)
-            for path, content in artifacts.items():
-                await verifier_sandbox.write_file(path, content)
-            own = dict[str, str]() if request.root is None else request.root.variables
-            work_dir = verifier_sandbox.work_dir
-            return await _run_tests(verifier_sandbox, folder, step, {**own, **variables}, work_dir, record)
+            return await _verify_apart(sandbox, verifier_sandbox, folder, step, secrets, record)
         finally:
             await verifier_sandbox.aclose()
-    files = [RootFile(folder.work_dir, None, 0o755), *tests, *_verifier_folders(step)]
-    await copy_for_grading(sandbox, files)
-    verdict = await _run_tests(sandbox, folder, step, {**root, **variables}, folder.work_dir, record)
+    verdict = await _verify_inside(sandbox, folder, step, secrets, record)
     if restored := await sandbox.list_restored():
         record["restored"] = restored[:MAX_LISTED]
     record["artifacts"] = await keep_artifacts(sandbox, folder, step)
     return verdict
 
 
-def _verifier_folders(step: TaskStep) -> list[RootFile]:
-    """Return the verifier's folders; a verifier that is not root writes into the last one."""
+async def _verify_inside(
+    sandbox: Sandbox, folder: TaskFolder, step: TaskStep, secrets: Mapping[str, str], record: JSONObject
+) -> VerifierVerdict:
+    """Run a verifier that shares the task's root."""
+    await copy_for_grading(sandbox, [RootFile(folder.work_dir, None, 0o755), *_verifier_files(folder, step)])
+    variables = {**folder.variables(secrets), **folder.verifier_variables(step, secrets)}
+    return await _run_tests(sandbox, folder, step, variables, folder.work_dir, record)
+
+
+async def _verify_apart(
+    sandbox: Sandbox | None,
+    verifier_sandbox: Sandbox,
+    folder: TaskFolder,
+    step: TaskStep,
+    secrets: Mapping[str, str],
+    record: JSONObject,
+) -> VerifierVerdict:
+    """Run a separate verifier over the artefacts of the agent's sandbox; over none if `sandbox` is `None`."""
+    plan = folder.plan if step.verifier_plan is None else step.verifier_plan
+    request = folder.verifier_request(step, secrets)
+    await copy_files(verifier_sandbox, plan.files)
+    image = None if request.root is None else request.root.image
+    for artifact in _entries(step):
+        if sandbox is None:
+            break
+        source = absolute_path(artifact.source, folder.work_dir)
+        chosen = ArtifactFilter(source, artifact.exclude, None if image is None else image.layers)
+        await copy_artifact(sandbox, verifier_sandbox, chosen)
+    # After the artefacts, so that nothing of the agent's is in the folders of the tests and of the result.
+    work_dir = verifier_sandbox.work_dir
+    files = _verifier_files(folder, step)
+    await copy_for_grading(verifier_sandbox, files, keeps_tests=step.has_bundled_tests)
+    own = dict[str, str]() if request.root is None else request.root.variables
+    variables = {**own, **folder.verifier_variables(step, secrets)}
+    return await _run_tests(verifier_sandbox, folder, step, variables, work_dir, record)
+
+
+def _verifier_files(folder: TaskFolder, step: TaskStep) -> list[RootFile]:
+    """Return the tests and the verifier's folders; a verifier that is not root writes into the last one."""
+    trees = () if step.has_bundled_tests else step.tests
+    tests = [file for tree in trees for file in list_root_files(tree, folder.path, "/tests")]
+    script = f"/tests/{step.script}"
+    tests = [replace(file, mode=0o755) if file.target == script else file for file in tests]
     paths = ("/tests", "/logs", "/logs/verifier")
     is_root = step.verifier_user in ROOT_NAMES
-    return [RootFile(path, None, 0o777 if path == paths[-1] and not is_root else 0o755) for path in paths]
+    modes = [0o777 if path == paths[-1] and not is_root else 0o755 for path in paths]
+    return [*tests, *(RootFile(path, None, mode) for path, mode in zip(paths, modes, strict=True))]
 
 
 async def _run_tests(
@@ -211,13 +277,9 @@ async def _run_tests(
             "reward_range in [metadata.ors] changes the range",
             record,
         )
-    failed = find_setup_failure(text) if reward <= least else None
-    if failed is not None:
-        return _failure(
-            f"the verifier's own set-up failed, so its {reward:g} is no judgement: {failed}", record
-        )
     extras = {key: value for key, value in figures.items() if key != REWARD}
-    return VerifierVerdict(RewardResult(reward, extras=extras), figures, record)
+    setup_failure = find_setup_failure(text) if reward <= least else None
+    return VerifierVerdict(RewardResult(reward, extras=extras), figures, record, setup_failure)
 
 
 def _failure(reason: str, record: JSONObject) -> VerifierVerdict:
@@ -261,17 +323,6 @@ async def keep_artifacts(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -
                     row["base64"] = base64.b64encode(content).decode()
             rows.append(row)
     return rows
-
-
-async def _read_whole(sandbox: Sandbox, folder: TaskFolder, step: TaskStep) -> dict[str, bytes]:
-    """Return the artefacts by path, for a verifier's own root."""
-    whole: dict[str, bytes] = {}
-    for artifact in _entries(step):
-        source = absolute_path(artifact.source, folder.work_dir)
-        for path in await _files_at(sandbox, source, artifact):
-            with suppress(SandboxFileError):
-                whole[path] = await sandbox.read_file(path)
-    return whole
 
 
 def _entries(step: TaskStep) -> Sequence[ArtifactTable]:

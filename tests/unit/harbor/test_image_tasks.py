@@ -208,6 +208,15 @@ async def test_no_shell_of_the_agent_holds_up_the_grading(client, tasks, spoil):
         assert (await session.call("submit")).reward == 1.0
 
 
+@pytest.mark.parametrize(
+    "command", ["echo 42 > answer; rm -rf /usr /etc", "echo 42 > answer; chmod 0 /opt/data /usr"]
+)
+async def test_a_separate_verifier_gets_artefacts_of_a_broken_root(client, command):
+    session = await client.create(split="test", index=NAMES.index("separate"))
+    await session.call("bash", command=command)
+    assert (await session.call("submit")).reward == 1.0
+
+
 @pytest.mark.stress
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", [12, 24])

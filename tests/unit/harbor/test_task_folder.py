@@ -67,6 +67,14 @@ def test_a_session_connects_to_the_hosts_that_the_agents_phase_may_reach(make, c
         ({"instruction.md": None}, "instruction.md: the instruction is missing"),
         ({"instruction.md": "<!-- canary -->\n\n"}, "instruction.md: the instruction is empty"),
         ({"tests/test.sh": None}, "tests/test.sh: the verifier's script is missing"),
+        (
+            {
+                "tests/test.sh": None,
+                "tests/Dockerfile": "FROM scratch\nCOPY Dockerfile /tests/\n",
+                "task.toml": "[verifier]\nenvironment_mode = 'separate'\n",
+            },
+            "the verifier's root has no /tests/test.sh, the verifier's script",
+        ),
         ({"tests/.harborignore": "test.sh\n"}, "tests/test.sh: its own .harborignore leaves it out"),
         (
             {"task.toml": "[environment]\ngpus = 1\n"},
