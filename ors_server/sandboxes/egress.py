@@ -151,9 +151,11 @@ def check_rule(rule: str) -> None:
     """Raise `ValueError` for a rule that is not one, or that leads back to this host."""
     network = _as_network(rule)
     if network is not None:
-        if _is_never(network) or any(map(_is_never, _judged(network.network_address))):
+        has_them = _is_never(network)
+        if has_them or any(map(_is_never, _judged(network.network_address))):
             raise ValueError(
-                f"{rule!r} has or embeds loopback, link-local or multicast addresses, which are never allowed"
+                f"{rule!r} {'has' if has_them else 'embeds'} loopback, link-local or multicast addresses, which "
+                "are never allowed"
             )
         return
     name = rule.removeprefix("*.")
