@@ -267,7 +267,7 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
         LayerBlob(name, diff_id) for name, diff_id in zip(names, _diff_ids(config, len(names)), strict=True)
     ]
     stated_tags = manifest.get("RepoTags")
-    tags = [] if stated_tags is None else _typed(stated_tags, list, "manifest.json: RepoTags")
+    tags: list[Any] = [] if stated_tags is None else _typed(stated_tags, list, "manifest.json: RepoTags")
     return ImageDescription(image_id, check_names(tuple(tags)), config, tuple(layers))
 
 

@@ -151,11 +151,11 @@ def check_rule(rule: str) -> None:
     """Raise `ValueError` for a rule that is not one, or that leads back to this host."""
     network = _as_network(rule)
     if network is not None:
-        has_them = _is_never(network)
-        if has_them or any(map(_is_never, _judged(network.network_address))):
+        is_never = _is_never(network)
+        if is_never or any(map(_is_never, _judged(network.network_address))):
+            verb = "has" if is_never else "embeds"
             raise ValueError(
-                f"{rule!r} {'has' if has_them else 'embeds'} loopback, link-local or multicast addresses, which "
-                "are never allowed"
+                f"{rule!r} {verb} loopback, link-local or multicast addresses, which are never allowed"
             )
         return
     name = rule.removeprefix("*.")
