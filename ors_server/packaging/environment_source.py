@@ -241,7 +241,9 @@ def _check_declaration(file: Path) -> tuple[str, ...]:
                 )
     splits: Any = values.get("splits")
     stated: list[Any] = [values.get("data"), *(splits.values() if isinstance(splits, dict) else ())]
-    texts = [data.get("data") if isinstance(data, dict) else data for data in stated]
+    texts: list[Any] = [
+        cast("dict[str, Any]", data).get("data") if isinstance(data, dict) else data for data in stated
+    ]
     return tuple(posixpath.normpath(text) for text in texts if isinstance(text, str))
 
 

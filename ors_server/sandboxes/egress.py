@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -391,7 +391,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+async def _closing(writer: asyncio.StreamWriter) -> AsyncGenerator[None]:
     """Close a connection when all that was written to it has left; cut it off after an error."""
     try:
         yield
