@@ -49,17 +49,14 @@ class ServerPages(PageGroup):
     async def overview(self, request: PageRequest) -> Answer:
         """Show what needs attention, what runs, what ended, and how to connect."""
         totals = await self._store.totals(EpisodeFilter())
-        live = await self._store.page(EpisodeFilter(closed=False), limit=RECENT)
-        ended = await self._store.page(EpisodeFilter(closed=True), limit=RECENT)
         now = self._clock.now()
         calls = await self._store.calls_by_minute(now - timedelta(minutes=SHOWN_MINUTES))
         failed = await self._store.page(EpisodeFilter(stop_reason="failed"), limit=1)
         health = await self._control.get_health(request.control)
         sessions = await self._manager.sessions()
-        alarms = self._alarms.open[:MAX_ALARMS]
         return Page.of(
             "overview",
-            alarms=alarms,
+            alarms=self._alarms.open[:MAX_ALARMS],
             sandbox=health.sandbox,
             late=health.loop.get("worst_seconds"),
             queues=health.queues,
@@ -70,8 +67,8 @@ class ServerPages(PageGroup):
             success=totals.successes / totals.graded if totals.graded else None,
             sessions=len(sessions),
             running=sum(session.running_calls for session in sessions),
-            live=live,
-            ended=ended,
+            live=await self._store.page(EpisodeFilter(closed=False), limit=RECENT),
+            ended=await self._store.page(EpisodeFilter(closed=True), limit=RECENT),
             environments=len(self._manager.environments),
         )
 
@@ -114,8 +111,7 @@ class ServerPages(PageGroup):
             page = await self._control.list_tasks(name, split, query)
             matching += [t for t in page.tasks if words in compact_json(t.task_spec).casefold()]
             end, total = min(query.end, page.total), page.total
-        if len(matching) >= TASKS:
-            end = matching[TASKS - 1].index + 1
+        end = matching[TASKS - 1].index + 1 if len(matching) >= TASKS else end
         return matching[:TASKS], end, total
 
     async def _environment_page(self, request: PageRequest, preview: EpisodeRecord | None) -> Answer:

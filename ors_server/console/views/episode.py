@@ -187,9 +187,6 @@ def pretty(value: object, characters: int = JSON_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[:characters]}\n… {len(text):,} characters in all"
 
 
-# What lists and pages show of a record
-
-
 def row_labels(record: EpisodeRecord) -> Sequence[tuple[str, str, str]]:
     """Return some labels: name, value, and the value as it is shown."""
     labels = sorted(record.origin.labels.items(), key=lambda pair: (pair[0] not in SHORT_LABELS, pair))

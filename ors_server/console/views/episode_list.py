@@ -73,10 +73,10 @@ class ListQuery:
 
     def within(self, low: float, high: float, *, is_last: bool) -> str:
         """Return the query of the returns in a bin, which has its lower border, and the last one both."""
-        pairs = [pair for pair in self.pairs if pair[0] not in {"min_return", "max_return"}]
         highest = high if is_last else math.nextafter(high, -math.inf)
-        pairs += [("min_return", repr(low)), ("max_return", repr(highest))]
-        return formats.query(self._own(pairs, self.tab))
+        bounds = {"min_return": repr(low), "max_return": repr(highest)}
+        pairs = [pair for pair in self.pairs if pair[0] not in bounds]
+        return formats.query(self._own([*pairs, *bounds.items()], self.tab))
 
     def without(self, *conditions: tuple[str, str]) -> str:
         """Return the query without some conditions."""

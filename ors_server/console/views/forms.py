@@ -103,7 +103,7 @@ def read_form(
     """Return the arguments that a form stands for, and what is wrong by field; "" is the whole form."""
     if form.get("raw", "").strip():
         try:
-            value = _read_json(form["raw"])
+            value = _DECODER.decode(form["raw"])
         except (ValueError, RecursionError) as error:
             return {}, {"": f"not JSON: {error}"[:MAX_ERROR]}
         if isinstance(value, dict):
@@ -119,27 +119,20 @@ def read_form(
                 errors[field.name] = "a value is needed"
             continue
         try:
-            arguments[field.name] = text if field.kind in {"text", "long"} else _read_json(text)
+            arguments[field.name] = text if field.kind in {"text", "long"} else _DECODER.decode(text)
         except (ValueError, RecursionError):
             errors[field.name] = "expected a number" if field.kind == "number" else "expected JSON"
     return arguments, errors
 
 
-def _read_json(text: str) -> Any:
-    """Return a value of JSON, as the control API reads it: numbers are finite.
+def _read_number(digits: str) -> float:
+    """Return a finite number: the control API takes no other, either."""
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"{digits} is no number of JSON")
+    return number
 
-    Raises:
-        ValueError: If it is not JSON.
-    """
 
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is no number of JSON")
-
-    def read_float(digits: str) -> float:
-        number = float(digits)
-        return number if math.isfinite(number) else refuse(digits)
-
-    return json.loads(text, parse_constant=refuse, parse_float=read_float)
+_DECODER = json.JSONDecoder(parse_constant=_read_number, parse_float=_read_number)
 
 
 def curl_line(base_url: str, session_id: str, step: Step, *, has_keys: bool) -> str:

@@ -46,9 +46,6 @@ class Mean:
         return cls(mean, max(0.0, centre - half), min(1.0, centre + half))
 
 
-# The page
-
-
 @dataclass(frozen=True, slots=True)
 class RunView:
     """One run."""
@@ -137,7 +134,12 @@ def view_runs(
         by_run[name].append(alarm)
     places = {name: place for place, name in enumerate(chosen, 1)}
     rows = [_view_run(run, places.get(run.run), by_run[run.run]) for run in figures]
-    picked = _entitle(sorted((row for row in rows if row.place), key=lambda row: row.place or 0))
+    chosen_rows = sorted((row for row in rows if row.place), key=lambda row: row.place or 0)
+    agents = Counter(row.agent for row in chosen_rows)
+    picked = [
+        row if agents[row.agent] == 1 else replace(row, title=f"{row.agent} ({row.short_id})")
+        for row in chosen_rows
+    ]
     others = [row for row in rows if row.place is None]
     groups = [run.records for run in chosen.values()]
     charted = _charted(chosen, picked)
@@ -167,19 +169,6 @@ def view_runs(
     }
 
 
-def _entitle(picked: Sequence[RunView]) -> list[RunView]:
-    """Give the chosen runs titles that differ."""
-    agents = Counter(row.agent for row in picked)
-    ids = Counter((row.agent, row.short_id) for row in picked)
-    titles: list[RunView] = []
-    for row in picked:
-        # Ids that are cut may be alike.
-        run_id = row.short_id if ids[row.agent, row.short_id] == 1 else row.name
-        title = row.agent if agents[row.agent] == 1 else f"{row.agent} ({run_id})"
-        titles.append(replace(row, title=title))
-    return titles
-
-
 def _charted(chosen: Mapping[str, ChosenRun], picked: Sequence[RunView]) -> list[ChartedRun]:
     charted: list[ChartedRun] = []
     for row in picked:
@@ -206,6 +195,7 @@ def _view_run(run: RunFigures, place: int | None, alarms: Sequence[Alarm]) -> Ru
         mean=mean,
         alarms=alarms,
         place=place,
+        title=", ".join(run.agents) or run.run,
     )
 
 

@@ -130,9 +130,6 @@ def _merge(spans: Iterator[TextSpan]) -> Spans:
     return tuple(merged)
 
 
-# Terminals
-
-
 def _terminal(lines: Sequence[str]) -> Iterator[TextSpan]:
     """Read a terminal's colours; what it would not show, such as moves of the cursor, is left out."""
     decoder = AnsiDecoder()
@@ -160,9 +157,6 @@ def _look_of(style: Style) -> str:
         number = color.downgrade(ColorSystem.STANDARD).number or 0
         names.append(f"a-{30 + number if number < 8 else 82 + number}")  # noqa: PLR2004  (ECMA-48: 30 to 37, 90 to 97)
     return " ".join(names)
-
-
-# Code
 
 
 @cache
