@@ -56,7 +56,7 @@ SLEEPS = {
     "unit/timing/test_loop_watch.py": REAL,
     "unit/testing/environments.py": HOLDS,
     "unit/testing/test_environment_returns.py": TOOL,
-    "unit/sandboxes/test_egress.py": "the kernel has no event for closed descriptors, and a client reads late",
+    "unit/sandboxes/test_egress.py": "closed descriptors are no event, and a client reads late",
 }
 """Files that wait by the clock, to the reason."""
 
