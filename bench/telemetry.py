@@ -1,7 +1,7 @@
 """ORS `/call` on a trivial tool, with and without what the server tells about itself.
 
 Four kinds of server take turns: one that counts nothing for `/metrics`, the ordinary one, one that sends its
-spans to a collector, and one that sends those of every call. There are two processes of each kind, because
+spans to a collector, and one that sends those of every call. There are five processes of each kind, because
 two processes of one program differ by a few per cent. CPU per call counts.
 """
 
@@ -21,8 +21,8 @@ from bench import client, servers
 from bench.ors_calls import SESSIONS, Samples, load, sample
 from bench.report import Goal, Row
 
-PROCESSES = 2
-ROUNDS = 8
+PROCESSES = 5
+ROUNDS = 4
 SECONDS = 1
 
 
