@@ -18,7 +18,13 @@ import anyio
 
 from ors_server.harbor.root_files import COPY_SECONDS, RootFilesError
 from ors_server.sandboxes.base import MIB, Sandbox
-from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS, SYSTEM_FOLDERS
+from ors_server.sandboxes.cells.root_skeleton import (
+    LOADER_FILES,
+    MOUNT_POINTS,
+    PROGRAM_FOLDERS,
+    PYTHON_STARTERS,
+    SYSTEM,
+)
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import FreshEndedError
@@ -26,10 +32,6 @@ from ors_server.sandboxes.sandbox_errors import FreshEndedError
 GRADING_FOLDERS = ("/tests", "/logs/verifier")
 COVERED = ("proc", "dev", "sys", ".ors-control", ".ors-state", ".ors-home", ".ors-files")
 """Folders of `/` that are mounted over an image, or made by the kernel."""
-SYSTEM = ("usr", *SYSTEM_FOLDERS)
-_PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-_PYTHON_STARTERS = ("sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize")
-_LOADER_FILES = ("/etc/ld.so.preload", "/etc/ld.so.cache", "/etc/nsswitch.conf")
 _PYTEST_FILES = frozenset(
     f"/{name}"
     for name in (
@@ -113,14 +115,14 @@ class ArtifactFilter:
         if self.layers is None:
             return top in MOUNT_POINTS
         if top == "etc":
-            return target in _LOADER_FILES or name in _PYTHON_STARTERS
+            return target in {f"/etc/{file}" for file in LOADER_FILES} or name in PYTHON_STARTERS
         if top not in SYSTEM:
             return False
-        if self.source.split("/")[1] not in SYSTEM or name in _PYTHON_STARTERS:
+        if self.source.split("/")[1] not in SYSTEM or name in PYTHON_STARTERS:
             return True
         paths = [target.lstrip("/")]
-        if posixpath.dirname(target).lstrip("/") in _PROGRAM_FOLDERS:
-            paths += [f"{folder}/{name}" for folder in _PROGRAM_FOLDERS]
+        if posixpath.dirname(target).lstrip("/") in PROGRAM_FOLDERS:
+            paths += [f"{folder}/{name}" for folder in PROGRAM_FOLDERS]
         present = [layer / path for layer in self.layers for path in paths if os.path.lexists(layer / path)]
         return any(not is_folder or path.is_symlink() or not path.is_dir() for path in present)
 

@@ -172,8 +172,8 @@ def refuse_address(address: Address, host: str, allowed: Sequence[str]) -> str |
         host: The name that it was resolved from, or the address itself.
     """
     judged = _judged(address)
-    for place in (address, *judged):
-        if _is_never(place):
+    for target in (address, *judged):
+        if _is_never(target):
             return f"{host} is at {address}, {_FORBIDDEN}"
     networks = [network for rule in allowed if (network := _as_network(rule)) is not None]
     if _is_in(address, networks) or all(_is_in(part, networks) for part in judged):
@@ -199,9 +199,9 @@ def _judged(address: Address) -> tuple[Address, ...]:
     return (address, ipaddress.IPv4Address(number & 0xFFFF_FFFF)) if is_isatap else (address,)
 
 
-def _is_never(place: Address | Network) -> bool:
+def _is_never(target: Address | Network) -> bool:
     """Return whether an address is, or a network has, one that is never connected to."""
-    network = ipaddress.ip_network(place) if not isinstance(place, Network) else place
+    network = ipaddress.ip_network(target) if not isinstance(target, Network) else target
     return any(network.version == never.version and network.overlaps(never) for never in _NEVER)
 
 

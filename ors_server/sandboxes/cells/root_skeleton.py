@@ -6,6 +6,12 @@ FOLDER = "root"
 """Its name among the server's static files."""
 SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Folders of `/` with the host's programs, besides `/usr`."""
+SYSTEM = ("usr", *SYSTEM_FOLDERS)
+PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+PYTHON_STARTERS = ("sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize")
+"""Modules that Python imports before every program, wherever it finds them (Python: `site`)."""
+LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf")
+"""Files of `/etc` that decide which libraries every program loads."""
 CONTROL, STATE = "/.ors-control", "/.ors-state"
 """Where the shell's protocol is mounted."""
 FRESH_HOME, FRESH_FILES = "/.ors-home", "/.ors-files"

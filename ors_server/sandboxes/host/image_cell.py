@@ -31,7 +31,15 @@ from ors_server.sandboxes.cells.overlay_copy import (
     changed_files,
     find_added,
 )
-from ors_server.sandboxes.cells.root_skeleton import CONTROL, FRESH_FILES, FRESH_HOME, SYSTEM_FOLDERS
+from ors_server.sandboxes.cells.root_skeleton import (
+    CONTROL,
+    FRESH_FILES,
+    FRESH_HOME,
+    LOADER_FILES,
+    PROGRAM_FOLDERS,
+    PYTHON_STARTERS,
+    SYSTEM,
+)
 from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
 from ors_server.sandboxes.cells.server_state import ServerState, remove_entry
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
@@ -54,13 +62,7 @@ from ors_server.sandboxes.host.image_mounts import (
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
-SYSTEM = ("usr", *SYSTEM_FOLDERS)
-PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-PYTHON_STARTERS = ("sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize")
-"""Modules that Python imports before every program, wherever it finds them (Python: `site`)."""
 MOUNT_POINTS = ("proc", "dev", *(path.lstrip("/") for path in (CONTROL, STATE_PATH, FRESH_HOME, FRESH_FILES)))
-LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf")
-"""Files of `/etc` that decide which libraries every program loads."""
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 """Those that root has in a container of Docker, without the ones for devices and networks."""
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"

@@ -213,8 +213,7 @@ class Shell:
         Raises:
             SandboxStartError: No shell answered in time.
         """
-        await self._end()
-        self._set_cwd(self._cell.layout.work)  # only now: the old shell's last mark names the old one
+        await self.end_processes()
         await self._start_again()
         self._has_unreported_restart = False
 
@@ -222,7 +221,7 @@ class Shell:
         """Kill every process; the next command starts a shell in the work dir, without the state of now."""
         await self._end()
         self._is_gone, self._is_up = True, False
-        self._set_cwd(self._cell.layout.work)
+        self._set_cwd(self._cell.layout.work)  # only now: the old shell's last mark names the old one
 
     async def run(self, command: str, time_limit: float) -> ExecResult:
         """Run one command, for at most `time_limit` seconds."""
