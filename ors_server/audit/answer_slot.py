@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -40,10 +41,12 @@ class AnswerSlot:
     def find(self, gold: _Gold) -> int | None:
         """Return the position of the call with the answer; `None` if no call has it."""
         # Gold actions may call the tool several times, such as to save a draft: the last call counts.
-        positions = [
-            at for at, (tool, arguments) in enumerate(gold) if tool == self.tool and self._has(arguments)
-        ]
-        return positions[-1] if positions else None
+        for at, (tool, arguments) in reversed(list(enumerate(gold))):
+            if tool == self.tool:
+                with suppress(KeyError, IndexError, TypeError):
+                    value_at(arguments, self.path)
+                    return at
+        return None
 
     def core(self, gold: _Gold) -> str | None:
         """Return a task's answer, without what is around it."""
@@ -84,13 +87,6 @@ class AnswerSlot:
                 return None
         # A choice is compared as text, because an agent's answer is a text: 3 and "3" are the same choice.
         return value if value - value == 0.0 else None  # JSON has no NaN and no infinity
-
-    def _has(self, arguments: JSONObject) -> bool:
-        try:
-            value_at(arguments, self.path)
-        except (KeyError, IndexError, TypeError):
-            return False
-        return True
 
 
 def find_slot(

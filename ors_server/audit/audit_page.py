@@ -204,20 +204,24 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         parts.tile("Chance", percent(report.chance), "of the gold return, by guessing"),
         class_="tiles",
     )
-    rows = [
-        [_element("td", class_report.id), _name_cell(class_report), _element("td", _badges(class_report)[0])]
-        for class_report in report.classes
-    ]
+    rows: list[list[Markup]] = []
+    for class_report in report.classes:
+        # Only failures and warnings that are not waived have a section to link to.
+        is_open = class_report.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}
+        is_shown = is_open and not class_report.is_waived
+        title = class_report.title
+        name = _element("a", title, href=f"#{class_report.id}") if is_shown else title
+        note = _note(class_report)
+        below = [_element("div", note, class_="soft")] if note else []
+        rows.append(
+            [
+                _element("td", class_report.id),
+                _element("td", name, *below, class_="text"),
+                _element("td", _badges(class_report)[0]),
+            ]
+        )
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
     return [tiles, parts.remarks(report.notes), table]
-
-
-def _name_cell(report: ClassReport) -> Markup:
-    is_shown = report.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not report.is_waived
-    name = _element("a", report.title, href=f"#{report.id}") if is_shown else report.title
-    note = _note(report)
-    below = [_element("div", note, class_="soft")] if note else []
-    return _element("td", name, *below, class_="text")
 
 
 def _note(report: ClassReport) -> str:

@@ -140,7 +140,13 @@ async def record_transcripts(
             for class_report in report.classes
         ]
         plays = [
-            _play_of(transcript, class_report.id)
+            CallPlan(
+                transcript.split,
+                transcript.index,
+                tuple((call.tool, call.arguments) for call in transcript.calls),
+                transcript.seed,
+                label=class_report.id,
+            )
             for class_report in reports
             if (transcript := _first(class_report)) is not None
         ]
@@ -150,11 +156,6 @@ async def record_transcripts(
 
 def _first(report: ClassReport) -> AuditTranscript | None:
     return report.findings[0].transcript if report.findings else None
-
-
-def _play_of(transcript: AuditTranscript, label: str) -> CallPlan:
-    calls = tuple((call.tool, call.arguments) for call in transcript.calls)
-    return CallPlan(transcript.split, transcript.index, calls, transcript.seed, label=label)
 
 
 def _with_command(report: ClassReport, environment: str, record: str, reference: str) -> ClassReport:

@@ -97,7 +97,12 @@ def with_gold(tasks: Sequence[AuditedTask], field: AnswerField) -> list[AuditedT
 
 def _fields(context: AuditContext, answering: Sequence[ToolSpec]) -> Iterator[AnswerField]:
     """Give the fields that might be the answer, those whose names say so first."""
-    paths = _varying(context.tasks)
+    # Only what all tasks have and what differs between them can be the answer.
+    rows = [dict(leaves(task.spec)) for task in context.tasks]
+    common = [path for path in rows[0] if path and all(path in row for row in rows)]
+    varying = [path for path in common if len({str(row[path]) for row in rows}) > 1]
+    ranked = sorted(varying, key=lambda path: not _is_named(path))
+    paths = [path for path in ranked if path != ("id",)][:MAX_FIELDS]
     for tool in answering[:MAX_TOOLS]:
         schema: Mapping[str, Any] = tool.input_schema or {}
         required: Sequence[str] = schema.get("required", ())
@@ -114,15 +119,6 @@ def _fields(context: AuditContext, answering: Sequence[ToolSpec]) -> Iterator[An
             for before, after in WRAPPINGS if is_free else WRAPPINGS[:1]:
                 slot = AnswerSlot(tool.name, (required[0],), before, after, kind == "string", choices)
                 yield AnswerField(path, slot)
-
-
-def _varying(tasks: Sequence[AuditedTask]) -> list[Path]:
-    """Return the texts and numbers that all tasks have and that differ between them, the likeliest first."""
-    rows = [dict(leaves(task.spec)) for task in tasks]
-    common = [path for path in rows[0] if path and all(path in row for row in rows)]
-    varying = [path for path in common if len({str(row[path]) for row in rows}) > 1]
-    ranked = sorted(varying, key=lambda path: not _is_named(path))
-    return [path for path in ranked if path != ("id",)][:MAX_FIELDS]
 
 
 def _is_named(path: Path) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from ors_server.audit.class_ids import UnknownHackClassError, read_class_ids
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.report import AuditReport, ClassReport
+from ors_server.audit.report import AuditReport
 from ors_server.environments.declared.references import declaration_of
 from ors_server.environments.loading import installed_environments
 from ors_server.model.errors import SettingsError
@@ -57,20 +57,18 @@ def find_waivers(environment: str | type) -> Path | None:
     Args:
         environment: As for `audit`.
     """
-    folder = _folder_of_class(environment) if isinstance(environment, type) else _folder_of(environment)
+    folder = _folder_of(environment)
     if folder is None or not (folder / FILE).is_file():
         return None
     return folder / FILE
 
 
-def _folder_of_class(cls: type) -> Path | None:
-    try:
-        return Path(inspect.getfile(cls)).parent
-    except (OSError, TypeError):
-        return None
-
-
-def _folder_of(reference: str) -> Path | None:
+def _folder_of(reference: str | type) -> Path | None:
+    if isinstance(reference, type):
+        try:
+            return Path(inspect.getfile(reference)).parent
+        except (OSError, TypeError):
+            return None
     declaration = declaration_of(reference)
     if declaration is not None:
         return declaration.parent
@@ -172,12 +170,10 @@ def apply_waivers(report: AuditReport, waivers: Sequence[Waiver]) -> AuditReport
         for row in report.classes
         if row.id in chosen and row.verdict is AuditVerdict.PASS
     ]
-    classes = tuple(_waive(class_report, chosen.get(class_report.id)) for class_report in report.classes)
-    return report.model_copy(update={"classes": classes, "notes": (*report.notes, *stale)})
-
-
-def _waive(report: ClassReport, waiver: Waiver | None) -> ClassReport:
-    if waiver is None or report.verdict not in {AuditVerdict.FAIL, AuditVerdict.WARN}:
-        return report
-    reason = f"{waiver.reason} ({waiver.date})"
-    return report.model_copy(update={"is_waived": True, "reason": reason})
+    classes = list(report.classes)
+    for index, row in enumerate(classes):
+        waiver = chosen.get(row.id)
+        if waiver is not None and row.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}:
+            reason = f"{waiver.reason} ({waiver.date})"
+            classes[index] = row.model_copy(update={"is_waived": True, "reason": reason})
+    return report.model_copy(update={"classes": tuple(classes), "notes": (*report.notes, *stale)})

@@ -91,6 +91,7 @@ def _sightings(
     """Return where the canary was seen, in the order of the texts."""
     results: list[VariantResult] = []
     # The first two texts are the prompt and the tools; the others belong to the calls.
+    sources = ["the prompt", "the list of tools", *(f"the output of {tool}" for tool, _ in plan.calls)]
     for index, text in enumerate(played.texts):
         form = find_canary(plan.canary, text)
         if form is None:
@@ -100,7 +101,7 @@ def _sightings(
         # disguise is neither.
         is_gold_output = index > 1 and plan.calls[index - 2] in (task.gold or ())
         if form or (is_named and not is_gold_output):
-            message = f"the answer is in {_name_text(plan, index)}{form}"
+            message = f"the answer is in {sources[index]}{form}"
             shown = task.play(plan.calls[: max(index - 1, 0)], seed=context.seed)
             results.append(VariantResult("a canary", AuditVerdict.FAIL, message, 1, play=shown))
     return results
@@ -212,11 +213,3 @@ def _forms(canary: str) -> list[tuple[str, str]]:
         ("as numbers", " ".join(str(byte) for byte in raw)),
         ("in hexadecimal", f"{int(canary):x}") if canary.isdigit() else ("in hexadecimal", raw.hex()),
     ]
-
-
-def _name_text(plan: CallPlan, index: int) -> str:
-    if index == 0:
-        return "the prompt"
-    if index == 1:
-        return "the list of tools"
-    return f"the output of {plan.calls[index - 2][0]}"

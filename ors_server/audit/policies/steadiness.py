@@ -95,7 +95,12 @@ class RemembersOthers(AuditPolicy):
 
     async def _compare(self, context: AuditContext, player: AuditPlayer) -> list[VariantResult]:
         tasks = _some(context)
-        wrong = [_wrong(context, task) for task in tasks]
+        wrong = [
+            # Without a wrong answer to give, the task is left unfinished.
+            task.play(calls if calls is not None else (task.gold or ())[:-1], seed=context.seed)
+            for task in tasks
+            for calls in [context.answering_wrongly(task)]
+        ]
         gold = [task.play(task.gold or (), seed=context.seed) for task in tasks]
         idle = [task.play((), seed=context.seed) for task in tasks]
         before = await player.play_in_turn([*wrong, *idle])
@@ -130,11 +135,6 @@ def _answer(context: AuditContext, task: AuditedTask) -> CallPlan:
     if task.gold is not None:
         return task.play(task.gold, seed=context.seed)
     return task.play(context.saying("1")(task) or (), seed=context.seed)
-
-
-def _wrong(context: AuditContext, task: AuditedTask) -> CallPlan:
-    calls = context.answering_wrongly(task)
-    return task.play(calls if calls is not None else (task.gold or ())[:-1], seed=context.seed)
 
 
 def _difference(

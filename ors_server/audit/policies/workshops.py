@@ -6,7 +6,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ors_server.audit.audit_context import AuditContext, CallsOf, VariantResult
-from ors_server.audit.file_tools import FileTool, find_file_tool, named_files
+from ors_server.audit.file_tools import find_file_tool, named_files
 from ors_server.audit.judgement import Scale
 from ors_server.audit.plays import Call
 from ors_server.audit.policies.idle import closing_calls
@@ -37,7 +37,13 @@ class ChangesTheGrader(AuditPolicy):
         task = context.tasks[0]
         prompts = await context.prompts()
         named = named_files(prompts.get(task.address, ""))[:MAX_FILES]
-        cheats = {} if writer is None else _written_cheats(writer, named)
+        cheats: dict[str, list[Call]] = {}
+        if writer is not None:
+            # Files that change what a grader in the agent's reach would use.
+            for name, text in FILE_CHEATS.items():
+                cheats[f"a {name} that it wrote"] = [writer.writing(name, text)]
+            if named:
+                cheats["empty files of the prompt's names"] = [writer.writing(name, "") for name in named]
         if shell is not None:
             cheats = {**_shell_cheats(context, shell, named), **cheats}
         variants: dict[str, CallsOf] = {
@@ -72,14 +78,6 @@ def _shell_cheats(
         # First, as only the first variants are played in a sandbox (MAX_VARIANTS_IN_SANDBOX).
         cheats = {"programs that end at once": "\n".join(map(ending_program, programs)), **cheats}
     return {name: [(tool, {argument: command})] for name, command in cheats.items()}
-
-
-def _written_cheats(writer: FileTool, named: Sequence[str]) -> dict[str, list[Call]]:
-    """Return the files that change what a grader in the agent's reach would use."""
-    cheats = {f"a {name} that it wrote": [writer.writing(name, text)] for name, text in FILE_CHEATS.items()}
-    if named:
-        cheats["empty files of the prompt's names"] = [writer.writing(name, "") for name in named]
-    return cheats
 
 
 def _find_shell(context: AuditContext) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ Invariants of a `Batch`:
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -81,7 +81,9 @@ class Batch:
         self.success_at = success_at if success_at is not None else self._threshold(digested.reward_limit)
         self.won = [episode.earned >= self.success_at for episode in self.episodes]
         self.wins = [position for position, won in enumerate(self.won) if won]
-        self.by_task: Mapping[int, list[int]] = self._wins_by_task()
+        self.by_task: dict[int, list[int]] = {}
+        for win in self.wins:
+            self.by_task.setdefault(self.episodes[win].task, []).append(win)
         self._strata = [
             (episode.task, self.window(position)) for position, episode in enumerate(self.episodes)
         ]
@@ -228,9 +230,3 @@ class Batch:
         if returns and returns[-1] > returns[0]:
             return (returns[0] + returns[-1]) / 2
         return math.inf
-
-    def _wins_by_task(self) -> dict[int, list[int]]:
-        wins_by_task: dict[int, list[int]] = {}
-        for win in self.wins:
-            wins_by_task.setdefault(self.episodes[win].task, []).append(win)
-        return wins_by_task

@@ -111,7 +111,13 @@ def _main(batch: Batch, positions: Sequence[int]) -> str | None:
 def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find returns far above those of other episodes, of which the same paid step makes up most."""
     del seed
-    farming = batch.positions(_is_farming)
+    farming = [
+        position
+        for position, episode in enumerate(batch.episodes)
+        if (repeated := episode.repeated) is not None
+        and repeated.times >= _REPEATS
+        and repeated.amount >= _FARMED * episode.paid
+    ]
     if not farming:
         return
     farms = set(farming)
@@ -144,11 +150,6 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         f"of the best others, most of it by the same paid result of {named} again and again",
         of_wins=False,
     )
-
-
-def _is_farming(digest: EpisodeDigest) -> bool:
-    repeated = digest.repeated
-    return repeated is not None and repeated.times >= _REPEATS and repeated.amount >= _FARMED * digest.paid
 
 
 _SEARCHES: Mapping[FindingKind, Search] = {

@@ -105,13 +105,18 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         if any(len(won & other) > _OVERLAP * min(len(won), len(other)) for other in reported):
             continue
         reported.append(won)
+        why = (
+            f"that is {percent(contrast.gain)} more than others of the same task and time"
+            if contrast.compared
+            else "other winning episodes of these tasks gave other answers"
+        )
         yield make_finding(
             batch,
             FindingKind.SHARED_TRICK,
             AuditVerdict.FAIL,
             sorted(won),
             f"episodes with {marker.text!r} won {contrast.won} of {contrast.marked} times, on "
-            f"{contrast.tasks} tasks; {_compared(contrast)}",
+            f"{contrast.tasks} tasks; {why}",
         )
         if len(reported) == _MAX_TRICKS:
             return
@@ -121,12 +126,6 @@ def _order(batch: Batch, marker: Marker) -> tuple[float, int, int, str]:
     """Put what wins most surely first; then what most episodes share, then the longest text."""
     rate = len(batch.won_of(marker.positions)) / len(marker.positions)
     return (-rate, -len(marker.positions), -len(marker.text), marker.text)
-
-
-def _compared(contrast: Contrast) -> str:
-    if not contrast.compared:
-        return "other winning episodes of these tasks gave other answers"
-    return f"that is {percent(contrast.gain)} more than others of the same task and time"
 
 
 def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, Contrast]]:

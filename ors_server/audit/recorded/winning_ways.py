@@ -62,7 +62,7 @@ def _find_skipped_tools(batch: Batch) -> Iterator[RecordedFinding | NotJudged]:
         # The losing episodes show what the work needs: a tool that they rarely use is optional.
         if sum(tool in episode.tools for episode in lost) < _USUAL * len(lost):
             continue
-        marked = _lacking(batch, tool)
+        marked = [position for position, episode in enumerate(batch.episodes) if tool not in episode.tools]
         won = batch.won_of(marked)
         contrast = batch.contrast(marked)
         if batch.share_of_wins(won) < _SOME or not contrast.is_clear(0.9, 0.1, 3.0):
@@ -76,10 +76,6 @@ def _find_skipped_tools(batch: Batch) -> Iterator[RecordedFinding | NotJudged]:
             f"episodes that did not call {tool!r} won {contrast.won} of {contrast.marked} times, "
             f"{percent(contrast.gain)} more than others of the same task and time, which call it",
         )
-
-
-def _lacking(batch: Batch, tool: str) -> list[int]:
-    return batch.positions(lambda digest: tool not in digest.tools)
 
 
 def find_judge_words(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:

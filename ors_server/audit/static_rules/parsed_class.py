@@ -54,7 +54,7 @@ class SourceFunction:
     @property
     def is_tool(self) -> bool:
         """Whether `@tool` decorates it."""
-        return any(_last_name(decorator) == "tool" for decorator in self.node.decorator_list)
+        return any(last_name(decorator) == "tool" for decorator in self.node.decorator_list)
 
     @property
     def is_async(self) -> bool:
@@ -66,7 +66,7 @@ class SourceFunction:
         """Its parameters in order, without `self` and `cls`."""
         own = self.node.args
         every = [*own.posonlyargs, *own.args, *own.kwonlyargs]
-        is_static = any(_last_name(decorator) == "staticmethod" for decorator in self.node.decorator_list)
+        is_static = any(last_name(decorator) == "staticmethod" for decorator in self.node.decorator_list)
         return every[1:] if self.owner is not None and not is_static else every
 
     def nodes(self) -> Iterator[ast.AST]:
@@ -255,6 +255,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{'.' * node.level}{node.module or ''}.{alias.name}"
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """Return `b` of `a.b`, of `b` and of their calls; empty for other expressions."""
     target = node.func if isinstance(node, ast.Call) else node
     return target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")

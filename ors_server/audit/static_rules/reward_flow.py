@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ors_server.audit.static_rules.data_flow import DataFlow
-from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
+from ors_server.audit.static_rules.parsed_class import SourceFunction, last_name, text_of
 
 _REWARD_NAMES = frozenset({"reward", "score", "grade"})
 _THROUGH = frozenset({"float", "int", "bool", "round", "abs", "min", "max", "sum"})
@@ -46,11 +46,12 @@ class RewardFlow:
                 yield from (keyword.value for keyword in node.keywords if keyword.arg == "reward")
             elif isinstance(node, ast.Assign | ast.AugAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(map(_is_reward_name, targets)):
+                if any(last_name(target).lstrip("_") in _REWARD_NAMES for target in targets):
                     yield node.value
-            # Of a tool, only `reward=` counts: what it returns otherwise is its output.
             elif isinstance(node, ast.Return) and node.value and function in self.functions:
-                yield from () if _is_output(node.value) else (node.value,)
+                # Of a tool, only `reward=` counts: what it returns otherwise is its output.
+                is_output = isinstance(node.value, ast.Call) and last_name(node.value) in _OUTPUTS
+                yield from () if is_output else (node.value,)
 
     def _read(self, function: SourceFunction) -> None:
         # Entered before it is filled, so that recursive functions end.
@@ -119,15 +120,6 @@ def number_of(flow: DataFlow, node: ast.expr) -> float | None:
     return float(constant.value) if is_number else None  # type: ignore[attr-defined]
 
 
-def _is_output(node: ast.expr) -> bool:
-    """Return whether an expression is a tool's output, whose reward is given by name."""
-    if not isinstance(node, ast.Call):
-        return False
-    return (
-        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    ) in _OUTPUTS
-
-
 def names_in(node: ast.AST) -> set[str]:
     """Return the names that an expression reads."""
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
@@ -142,8 +134,3 @@ def _is_positive(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bo
         return True
     value = number_of(flow, node)
     return text_of(node) is None and (value is None or value > 0)
-
-
-def _is_reward_name(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name.lstrip("_") in _REWARD_NAMES

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ors_server.audit.static_rules.data_flow import Label
 from ors_server.audit.static_rules.finding import SourceFinding, finding_at
-from ors_server.audit.static_rules.parsed_class import SourceFunction, is_own
+from ors_server.audit.static_rules.parsed_class import SourceFunction, is_own, last_name
 from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
 
 _FAILURES = frozenset(
@@ -106,7 +106,7 @@ def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) ->
     """Return the fixed positive reward of an output that does not end the episode."""
     if not isinstance(node, ast.Call):
         return None
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = last_name(node)
     keywords = {keyword.arg: keyword.value for keyword in node.keywords}
     ends = keywords.get("finished")
     is_ongoing = name == "ongoing" or (
