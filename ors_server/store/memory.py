@@ -314,16 +314,15 @@ class MemoryStore:
         ]
         if text is not None:
             # Every step is written as JSON for it, which takes seconds for long episodes.
-            search = partial(_with_text, pairs, EpisodeFilter(text=text))
-            pairs = await anyio.to_thread.run_sync(search, abandon_on_cancel=True)
+            with_text = EpisodeFilter(text=text)
+            candidates = pairs
+            pairs = await anyio.to_thread.run_sync(
+                lambda: [pair for pair in candidates if with_text.matches(*pair)], abandon_on_cancel=True
+            )
         return sorted((record for record, _ in pairs), key=lambda record: _rank(record.origin))
 
 
 _Pair: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
-
-
-def _with_text(pairs: Sequence[_Pair], episode_filter: EpisodeFilter) -> Sequence[_Pair]:
-    return [pair for pair in pairs if episode_filter.matches(*pair)]
 
 
 def _rank_in(order: EpisodeSorting, record: EpisodeRecord) -> tuple[Any, ...]:

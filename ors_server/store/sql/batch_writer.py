@@ -186,11 +186,6 @@ class BatchWriter:
         upserts.FIRST_STANDINGS.run(connection, placeholder, first)
         upserts.LABELS.run(connection, placeholder, named)
 
-    def _after_all_others(self, connection: Connection, now: int) -> int:
-        """Return a closing time later than every other one, even if the clock was set back."""
-        [(last,)] = execute(connection, "SELECT max(closed_at) FROM standings", ()).fetchall()
-        return now if last is None else max(now, last + 1)
-
     def _look_up(self, connection: Connection, entries: Iterable[PendingWrite]) -> None:
         """Find the rows of episodes whose row is not known yet."""
         states = {
@@ -240,7 +235,11 @@ class BatchWriter:
         ):
             if values:
                 upsert.run(connection, placeholder, list(values))
-        closing = self._after_all_others(connection, now) if rows.closed else now
+        closing = now
+        if rows.closed:
+            # Later than every other closing time, even if the clock was set back.
+            [(last,)] = execute(connection, "SELECT max(closed_at) FROM standings", ()).fetchall()
+            closing = now if last is None else max(now, last + 1)
         latest = [
             _standing_row(key, summary, now, closing if key in rows.closed else None)
             for key, summary in sorted(rows.standings.items(), key=itemgetter(0))

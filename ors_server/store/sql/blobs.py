@@ -190,16 +190,12 @@ class FileBlobStore:
         finally:
             draft.unlink(missing_ok=True)
         for folder in (path.parent, self.folder, self.folder.parent):
-            _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    # A new name is on the disk only after its folder was synced (fsync(2)).
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            # A new name is on the disk only after its folder was synced (fsync(2)).
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 class TableBlobStore:

@@ -112,7 +112,11 @@ def transaction(database: Database, connection: Connection) -> Generator[None]:
         yield
         connection.exec_driver_sql("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        try:
+            connection.exec_driver_sql("ROLLBACK")
+        except SQLAlchemyError:
+            # The transaction or the connection has ended already; either way nothing was written.
+            connection.invalidate()
         raise
 
 
@@ -134,14 +138,6 @@ def execute(connection: Connection, statement: str, values: Sequence[Any]) -> An
             statement, None, error, errors.Error, hide_parameters=True, dialect=dialect
         ) from error
     return cursor
-
-
-def _roll_back(connection: Connection) -> None:
-    try:
-        connection.exec_driver_sql("ROLLBACK")
-    except SQLAlchemyError:
-        # The transaction or the connection has ended already; either way nothing was written.
-        connection.invalidate()
 
 
 def is_about_values(error: BaseException) -> bool:

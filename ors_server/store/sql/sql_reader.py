@@ -145,11 +145,6 @@ def _texts_of(names: str | tuple[str, ...]) -> list[str]:
     return [as_search_text(name) for name in ((names,) if isinstance(names, str) else names)]
 
 
-def _uses_tool(names: str | tuple[str, ...]) -> list[ColumnElement[bool]]:
-    used = select(tool_uses.c.episode).where(tool_uses.c.tool.in_(_texts_of(names)))
-    return [episodes.c.key.in_(used)]
-
-
 def _has_text(text: str) -> list[ColumnElement[bool]]:
     """Search the newest episodes alone: nothing indexes the texts, and a whole record may have gigabytes."""
     needle = searched_text(without_nul(text))
@@ -170,7 +165,9 @@ _SPECIAL: Mapping[FilterComparison, Callable[[Any], Sequence[ColumnElement[bool]
     FilterComparison.INCLUDES: lambda labels_: [_has_label(name, text) for name, text in labels_.items()],
     FilterComparison.HAS_KEYS: lambda names: [_has_label(name) for name in names],
     FilterComparison.IS_MARKED: lambda marks: [standings.c[MARKS[mark]] > 0 for mark in marks],
-    FilterComparison.USES: _uses_tool,
+    FilterComparison.USES: lambda tools: [
+        episodes.c.key.in_(select(tool_uses.c.episode).where(tool_uses.c.tool.in_(_texts_of(tools))))
+    ],
     FilterComparison.CONTAINS: _has_text,
 }
 """Comparisons of more than one column with a value."""
@@ -524,7 +521,19 @@ class SqlReader:
 
     async def last_step(self, episode_id: str) -> int | None:
         """Return the number of an episode's last step; `None` if it was never opened."""
-        return await self._read(_last_step, episode_id)
+
+        def read_last_step(connection: Connection) -> int | None:
+            key = connection.execute(
+                select(episodes.c.key).where(episodes.c.episode_id == episode_id)
+            ).scalar()
+            if key is None:
+                return None
+            query = (
+                select(steps.c.number).where(steps.c.episode == key).order_by(steps.c.number.desc()).limit(1)
+            )
+            return connection.execute(query).scalar() or 0
+
+        return await self._read(read_last_step)
 
     async def series(
         self, episode_filter: EpisodeFilter, every: float, by: Sequence[str] = ()
@@ -649,14 +658,6 @@ def _boundary(connection: Connection, episode_id: str, order: EpisodeSorting) ->
     if row is None:
         raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which the cursor names")
     return tuple(row)
-
-
-def _last_step(connection: Connection, episode_id: str) -> int | None:
-    key = connection.execute(select(episodes.c.key).where(episodes.c.episode_id == episode_id)).scalar()
-    if key is None:
-        return None
-    query = select(steps.c.number).where(steps.c.episode == key).order_by(steps.c.number.desc()).limit(1)
-    return connection.execute(query).scalar() or 0
 
 
 def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> Iterable[Any]:

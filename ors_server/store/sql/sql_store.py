@@ -94,15 +94,14 @@ class SqlStore(SqlReader):
         self._queue = WriteQueue(options)
         self._queue.start(self._make_writer)
 
-    def _live_sessions(self) -> LiveSessions:
-        idle = round(self._options.idle_seconds * MICROSECONDS)
-        return LiveSessions(self._database, idle, {episode.episode_id for episode in self.left_open})
-
     def _make_writer(self, report: ReportBatch) -> WriterThread:
+        idle = round(self._options.idle_seconds * MICROSECONDS)
+        open_ids = {episode.episode_id for episode in self.left_open}
+        holds = self.fence or LiveSessions(self._database, idle, open_ids)
         return WriterThread(
             self._database,
             self._writing_engine,
-            BatchWriter(self._database, self._blob_store, self._clock, self.fence or self._live_sessions()),
+            BatchWriter(self._database, self._blob_store, self._clock, holds),
             report,
             self._options.write_seconds,
             None if self._retention.is_everything else self._prune,

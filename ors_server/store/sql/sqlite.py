@@ -109,7 +109,11 @@ class SqliteDatabase:
             max_overflow=0,
             hide_parameters=True,
         )
-        event.listen(engine, "begin", _begin_snapshot)
+
+        def begin_snapshot(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN")
+
+        event.listen(engine, "begin", begin_snapshot)
         return engine
 
     def lock(self, connection: Connection) -> None:
@@ -192,7 +196,3 @@ def _set(connection: sqlite3.Connection, *pragmas: str) -> None:
     except BaseException:
         connection.close()
         raise
-
-
-def _begin_snapshot(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
