@@ -13,6 +13,7 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ors_server.grading.channel import AgentChannel, ChannelError, take_standard_streams
@@ -41,14 +42,16 @@ class Worker:
         self._channel = channel
         self._handles = Handles(objects=False)
         self._thread = threading.get_ident()
-        self._orders = {
-            "hello": self._hello,
+        self._orders: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "hello": lambda _message: list(sys.version_info[:3]),
             "load": self._load,
             "call": self._call,
             "get": self._get,
             "set": self._set,
             "delete": self._delete,
-            "operate": self._operate,
+            "operate": lambda message: operate(
+                message["name"], [self._value(tree) for tree in message["operands"]]
+            ),
             "keep": self._keep,
             "copy": self._copy,
         }
@@ -89,9 +92,6 @@ class Worker:
             return {"stop": self._handles.tree(error.value)}
         return {"raised": self._handles.error(error)}
 
-    def _hello(self, _message: dict[str, Any]) -> Any:
-        return list(sys.version_info[:3])
-
     def _load(self, message: dict[str, Any]) -> Any:
         self._handles = Handles(objects=message["objects"])
         for name, path in message["modules"]:
@@ -111,9 +111,6 @@ class Worker:
 
     def _delete(self, message: dict[str, Any]) -> Any:
         delattr(self._value(message["target"]), message["name"])
-
-    def _operate(self, message: dict[str, Any]) -> Any:
-        return operate(message["name"], [self._value(tree) for tree in message["operands"]])
 
     def _keep(self, message: dict[str, Any]) -> Any:
         return _Tree(self._handles.handle_tree(self._value(message["value"])))

@@ -382,13 +382,11 @@ class _PytestRun:
         # Pytest and the agent's code have the same limit each; the first to reach it ends the run.
         if time_limit - max(self._tests.spent_s, self._agent_s) < MIN_SECONDS:
             raise OutOfTimeError
-        return await self._tests.wait_for(
-            self._read_message, max(MIN_SECONDS, time_limit - self._tests.spent_s)
-        )
 
-    async def _read_message(self) -> bytes:
-        length = payload_length(await self._read(HEADER_LENGTH))
-        return await self._read(length)
+        async def read_message() -> bytes:
+            return await self._read(payload_length(await self._read(HEADER_LENGTH)))
+
+        return await self._tests.wait_for(read_message, max(MIN_SECONDS, time_limit - self._tests.spent_s))
 
     async def _read(self, length: int) -> bytes:
         if self._process.stdout is None:

@@ -52,7 +52,12 @@ class RemoteAgent:
         self.failures: list[str] = []
         self._channel = channel
         self._named = {tuple(name.split(".")) for name in classes}
-        self.modules = {name: RemoteModule(name, self) for name in _with_parents(modules)}
+        # Importing a module makes its packages available, too.
+        names: dict[str, None] = {}
+        for module in modules:
+            parts = module.split(".")
+            names.update(dict.fromkeys(".".join(parts[: end + 1]) for end in range(len(parts))))
+        self.modules = {name: RemoteModule(name, self) for name in names}
         self._generation = 0
         self._is_lost = False
         self._classes: dict[int, type] = {}
@@ -263,7 +268,12 @@ class RemoteAgent:
             return _python_class(content)
         if key == "m":
             name, fields, items = content
-            return _make_named_tuple(name, fields, [self._value(item) for item in items])
+            values = [self._value(item) for item in items]
+            # A new class of the same shape: the agent's class stays on its side.
+            if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
+                raise DecodingError("not the tree of a named tuple")
+            tuple_class: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
+            return tuple_class(*values)
         raise DecodingError(f"unknown type {key!r}")
 
     def _object(self, number: int, kind: int, *plain: Any) -> Any:
@@ -331,14 +341,6 @@ class RemoteAgent:
         return raised
 
 
-def _with_parents(modules: Sequence[str]) -> list[str]:
-    names: dict[str, None] = {}
-    for module in modules:
-        parts = module.split(".")
-        names.update(dict.fromkeys(".".join(parts[: end + 1]) for end in range(len(parts))))
-    return list(names)
-
-
 def _require_plain(value: Any) -> Any:
     """Return an object exactly of a plain type; raises DecodingError for any other."""
     if type(value) not in PLAIN:
@@ -364,11 +366,3 @@ def _python_class(name: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, BaseException):
         return kind
     raise DecodingError(f"a class that cannot be named: {name[:100]}")
-
-
-def _make_named_tuple(name: str, fields: list[str], items: list[Any]) -> Any:
-    """Return a named tuple of a new class; raises DecodingError if the fields are not valid."""
-    if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
-        raise DecodingError("not the tree of a named tuple")
-    tuple_class: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
-    return tuple_class(*items)

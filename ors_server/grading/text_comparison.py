@@ -37,11 +37,13 @@ class TextComparison:
             return False
         if self.tolerance is None or wanted == got:
             return wanted == got
-        return len(wanted) == len(got) and all(map(self._line_agrees, wanted, got))
-
-    def _line_agrees(self, expected: str, answer: str) -> bool:
-        wanted, got = expected.split(), answer.split()
-        return len(wanted) == len(got) and all(map(self._word_agrees, wanted, got))
+        if len(wanted) != len(got):
+            return False
+        lines = ((line.split(), other.split()) for line, other in zip(wanted, got, strict=True))
+        return all(
+            len(words) == len(others) and all(map(self._word_agrees, words, others))
+            for words, others in lines
+        )
 
     def _word_agrees(self, expected: str, answer: str) -> bool:
         if expected == answer:
