@@ -136,19 +136,15 @@ class CheckRun:
             return "{", frozenset((name, self.key_of(part)) for name, part in value.items())
         if is_array(value):
             return "[", tuple(map(self.key_of, value))
-        return _number_key(value)
+        # 1 and 1.0 have the same key; in hexadecimal, for an integer may be too long for decimal text.
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return f"#{value:x}" if isinstance(value, int) else f"#{value}"
 
     def is_found(self, compiled: Any, text: str) -> bool:
         """Return whether a compiled pattern is in a text; counts its work."""
         self.spend(1 + self._patterns.cost(compiled, text))
         return self._patterns.is_found(compiled, text)
-
-
-def _number_key(value: Any) -> str:
-    """Return the text of a number: 1 and 1.0 have the same. Integers may be too long for decimal text."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return f"#{value:x}" if isinstance(value, int) else f"#{value}"
 
 
 class Shown:

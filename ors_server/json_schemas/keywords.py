@@ -73,11 +73,8 @@ Maker: TypeAlias = Callable[[KeywordContext, Any, Schema], Check | None]
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and not isinstance(value, str) and _has_number_type(value)
-
-
-def _has_number_type(value: Any) -> bool:
-    return value is not None and not is_array(value) and not is_object(value)
+    # What JSON has besides numbers, for a number may be an int, a float or a Decimal.
+    return not (value is None or isinstance(value, bool | str) or is_array(value) or is_object(value))
 
 
 def _is_integer(value: Any) -> bool:
@@ -139,14 +136,6 @@ def _equals(keyword: str, values: Iterable[Any], explain: str) -> Check:
         return run.fail(path, keyword, Shown(instance), explain)
 
     return check
-
-
-def _enum(_context: KeywordContext, values: Any, _schema: Schema) -> Check:
-    return _equals("enum", values, f" is not one of {Shown(list(values))}")
-
-
-def _const(_context: KeywordContext, value: Any, _schema: Schema) -> Check:
-    return _equals("const", [value], f" is not {Shown(value)}, which was expected")
 
 
 def _limit(
@@ -584,21 +573,21 @@ def _if(context: KeywordContext, condition: Any, schema: Schema) -> Check:
     return check
 
 
-def _ref(context: KeywordContext, reference: Any, _schema: Schema) -> Check:
-    return context.referenced(reference).accepts
-
-
 def _dynamic_ref(context: KeywordContext, reference: Any, _schema: Schema) -> Check:
     return context.dynamic(reference).accepts
 
 
 MAKERS: Mapping[str, Maker] = {
-    "$ref": _ref,
+    "$ref": lambda context, reference, _schema: context.referenced(reference).accepts,
     "$dynamicRef": _dynamic_ref,
     "$recursiveRef": _dynamic_ref,
     "type": _type,
-    "enum": _enum,
-    "const": _const,
+    "enum": lambda _context, values, _schema: _equals(
+        "enum", values, f" is not one of {Shown(list(values))}"
+    ),
+    "const": lambda _context, value, _schema: _equals(
+        "const", [value], f" is not {Shown(value)}, which was expected"
+    ),
     "minimum": _draft_4_limit(
         "minimum",
         "exclusiveMinimum",

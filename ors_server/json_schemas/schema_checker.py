@@ -119,13 +119,19 @@ def _refuse_if_not_json(schema: Any) -> None:
         for value in level:
             if is_object(value):
                 parts.extend(value.values())
-                _refuse_if_no_names(value)
+                for name in value:
+                    if not isinstance(name, str):
+                        raise BadSchemaError(f"the schema is not JSON: a name is a text, not {name!r:.80}")
                 characters += sum(map(len, value))
             elif is_array(value):
                 parts.extend(value)
             elif isinstance(value, str):
                 characters += len(value)
-            elif value is not None and not _is_json_number(value):
+            elif not (
+                value is None
+                or isinstance(value, int)
+                or (isinstance(value, float | Decimal) and math.isfinite(value))
+            ):
                 raise BadSchemaError(f"the schema is not JSON: {value!r:.80} ({type(value).__name__})")
         count += len(parts)
         if count > MAX_SCHEMA_VALUES or characters > MAX_SCHEMA_CHARACTERS:
@@ -137,16 +143,6 @@ def _refuse_if_not_json(schema: Any) -> None:
             return
         level = parts
     raise BadSchemaError(f"the schema is not JSON: more than {MAX_DEPTH} nested arrays and objects")
-
-
-def _refuse_if_no_names(value: Any) -> None:
-    for name in value:
-        if not isinstance(name, str):
-            raise BadSchemaError(f"the schema is not JSON: a name is a text, not {name!r:.80}")
-
-
-def _is_json_number(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, float | Decimal) and math.isfinite(value))
 
 
 class Draft:
@@ -343,19 +339,16 @@ class _Compiler:
         """Return the scope of a resource that is entered: an anchor that was met first stays."""
         entries = dict(scope)
         for name in self._dynamic_names:
-            if not self._has_dynamic_anchor(base, name):
-                if name == RECURSIVE:  # `$recursiveRef` leads through resources that all have the anchor
-                    entries.pop(name, None)
-            else:
+            try:
+                schema, _ = self._resolve(f"#{name}", base)
+                has_anchor = _dynamic_name(schema, name) == name
+            except BadSchemaError:
+                has_anchor = False
+            if has_anchor:
                 entries.setdefault(name, base)
+            elif name == RECURSIVE:  # `$recursiveRef` leads through resources that all have the anchor
+                entries.pop(name, None)
         return tuple(sorted(entries.items()))
-
-    def _has_dynamic_anchor(self, base: str, name: str) -> bool:
-        try:
-            schema, _ = self._resolve(f"#{name}", base)
-        except BadSchemaError:
-            return False
-        return _dynamic_name(schema, name) == name
 
     def _resolve(self, reference: str, base: str) -> tuple[Any, str]:
         """Return the schema that a reference leads to, and its base; nothing is retrieved."""
