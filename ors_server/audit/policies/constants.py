@@ -44,7 +44,12 @@ class ConstantAnswers(AuditPolicy):
         texts = dict.fromkeys([str(choice) for choice in slot.choices] or ["", *PLAIN])
         cores = Counter(core for core in context.cores.values() if core is not None)
         # With few tasks, a frequent gold answer may be right for all of them by accident.
-        if cores.total() >= MIN_TASKS and not await _are_alike(context):
+        has_frequent = cores.total() >= MIN_TASKS
+        if has_frequent and len(set(context.cores.values())) == 1:
+            # Where all tasks ask the same, their one answer is right and no constant.
+            plays = [replace(task.play(seed=context.seed), reads=True) for task in context.tasks[:ALIKE]]
+            has_frequent = len({played.texts[:1] for played in await context.player.play(plays)}) != 1
+        if has_frequent:
             texts |= dict.fromkeys(core for core, _ in cores.most_common(MAX_GOLDS))
         variants = _saying_each(context, slot, texts)
         results = await context.measure(variants, "{variant} for every task earns more than chance")
@@ -79,14 +84,6 @@ class SourceWords(AuditPolicy):
         variants = _saying_each(context, slot, texts)
         message = "{variant}, which stands in the source, earns more than chance"
         return await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
-
-
-async def _are_alike(context: AuditContext) -> bool:
-    """Return whether all tasks ask the same, so that their one answer is right and no constant."""
-    if len(set(context.cores.values())) > 1:
-        return False
-    plays = [replace(task.play(seed=context.seed), reads=True) for task in context.tasks[:ALIKE]]
-    return len({played.texts[:1] for played in await context.player.play(plays)}) == 1
 
 
 def _saying_each(context: AuditContext, slot: AnswerSlot, texts: Iterable[str]) -> dict[str, CallsOf]:

@@ -97,9 +97,11 @@ class RemembersOthers(AuditPolicy):
         tasks = _some(context)
         wrong = [
             # Without a wrong answer to give, the task is left unfinished.
-            task.play(calls if calls is not None else (task.gold or ())[:-1], seed=context.seed)
+            task.play(
+                calls if (calls := context.answering_wrongly(task)) is not None else (task.gold or ())[:-1],
+                seed=context.seed,
+            )
             for task in tasks
-            for calls in [context.answering_wrongly(task)]
         ]
         gold = [task.play(task.gold or (), seed=context.seed) for task in tasks]
         idle = [task.play((), seed=context.seed) for task in tasks]

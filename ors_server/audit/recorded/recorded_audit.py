@@ -12,7 +12,7 @@ from contextlib import aclosing
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.recorded.batch import MIN_EPISODES, MIN_TASKS, MIN_WINS, Batch
 from ors_server.audit.recorded.detecting import Search, make_finding, not_judged, percent
-from ors_server.audit.recorded.digest import DigestedEnvironment, EpisodeDigest
+from ors_server.audit.recorded.digest import DigestedEnvironment
 from ors_server.audit.recorded.drift import find_giving_up, find_length_drift, find_reward_collapse
 from ors_server.audit.recorded.recorded_report import (
     FindingKind,
@@ -58,10 +58,15 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
     groups: defaultdict[str, list[int]] = defaultdict(list)
     undominated: list[int] = []
     for win in batch.wins:
-        name = _dominating(batch.episodes[win])
+        components = batch.episodes[win].components
+        total = sum(amount for _, amount in components)
+        name = None
+        # One component dominates nothing, and neither does one of a return that is nearly 0.
+        if len(components) > 1 and total > _TINY:
+            name = next((name for name, amount in components if amount > _DOMINATING * total), None)
         if name is not None:
             groups[name].append(win)
-        elif batch.episodes[win].components:
+        elif components:
             undominated.append(win)
     # Only where no episode reports components; otherwise there was nothing to find.
     if not groups and not undominated:
@@ -89,14 +94,6 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
             f"{len(dominated)} winning episodes were paid by {name!r} alone; in the others {main!r} pays the "
             "most, and here it is 0",
         )
-
-
-def _dominating(digest: EpisodeDigest) -> str | None:
-    """Return the component that pays more than 90 % of several; `None` if none does."""
-    total = sum(amount for _, amount in digest.components)
-    if len(digest.components) < 2 or total <= _TINY:  # noqa: PLR2004  (one component dominates nothing)
-        return None
-    return next((name for name, amount in digest.components if amount > _DOMINATING * total), None)
 
 
 def _main(batch: Batch, positions: Sequence[int]) -> str | None:

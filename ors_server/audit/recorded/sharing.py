@@ -134,7 +134,9 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
     vocabulary: frozenset[int] | None = None
     for marker in markers:
         won = batch.won_of(marker.positions)
-        if not _is_candidate(batch, marker, won):
+        if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.positions):
+            continue
+        if not _MIN_SHARE <= batch.share_of_wins(won) <= _MAX_SHARE or len(batch.tasks_of(won)) < MIN_TASKS:
             continue
         # Markers are tried in order, the most promising first, and each costs a pass over its episodes.
         tried += 1
@@ -156,13 +158,6 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
         vocabulary = _recurring_calls(batch) if vocabulary is None else vocabulary
         if not _is_closed(batch, won, vocabulary):
             yield marker, contrast
-
-
-def _is_candidate(batch: Batch, marker: Marker, won: Sequence[int]) -> bool:
-    if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.positions):
-        return False
-    share = batch.share_of_wins(won)
-    return _MIN_SHARE <= share <= _MAX_SHARE and len(batch.tasks_of(won)) >= MIN_TASKS
 
 
 def _recurring_calls(batch: Batch) -> frozenset[int]:

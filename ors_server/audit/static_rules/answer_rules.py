@@ -248,7 +248,11 @@ def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str |
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
         written = is_template and receiver is not None and _is_written(flow, function, receiver)
         return "str.format" if written else None
-    if name in _EVALUATORS or (name == "yaml.load" and not _has_safe_loader(node)):
+    is_evaluator = name in _EVALUATORS
+    if name == "yaml.load":
+        loaders = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg == "Loader")]
+        is_evaluator = not any(ast.unparse(loader).endswith(_SAFE_LOADERS) for loader in loaders)
+    if is_evaluator:
         return name
     if name in {"jinja2.Template", "string.Template"} or getattr(node.func, "attr", "") == "from_string":
         return name or "from_string"
@@ -260,11 +264,6 @@ def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str |
 def _is_written(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
     """Return whether an expression is a text that the agent wrote, or that holds one."""
     return flow.has(function, node, Label.ARGUMENT) and flow.is_text(function, node)
-
-
-def _has_safe_loader(call: ast.Call) -> bool:
-    loaders = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
-    return any(ast.unparse(loader).endswith(_SAFE_LOADERS) for loader in loaders)
 
 
 def _is_filtered(flow: DataFlow, function: SourceFunction) -> bool:

@@ -56,7 +56,11 @@ def paid_failure(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find handlers of exceptions that give a positive reward (H11)."""
     for function in rewards.all:
         for node in function.nodes():
-            if not isinstance(node, ast.ExceptHandler) or not _is_failure(node.type):
+            if not isinstance(node, ast.ExceptHandler):
+                continue
+            # A bare `except`, which names nothing, catches failures too.
+            kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type] if node.type else []
+            if not all(ast.unparse(kind).rpartition(".")[2] in _FAILURES for kind in kinds):
                 continue
             for reward in rewards.reward_expressions(function, node.body):
                 value = number_of(rewards.flow, reward)
@@ -95,13 +99,6 @@ def unseeded_luck(rewards: RewardFlow) -> Iterator[SourceFinding]:
         yield from _luck_in_reward(rewards, function)
 
 
-def _is_failure(kind: ast.expr | None) -> bool:
-    if kind is None:
-        return True
-    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return all(ast.unparse(exception).rpartition(".")[2] in _FAILURES for exception in kinds)
-
-
 def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) -> float | None:
     """Return the fixed positive reward of an output that does not end the episode."""
     if not isinstance(node, ast.Call):
@@ -130,8 +127,12 @@ def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bo
             continue
         if isinstance(other, ast.If | ast.IfExp | ast.While | ast.Match):
             test = other.subject if isinstance(other, ast.Match) else other.test
+            names = [part for part in ast.walk(test) if isinstance(part, ast.Name)]
+            labels = rewards.flow.labels(tool, test).union(
+                *(rewards.flow.labels(tool, name) for name in names)
+            )
             # A test of the argument alone picks what is paid for, and lets it be paid again.
-            if not _is_about_argument(rewards, tool, test):
+            if Label.ARGUMENT not in labels or labels & {Label.STATE, Label.GOLD} or any(map(is_own, names)):
                 return True
         if isinstance(
             other, ast.Try | ast.For | ast.AsyncFor | ast.Assert | ast.Raise | ast.With | ast.AsyncWith
@@ -140,13 +141,6 @@ def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bo
         if isinstance(other, ast.Call) and other is not node and _may_refuse(rewards, other):
             return True
     return False
-
-
-def _is_about_argument(rewards: RewardFlow, tool: SourceFunction, test: ast.expr) -> bool:
-    names = [node for node in ast.walk(test) if isinstance(node, ast.Name)]
-    labels = rewards.flow.labels(tool, test).union(*(rewards.flow.labels(tool, name) for name in names))
-    is_own_state = any(map(is_own, names))
-    return Label.ARGUMENT in labels and not is_own_state and not labels & {Label.STATE, Label.GOLD}
 
 
 def _may_refuse(rewards: RewardFlow, call: ast.Call) -> bool:

@@ -90,13 +90,12 @@ def blocking_call(rewards: RewardFlow) -> Iterator[SourceFinding]:
 def shared_state(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find containers of the class that an episode changes and reads (H22)."""
     source = rewards.flow.source
-    names = {
-        name
-        for owner in source.classes
-        for statement in owner.body
-        for name in assigned_names(statement)
-        if _is_container(source, getattr(statement, "value", None)) and not _is_recreated(source, name)
-    }
+    names: set[str] = set()
+    for statement in (statement for owner in source.classes for statement in owner.body):
+        value = getattr(statement, "value", None)
+        is_made = isinstance(value, ast.Call) and source.dotted(value.func) in _CONTAINERS
+        if is_made or isinstance(value, ast.Set | ast.List | ast.Dict):
+            names |= {name for name in assigned_names(statement) if not _is_recreated(source, name)}
     for function in rewards.flow.functions:
         for node in function.nodes():
             name = _changed(source, node) if isinstance(node, ast.expr | ast.stmt) else None
@@ -181,12 +180,6 @@ def _is_awaited_directly(source: ParsedClass, function: SourceFunction) -> bool:
         if method.is_async
         for node in method.nodes()
     )
-
-
-def _is_container(source: ParsedClass, value: ast.expr | None) -> bool:
-    if isinstance(value, ast.Call):
-        return source.dotted(value.func) in _CONTAINERS
-    return isinstance(value, ast.Set | ast.List | ast.Dict)
 
 
 def _is_recreated(source: ParsedClass, name: str) -> bool:
