@@ -107,11 +107,10 @@ class AnswerComparison:
             case _:
                 pass
         if same_value(gold, answer, self.budget):
-            # Only after the exact comparison, and only with a printed decimal gold answer.
             return True
-        return self.options.rounds_to_gold and self._is_rounded(gold, answer)
-
-    def _is_rounded(self, gold: Node, answer: Node) -> bool:
+        # Only after the exact comparison, and only with a printed decimal gold answer.
+        if not self.options.rounds_to_gold:
+            return False
         value = number_of(answer, self.budget)
         if not (isinstance(gold, Number) and gold.places) or value is None:
             return False
@@ -163,7 +162,10 @@ class AnswerComparison:
         """An equation that names a value is that value; other relations are compared as such."""
         # Two derivations are compared step by step; longer ones as they are written.
         if is_derivation(gold, answer):
-            same = self.same if len(gold.operators) == 1 else _same_written  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
+            is_long = len(gold.operators) > 1  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
+            same: Callable[[Node, Node], bool] = (
+                (lambda first, second: spell(first) == spell(second)) if is_long else self.same
+            )
             return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]  # both are relations
         # The names must be alike; a value without a name answers any equation for a name.
         gold_name, answer_name = split_name(gold, self.same), split_name(answer, self.same)
@@ -189,7 +191,14 @@ class AnswerComparison:
         if gold_members is None or answer_members is None or joins_otherwise(gold, answer):
             return self._same_spans(gold, answer)
         if isinstance(gold, Brackets) or isinstance(answer, Brackets):
-            return self._is_point(gold, answer) and self._same_in_order(gold_members, answer_members)
+            # Only round brackets are a point; other brackets are intervals, and a set has no order.
+            are_points = all(
+                (node.opening, node.closing) == ("(", ")")
+                if isinstance(node, Brackets)
+                else not isinstance(node, Set)
+                for node in (gold, answer)
+            )
+            return are_points and self._same_in_order(gold_members, answer_members)
         if (verdict := self._same_numbers(gold_members, answer_members)) is not None:
             return verdict
         # Repetitions count only if both sides have some.
@@ -201,21 +210,13 @@ class AnswerComparison:
         return self._same_spans(gold, answer)
 
     def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
-        # Pairing 64 or more members would compare each with each.
         """Compare two long lists of plain numbers at once; `None` for anything else."""
+        # Pairing 64 or more members would compare each with each.
         if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
             return None
         return {number_of(item, self.budget) for item in gold} == {
             number_of(item, self.budget) for item in answer
         }
-
-    def _is_point(self, gold: Node, answer: Node) -> bool:
-        groups = [node for node in (gold, answer) if isinstance(node, Brackets)]
-        unbracketed = [node for node in (gold, answer) if not isinstance(node, Brackets)]
-        # Only round brackets are a point; other brackets are intervals.
-        return all(group.opening == "(" and group.closing == ")" for group in groups) and not any(
-            isinstance(other, Set) for other in unbracketed
-        )
 
     def _same_in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         if len(gold) != len(answer):
@@ -336,10 +337,6 @@ class AnswerComparison:
             and isinstance(other, Number)
             and (based.numeral.lstrip("0") == str(other.value) or value_of(based) == other.value)
         )
-
-
-def _same_written(gold: Node, answer: Node) -> bool:
-    return spell(gold) == spell(answer)
 
 
 # The first rule of either side's kind is used, so containers come before what they contain: lists of

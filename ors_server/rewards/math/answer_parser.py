@@ -126,7 +126,8 @@ class AnswerParser(ExpressionParser):
         # `-$5`: the sign is in front of the currency.
         if self.is_next("-") and self.peek(1)[1] in CURRENCIES and self.peek(1)[0] == "word":
             self.take()
-            return _with_sign(self._parse_currency())
+            value = self._parse_currency()
+            return Quantity(negate(value.value), value.unit) if isinstance(value, Quantity) else negate(value)
         side = self._parse_sets()
         # In a set, the colon is in front of the condition.
         while not self._is_in_set and self.skip(":"):
@@ -252,10 +253,6 @@ class AnswerParser(ExpressionParser):
         self._is_in_set = outer
         self.expect("}set")
         return node
-
-
-def _with_sign(value: Node) -> Node:
-    return Quantity(negate(value.value), value.unit) if isinstance(value, Quantity) else negate(value)
 
 
 def _build(items: list[Node], condition: Node) -> Node:

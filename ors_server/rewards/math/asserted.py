@@ -502,10 +502,15 @@ def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prom
         takes_alternatives=question.is_list,
         is_same=question.is_same,
         is_closed=question.is_closed,
-        # Most texts have no sign of code, and the patterns of code are slow.
     )
+    # Most texts have no sign of code, and the patterns of code are slow.
     if _may_be_code(text) or has_code(text):
-        statements = [_without_code(text, statement) for statement in statements]
+        statements = [
+            replace(item, polarity=Polarity.INTERMEDIATE)
+            if item.polarity is Polarity.ASSERTED and _is_code(_sentence_around(text, item))
+            else item
+            for item in statements
+        ]
     # "(A) 41 (B) 42 (C) 43" lists choices and asserts none.
     if len(options := [match.end() for match in _OPTION.finditer(text)]) >= _MIN_OPTIONS:
         statements = [
@@ -529,12 +534,6 @@ def _is_code(text: str) -> bool:
 
 def _may_be_code(text: str) -> bool:
     return not text.isascii() or any(map(text.lower().__contains__, _CODE_PARTS))
-
-
-def _without_code(text: str, statement: Statement) -> Statement:
-    if statement.polarity is Polarity.ASSERTED and _is_code(_sentence_around(text, statement)):
-        return replace(statement, polarity=Polarity.INTERMEDIATE)
-    return statement
 
 
 def _without_other_field(text: str, statement: Statement) -> Statement:

@@ -70,7 +70,14 @@ def _is_settled_number(node: Node) -> bool:  # noqa: PLR0911  (a table of kinds)
         case Multiply(factors):
             return _is_settled_product(factors)
         case Add(terms):
-            rational = sum(not contains(term, (Power, Function)) or _is_fraction(term) for term in terms)
+            rational = sum(
+                not contains(term, (Power, Function))
+                or (
+                    isinstance(term, Multiply)
+                    and all(isinstance(f, Number) or _is_inverse(f) for f in term.factors)
+                )
+                for term in terms
+            )
             return rational <= 1 and all(map(_is_settled_number, terms)) and len(terms) > 1
         case Power(Number(value), Number(-1)):
             return value not in (0, 1)
@@ -114,20 +121,17 @@ def _is_inverse(node: Node) -> bool:
     return isinstance(node, Power) and isinstance(node.base, Number) and node.exponent == Number(-1)
 
 
-def _is_fraction(node: Node) -> bool:
-    return isinstance(node, Multiply) and all(isinstance(f, Number) or _is_inverse(f) for f in node.factors)
-
-
 def _is_perfect(node: Node, index: int) -> bool:
     """Return whether a root of a number is rational."""
     if not isinstance(node, Number) or node.value < 0 or index < 2:  # noqa: PLR2004  (a root)
         return not isinstance(node, Number)
     value = Fraction(node.value)
-    return all(_is_power(part, index) for part in (value.numerator, value.denominator))
-
-
-def _is_power(value: int, index: int) -> bool:
-    if index == 2:  # noqa: PLR2004  (a square root)
-        return isqrt(value) ** 2 == value
-    root = round(value ** (1 / index)) if value < 2**53 else 0
-    return any((root + offset) ** index == value for offset in (-1, 0, 1))
+    for part in (value.numerator, value.denominator):
+        near = 0
+        if index == 2:  # noqa: PLR2004  (a square root)
+            near = isqrt(part)
+        elif part < 2**53:  # a float holds it exactly, and its root to within one
+            near = round(part ** (1 / index))
+        if not any((near + offset) ** index == part for offset in (-1, 0, 1)):
+            return False
+    return True

@@ -82,16 +82,16 @@ class ExpressionParser(OperandParser):
         kind, value, _ = self.peek()
         if self._is_in_integral and value == "d" and self.peek(1)[0] == "letter":
             return False
-        if kind == "operator" and value in "|‖":
-            return self._is_bar_opening() if value == "|" else not self._is_in_norm
+        if kind == "operator" and value == "‖":
+            return not self._is_in_norm
+        if kind == "operator" and value == "|":
+            if self._is_in_set or self._bars == 0:
+                return not self._is_in_set
+            # Within bars, one more opens only directly behind another: `||x| - 1|`.
+            kind, value, _ = self.peek(1)
+            is_after_bar = self._tokens[self.position - 1][1] == "|"
+            return is_after_bar and (kind in _STARTS or value in _OPENERS)
         return kind in _STARTS or (kind == "operator" and value in _OPENERS)
-
-    def _is_bar_opening(self) -> bool:
-        if self._is_in_set or self._bars == 0:
-            return not self._is_in_set
-        kind, value, _ = self.peek(1)
-        is_after_bar = self._tokens[self.position - 1][1] == "|"
-        return is_after_bar and (kind in _STARTS or value in _OPENERS)
 
     def _parse_adjacent(self, factors: list[Node]) -> None:
         last = factors[-1]

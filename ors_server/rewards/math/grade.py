@@ -82,10 +82,15 @@ def grade_math(
     assertion = Assertion(response)
     # The words of a response that is nothing but the gold answer deny nothing ("not prime" for "not prime").
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
+        # A response may write "or" between the values of a gold answer that has several.
+        is_list = any(
+            isinstance(tree, Listing | Set | SetOperation) or contains(tree, (PlusMinus, Relation))
+            for tree in reference.trees
+        )
         question = AnsweredQuestion(
             reference.text,
             read_question,
-            is_list=_has_several(reference),
+            is_list=is_list,
             must_agree=options.boxes == "agree",
             is_same=functools.partial(_is_same_value, options),
             is_closed=reference.is_math,
@@ -117,14 +122,6 @@ def _is_same_value(options: MathOptions, first: str, second: str) -> bool:
 
 def _same_reading(comparison: AnswerComparison, first: ParsedAnswer, second: ParsedAnswer) -> bool:
     return any(comparison.same(tree, other) for tree in first.trees for other in second.trees)
-
-
-def _has_several(gold: ParsedAnswer) -> bool:
-    """Whether a gold answer has several values, between which a response may write "or"."""
-    return any(
-        isinstance(tree, Listing | Set | SetOperation) or contains(tree, (PlusMinus, Relation))
-        for tree in gold.trees
-    )
 
 
 def _grade_by_trees(
@@ -193,20 +190,18 @@ def _read_gold(gold: str) -> ParsedAnswer | None:
     if content is not None:
         return read(unbox(content)) if content.strip() else None
     candidate = extract(gold, is_strict=False, must_agree=False)
-    if candidate is not None and _states_answer_explicitly(gold, candidate):
-        return candidate.reading
-    return whole if whole is not None else (candidate.reading if candidate is not None else None)
+    if candidate is None:
+        return whole
+    # A formula or a number is stated as the answer only within a text, not within a short gold of words.
+    is_in_text = candidate.source in ("formula", "number") and len(gold.split()) > _MAX_WORDS
+    is_stated = candidate.source in ("tag", "marker") or is_in_text
+    return candidate.reading if is_stated or whole is None else whole
 
 
 def _is_broken(gold: str) -> bool:
     r"""Return whether a gold answer with LaTeX commands was cut off, or lost a brace (`\frac{1}{`)."""
     bare = gold.replace("\\{", "").replace("\\}", "")
     return "\\" in bare and bare.count("{") != bare.count("}")
-
-
-def _states_answer_explicitly(gold: str, candidate: Candidate) -> bool:
-    is_found = candidate.source in ("formula", "number")
-    return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MAX_WORDS)
 
 
 def _read_bare_gold(gold: str) -> ParsedAnswer | None:

@@ -240,10 +240,20 @@ def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool
 
 
 def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
-    # Fixed points, so that the verdict is reproducible.
     """Yield fixed points for the names, positive ones first."""
+    # Fixed points, so that the verdict is reproducible.
     for number, (low, high, sign) in enumerate(_RANGES):
-        yield {name: _coordinate(name, number, low, high, sign) for name in names}
+        point: dict[str, precise.Complex] = {}
+        for name in names:
+            # By name, so that the value does not depend on the other names of the expression.
+            mixed = hash_number(f"{number} {name}")
+            value = Fraction(low, 4)
+            if low == high:
+                value *= Fraction(mixed % 997 + 1, 1000)
+            else:
+                value += Fraction(high - low, 4) * Fraction(mixed % 99_991, 99_991)
+            point[name] = precise.from_rational(-value if sign < 0 and mixed >> 40 & 1 else value)
+        yield point
 
 
 def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
@@ -252,12 +262,3 @@ def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
         yield {
             name: precise.from_rational(number + 2 + hash_number(f"{number} {name}") % 3) for name in names
         }
-
-
-def _coordinate(name: str, number: int, low: int, high: int, sign: int) -> precise.Complex:
-    # By name, so that the value does not depend on the other names of the expression.
-    mixed = hash_number(f"{number} {name}")
-    value = Fraction(low, 4) * Fraction(mixed % 997 + 1, 1000) if low == high else Fraction(low, 4)
-    if low != high:
-        value += Fraction(high - low, 4) * Fraction(mixed % 99_991, 99_991)
-    return precise.from_rational(-value if sign < 0 and mixed >> 40 & 1 else value)

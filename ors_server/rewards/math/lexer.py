@@ -193,9 +193,16 @@ class _Lexer(Scanner):
         # Names in capitals or with a capital (`Sin`, `LN`) are the functions; `Nu` and the like stay
         # products.
         name = run if is_known or not (run.isupper() or run.istitle()) else run.lower()
+        # `5 min`, but not `min(5, 6)`.
+        is_unit = (
+            run in ("min", "sec")
+            and bool(self.tokens)
+            and self.tokens[-1][0] == "number"
+            and _ARGUMENT.match(self.text, self.position) is None
+        )
         # First match wins. Functions come before factors because `sin` is three letters that could be a
-        # product; a unit comes before both (`5 min`).
-        if name in FUNCTIONS and not self._is_unit(run):
+        # product; a unit comes before both.
+        if name in FUNCTIONS and not is_unit:
             self.add("function", FUNCTIONS[name])
         elif self._is_factors(run):
             self._add_letters(run)
@@ -230,8 +237,14 @@ class _Lexer(Scanner):
         return is_after_value and (is_sign_of_one or _OPERAND.match(self.text, self.position) is not None)
 
     def add_letter(self, letter: str) -> None:
-        is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
-        if is_after_number and letter in "xX" and self._is_sign_of_times():
+        is_times = False
+        if letter in "xX" and self.tokens and self.tokens[-1][0] == "number":
+            # `2 x 3`, or `3.2x10^5` without spaces.
+            following = self.text[self.position : self.position + 1]
+            is_spaced = self.is_spaced_before and following in (" ", "\\", "~")
+            pattern = _TIMES if is_spaced else _POWER_OF_TEN
+            is_times = pattern.match(self.text, self.position) is not None
+        if is_times:
             self.add("operator", "*")
         # `5 m` is a quantity where the letter is alone; before another letter or at the end of a sum it is a
         # factor.
@@ -242,12 +255,6 @@ class _Lexer(Scanner):
         else:
             self.add("letter", letter)
 
-    def _is_sign_of_times(self) -> bool:
-        """Return whether an x is a multiplication sign: `3.2 x 10^5`, `2 x 3`."""
-        is_spaced = self.is_spaced_before and self.text[self.position : self.position + 1] in (" ", "\\", "~")
-        pattern = _TIMES if is_spaced else _POWER_OF_TEN
-        return pattern.match(self.text, self.position) is not None
-
     def _is_lone_unit(self) -> bool:
         # A LaTeX answer sets its units upright, so a lone letter is a variable there.
         if self.is_formula or self.is_in_script or not self.is_spaced_before or "\\" in self.text:
@@ -256,10 +263,6 @@ class _Lexer(Scanner):
         if last[0] != "number" and (last[0] != "word" or last[1].lower() not in WORDS):
             return False
         return _LONE.match(self.text, self.position) is None and not is_term_end(self.tokens)
-
-    def _is_unit(self, run: str) -> bool:
-        is_behind = bool(self.tokens) and self.tokens[-1][0] == "number"
-        return is_behind and run in ("min", "sec") and _ARGUMENT.match(self.text, self.position) is None
 
     def _split_run(self, run: str) -> None:
         # `USD 5`: the code is in front of the amount.

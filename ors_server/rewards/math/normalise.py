@@ -126,12 +126,21 @@ _EDGE: Final = " \t\r\n.,;:"
 def unify(text: str) -> str:
     """Spell Unicode as the LaTeX and ASCII that the lexer reads, and repair escapes."""
     if not text.isascii():
-        text = _to_ascii(text)
+        text = _CIRCLED.sub(
+            lambda run: ", ".join(unicodedata.normalize("NFKC", sign) for sign in run[0]), text
+        )
+        text = _RUNS.sub(_script, text)
+        text = text.translate(_TABLE)
+        text = text.translate({ord(char): _fold(char) for char in set(text)})
     if "\x08" in text or "\x0c" in text or "\t" in text or "\r" in text:
         for eaten, command in _EATEN:
             text = text.replace(eaten, command)
     if "\\\\" in text:
-        text = _halve_backslashes(text)
+        # In an environment, a double backslash ends a row, unless the environment itself has one.
+        if "\\\\begin" in text:
+            text = text.replace("\\\\", "\\")
+        elif "\\begin" not in text:
+            text = _DOUBLED.sub(lambda _: "\\", text)
     if "\\n" in text:
         text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
     return _unify_commands(_unify_words(text))
@@ -213,13 +222,6 @@ def _strip_edges(text: str) -> str:
     return text[:-1] if text.endswith("\\") and not text.endswith("\\\\") else text
 
 
-def _to_ascii(text: str) -> str:
-    text = _CIRCLED.sub(lambda run: ", ".join(unicodedata.normalize("NFKC", sign) for sign in run[0]), text)
-    text = _RUNS.sub(_script, text)
-    text = text.translate(_TABLE)
-    return text.translate({ord(char): _fold(char) for char in set(text)})
-
-
 def _script(match: re.Match[str]) -> str:
     if match[1]:
         return "^{" + "".join(_SUPERSCRIPTS[char] for char in match[1]) + "}"
@@ -237,9 +239,3 @@ def _fold(char: str) -> str:
         return f"\\frac{{{top}}}{{{bottom}}}"
     folded = unicodedata.normalize("NFKC", char)
     return folded if folded.isascii() else char
-
-
-def _halve_backslashes(text: str) -> str:
-    if "\\\\begin" in text:
-        return text.replace("\\\\", "\\")
-    return text if "\\begin" in text else _DOUBLED.sub(lambda _: "\\", text)

@@ -341,11 +341,6 @@ def _of_inverse(name: str) -> Callable[[Complex], Complex]:
     return lambda value: precise.apply(name, precise.divide(precise.ONE, value))
 
 
-def _arc_cotangent(value: Complex) -> Complex:
-    half = precise.divide(precise.PI, precise.from_rational(2))
-    return precise.subtract(half, precise.apply("atan", value))
-
-
 def _modulo(value: Complex, modulus: Complex) -> Complex:
     times = _round_down(precise.divide(value, modulus))
     return precise.subtract(value, precise.multiply(times, modulus))
@@ -357,6 +352,9 @@ _OF_ONE: Final[dict[str, Callable[[Complex], Complex]]] = {
     "conj": lambda value: (value[0], precise.negative(value)[1]),
     "re": lambda value: (value[0], precise.ZERO[0]),
     "im": lambda value: (value[1], precise.ZERO[0]),
+    "acot": lambda value: precise.subtract(
+        precise.divide(precise.PI, precise.from_rational(2)), precise.apply("atan", value)
+    ),
 }
 _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     **_OF_ONE,
@@ -366,7 +364,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "sech": _over("cosh"),
     "csch": _over("sinh"),
     "coth": _over("tanh"),
-    "acot": _arc_cotangent,
     "asec": _of_inverse("acos"),
     "acsc": _of_inverse("asin"),
     "ln": _logarithm,

@@ -30,6 +30,7 @@ _SIGN: Final = re.compile(r"[\d=<>^_+*/|()\[\]]")
 """Signs that no answer of nothing but words has."""
 _LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
 _PRODUCT_LETTERS: Final = 3
+_FORMULA_NAMES: Final = frozenset((*FUNCTIONS, *CONSTANTS, *GREEK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,15 @@ def read(text: str) -> ParsedAnswer:
     trees = _readings(text)
     is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
     if not trees or _SIGN.search(text) is None:
-        trees += _in_words(text, has_trees=bool(trees))
+        words = plain(text)
+        # Few letters may be a product; what no grammar reads is words in any case.
+        is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
+        if words and (not trees or is_wordy or _LETTERS.fullmatch(text) is not None):
+            trees.append(Words(words, stream(text)))
     trees += [reading for reading in readings_of(text) if reading not in trees]
     trees += [merged for tree in trees if (merged := duration_of(tree)) is not None]
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
     return ParsedAnswer(text, tuple(trees), is_math)
-
-
-def _in_words(text: str, *, has_trees: bool) -> list[Node]:
-    words = plain(text)
-    is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not has_trees)
-    is_read = bool(words) and (not has_trees or is_wordy or _LETTERS.fullmatch(text) is not None)
-    return [Words(words, stream(text))] if is_read else []
 
 
 def _readings(text: str) -> list[Node]:
@@ -80,14 +78,10 @@ def _readings(text: str) -> list[Node]:
     for is_comma_in_numbers in (True, False) if _COMMA_GROUPS.search(text) else (True,):
         for is_formula in (False, True) if is_ambiguous(text) else (False,):
             tree = _try(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula)
-            is_guess = is_formula and not trees and not _is_of_letters(text)
+            # Without another reading, a formula may have no words but names of functions and constants.
+            is_guess = is_formula and not trees and not set(_RUNS.findall(text)) <= _FORMULA_NAMES
             trees += [] if tree is None or tree in trees or is_guess else [tree]
     return trees
-
-
-def _is_of_letters(text: str) -> bool:
-    """Return whether a text has no words, only letters, and functions and constants by their names."""
-    return all(run in FUNCTIONS or run in CONSTANTS or run in GREEK for run in _RUNS.findall(text))
 
 
 def _try(text: str, *, is_comma_in_numbers: bool, is_formula: bool) -> Node | None:

@@ -277,14 +277,14 @@ def cases_of(node: Matrix) -> list[tuple[Node, ...]]:
     covered: Node | None = None
     for condition in conditions:
         covered = condition if covered is None else SetOperation("∪", covered, condition)
-    return [tuple(_condition(cell, covered) for cell in row) for row in node.rows]
-
-
-def _condition(cell: Node, covered: Node | None) -> Node:
-    if isinstance(cell, Words) and cell.text in _OTHERWISE and covered is not None:
-        # The rest of the real line, so that "otherwise" equals the written-out condition.
-        return SetOperation("∖", Constant("reals"), covered)
-    return cell
+    if covered is None:
+        return list(node.rows)
+    # The rest of the real line, so that "otherwise" equals the written-out condition.
+    rest = SetOperation("∖", Constant("reals"), covered)
+    return [
+        tuple(rest if isinstance(cell, Words) and cell.text in _OTHERWISE else cell for cell in row)
+        for row in node.rows
+    ]
 
 
 def peel_unit(node: Node) -> tuple[Node, str] | None:

@@ -184,9 +184,9 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
         return _read_formula(run)
     if len(formulas) == 1:
         return try_reading("".join(filter(None, formulas[0].groups())))
-    number = _first_number(sentence)
-    if number is not None:
-        return number
+    number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
+    if number is not None and not has_code(sentence) and (reading := try_reading(number[0])) is not None:
+        return reading
     return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
 
 
@@ -212,11 +212,6 @@ def try_reading(text: str) -> ParsedAnswer | None:
     except MathError:
         return None
     return reading if reading.is_math else None
-
-
-def _first_number(sentence: str) -> ParsedAnswer | None:
-    number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
-    return None if number is None or has_code(sentence) else try_reading(number[0])
 
 
 def find_last(response: str) -> Found | None:

@@ -221,19 +221,16 @@ def _solve(operator: str, left: Node, right: Node, budget: StepBudget) -> Spans:
         raise InexactError("an inequality that is not linear")
     end = -at_zero / slope
     end = end if _is_plain(at_zero, slope) else Fraction(round(end * _ROUNDED), _ROUNDED)
-    return _half_line(operator if slope > 0 else FLIPPED[operator], end)
+    operator = operator if slope > 0 else FLIPPED[operator]
+    left_part = Span(-math.inf, is_low_in=False, high=end, is_high_in=operator == "≤")
+    right_part = Span(end, operator == "≥", math.inf, is_high_in=False)
+    if operator == "≠":
+        return [left_part, right_part]
+    return [left_part] if operator in "<≤" else [right_part]
 
 
 def _is_plain(*numbers: Fraction) -> bool:
     return all(number.denominator < _GRAIN >> 1 for number in numbers)
-
-
-def _half_line(operator: str, end: Fraction) -> Spans:
-    below = Span(-math.inf, is_low_in=False, high=end, is_high_in=operator == "≤")
-    above = Span(end, operator == "≥", math.inf, is_high_in=False)
-    if operator == "≠":
-        return [below, above]
-    return [below] if operator in "<≤" else [above]
 
 
 _READERS: Final[dict[type, Callable[..., Spans]]] = {

@@ -105,7 +105,11 @@ def _without_braces(pieces: list[str]) -> list[str]:
 
 def _without_edges(pieces: list[str]) -> list[str]:
     start, end = 0, len(pieces)
-    while end > start and pieces[end - 1] in _CLOSING and not _is_postfix(pieces[start:end]):
+    while end > start and pieces[end - 1] in _CLOSING:
+        before = pieces[end - 2] if end > 1 else ""
+        # A factorial or a prime: a sign after a value that is not a word.
+        if pieces[end - 1] in "!'" and not (before.isalpha() and len(before) >= _WORD - 1):
+            break
         end -= 1
     while start < end and pieces[start] in _CLOSING:
         start += 1
@@ -114,12 +118,6 @@ def _without_edges(pieces: list[str]) -> list[str]:
         for index, piece in enumerate(pieces[start:end], start)
         if piece != "." or pieces[index + 1].isdigit()
     ]
-
-
-def _is_postfix(pieces: list[str]) -> bool:
-    """Return whether the last piece is a factorial or a prime: a sign after a value that is not a word."""
-    before = pieces[-2] if len(pieces) > 1 else ""
-    return pieces[-1] in "!'" and not (before.isalpha() and len(before) >= _WORD - 1)
 
 
 def _without_articles(pieces: list[str]) -> list[str]:

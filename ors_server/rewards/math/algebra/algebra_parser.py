@@ -137,9 +137,9 @@ class AlgebraParser(AnswerParser):
 
     def _parse_postfix(self, node: Node) -> Node:
         while True:
-            if self._is_one_sided():
+            if (side := self._take_side()) is not None:
                 # `0^+` in the bound of a limit: the side is kept for the binder.
-                self._direction = self._take_side()
+                self._direction = side
                 return node
             if self.is_next("'") or (self.is_next("^") and self.peek(1)[1] == "'"):
                 node = self._derive(node, len(self._parse_primes()))
@@ -155,14 +155,14 @@ class AlgebraParser(AnswerParser):
             else:
                 return node
 
-    def _is_one_sided(self) -> bool:
+    def _take_side(self) -> str | None:
         ahead = [self.peek(step)[1] for step in range(4)]
-        return ahead[0] == "^" and (
+        is_one_sided = ahead[0] == "^" and (
             (ahead[1] in _SIDES and ahead[2] == "}")
             or (ahead[1] == "{" and ahead[2] in _SIDES and ahead[3] == "}")
         )
-
-    def _take_side(self) -> str:
+        if not is_one_sided:
+            return None
         self.take()
         has_brace = self.is_next("{")
         self.position += has_brace

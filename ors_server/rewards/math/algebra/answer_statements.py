@@ -119,13 +119,11 @@ def _prepare(text: str) -> str:
     text = _CHOICES.sub(lambda match: rf"\binom{{{match[1]}}}{{{match[2] or match[3]}}}", text)
     text = _APPLIED.sub(r"\1 =", text)
     if "\\int" in text:
-        text = _DIFFERENTIALS.sub(_part_differentials, text)
+        # `dxdy` is `d x d y`: every second letter is a variable.
+        text = _DIFFERENTIALS.sub(
+            lambda match: " ".join([*match[1], *(f"d {name}" for name in match[2][1::2])]) + " ", text
+        )
     return text
-
-
-def _part_differentials(match: re.Match[str]) -> str:
-    pairs = [match[2][start : start + 2] for start in range(0, len(match[2]), 2)]
-    return " ".join([*match[1], *(f"d {pair[1]}" for pair in pairs)]) + " "
 
 
 def _find_bar(text: str) -> tuple[int, int] | None:

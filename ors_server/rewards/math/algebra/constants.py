@@ -53,9 +53,12 @@ def constants(
         _certain_constants(gold, gold_names),
         _certain_constants(answer, answer_names),
     )
-    # Both end in a constant of integration.
-    if not gold_constants and not answer_constants and _end_in_constants(gold, answer):
-        gold_constants, answer_constants = _constant_of_integration(gold), _constant_of_integration(answer)
+    if not gold_constants and not answer_constants:
+        gold_last, answer_last = _constant_of_integration(gold), _constant_of_integration(answer)
+        variables = (gold_names - gold_last) | (answer_names - answer_last)
+        # Both end in a constant of integration, and are functions of one variable.
+        if gold_last and answer_last and len(variables) == 1 and variables <= _PLAIN_VARIABLES:
+            gold_constants, answer_constants = gold_last, answer_last
     # Nothing marks constants: names that only one side has may be constants under another name.
     if not gold_constants and not answer_constants:
         renaming = renamed(gold, answer)
@@ -74,13 +77,10 @@ def constants(
     is_vector = bool(_declared(gold, gold_names) or _declared(answer, answer_names)) and not variables
     # Without a variable nothing distinguishes a family of functions from a formula with letters, unless it is
     # declared.
-    if not is_vector and not (variables and all(map(_is_variable, variables))):
+    are_usual = all(name in _PLAIN_VARIABLES or _VARIABLES.fullmatch(name) for name in variables)
+    if not is_vector and not (variables and are_usual):
         return None
     return tuple(sorted(gold_constants)), tuple(sorted(answer_constants))
-
-
-def _is_variable(name: str) -> bool:
-    return name in _PLAIN_VARIABLES or _VARIABLES.fullmatch(name) is not None
 
 
 def _declared(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
@@ -93,15 +93,10 @@ def _certain_constants(statement: AnswerStatement, names: frozenset[str]) -> set
     usual = names & _USUAL
     # `C` or `c` is a constant only among plain variables; among other letters it may be a quantity.
     is_plain = len(usual) == 1 and names - usual - introduced <= _PLAIN_VARIABLES
-    return introduced | usual if is_plain and _is_solved(statement) else introduced
-
-
-def _is_solved(statement: AnswerStatement) -> bool:
-    """Return whether a statement is `y = …`, or an equation in two variables."""
-    if statement.kind == "equation":
-        return True
     name = statement.name.name if isinstance(statement.name, Symbol | Unknown) else ""
-    return _SOLVED.fullmatch(name) is not None
+    # `y = …`, or an equation in two variables.
+    is_solved = statement.kind == "equation" or _SOLVED.fullmatch(name) is not None
+    return introduced | usual if is_plain and is_solved else introduced
 
 
 def _constant_of_integration(statement: AnswerStatement) -> set[str]:
@@ -111,12 +106,6 @@ def _constant_of_integration(statement: AnswerStatement) -> set[str]:
             return {name}
         case _:
             return set()
-
-
-def _end_in_constants(gold: AnswerStatement, answer: AnswerStatement) -> bool:
-    gold_last, answer_last = _constant_of_integration(gold), _constant_of_integration(answer)
-    variables = (names_of(gold) - gold_last) | (names_of(answer) - answer_last)
-    return bool(gold_last and answer_last) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
 
 
 def same_general(

@@ -40,8 +40,8 @@ def judge(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None = 
     """Compare by the first rule that applies to both; without `tools`, by numbers alone."""
     rule: Rule = "none"
     try:
-        for rule, decide in _RULES:
-            is_equal = decide(gold, answer, tools)
+        for rule in _RULES:
+            is_equal = _compare_by(rule, gold, answer, tools)
             if is_equal is not None:
                 return Opinion(is_equal, rule)
     except UnsureError as error:
@@ -53,46 +53,32 @@ def judge(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None = 
     return Opinion(None, "none", "no rule fits")
 
 
-def _by_family(gold: AnswerStatement, answer: AnswerStatement, _: Tools | None) -> bool | None:
-    whole = families.parameters(gold, answer) if _are_values(gold, answer) else None
-    return None if whole is None else families.same_family(gold, answer, *whole)
+def _compare_by(
+    rule: Rule, gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None
+) -> bool | None:
+    """Return the verdict of one rule; `None` if it does not apply."""
+    kinds = (gold.kind, answer.kind)
+    are_ordered_alike = gold.is_ordered == answer.is_ordered
+    are_values = kinds == ("values", "values") and are_ordered_alike
+    match rule:
+        case "family" if are_values:
+            whole = families.parameters(gold, answer)
+            return None if whole is None else families.same_family(gold, answer, *whole)
+        case "constants" if are_ordered_alike and "condition" not in kinds:
+            # An integral without bounds has its own constant, and is compared as a value.
+            has_integral = any(map(is_indefinite, (*gold.items, *answer.items)))
+            names = None if has_integral else constants.constants(gold, answer)
+            return None if names is None else constants.same_general(gold, answer, *names)
+        case "values" if are_values:
+            declared = [name for name, _ in (*gold.declared.whole, *answer.declared.whole)]
+            return same_values(gold, answer, declared, None if tools is None else tools.closed_form)
+        # A condition is compared with another or with values; a bare equation describes no set.
+        case "set" if "condition" in kinds and "equation" not in kinds:
+            if tools is None:
+                raise UnsureError("the places at which a condition changes")
+            return tools.same_set(gold, answer)
+        case _:
+            return None
 
 
-def _by_constants(gold: AnswerStatement, answer: AnswerStatement, _: Tools | None) -> bool | None:
-    names = constants.constants(gold, answer) if _are_solutions(gold, answer) else None
-    return None if names is None else constants.same_general(gold, answer, *names)
-
-
-def _by_values(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None) -> bool | None:
-    if not _are_values(gold, answer):
-        return None
-    declared = [name for name, _ in (*gold.declared.whole, *answer.declared.whole)]
-    closed_form = None if tools is None else tools.closed_form
-    return same_values(gold, answer, declared, closed_form)
-
-
-def _by_set(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None) -> bool | None:
-    """Compare a condition with another or with values; a bare equation describes no set."""
-    if "condition" not in (gold.kind, answer.kind) or "equation" in (gold.kind, answer.kind):
-        return None
-    if tools is None:
-        raise UnsureError("the places at which a condition changes")
-    return tools.same_set(gold, answer)
-
-
-def _are_values(gold: AnswerStatement, answer: AnswerStatement) -> bool:
-    return gold.kind == answer.kind == "values" and gold.is_ordered == answer.is_ordered
-
-
-def _are_solutions(gold: AnswerStatement, answer: AnswerStatement) -> bool:
-    has_integral = any(map(is_indefinite, (*gold.items, *answer.items)))
-    is_alike = gold.is_ordered == answer.is_ordered and not has_integral
-    return is_alike and "condition" not in (gold.kind, answer.kind)
-
-
-_RULES: tuple[tuple[Rule, Callable[[AnswerStatement, AnswerStatement, Tools | None], bool | None]], ...] = (
-    ("family", _by_family),
-    ("constants", _by_constants),
-    ("values", _by_values),
-    ("set", _by_set),
-)
+_RULES: tuple[Rule, ...] = ("family", "constants", "values", "set")

@@ -44,13 +44,9 @@ def _plain_names(node: Node) -> frozenset[str]:
 
 def tolerance(*nodes: Node) -> float:
     """Return the relative difference that the values of trees may have."""
-    finest = max(map(_fineness, nodes))
+    kinds = {current.kind for node in nodes for current in walk(node) if isinstance(current, Binder)}
+    finest = 1e-9 if "int" in kinds else 1e-11 if kinds else 1e-18
     return min(finest, 1e-11) if any(isinstance(node, Number) and node.digits for node in nodes) else finest
-
-
-def _fineness(node: Node) -> float:
-    kinds = {current.kind for current in walk(node) if isinstance(current, Binder)}
-    return 1e-9 if "int" in kinds else 1e-11 if kinds else 1e-18
 
 
 def has_unit(*nodes: Node) -> bool:

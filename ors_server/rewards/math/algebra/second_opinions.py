@@ -20,7 +20,7 @@ from ors_server.rewards.math.algebra.function_names import SPECIAL
 from ors_server.rewards.math.algebra.judge import Opinion
 from ors_server.rewards.math.limits import MathError
 from ors_server.rewards.math.normalise import unfence, unify
-from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, contains, walk
+from ors_server.rewards.math.tree import Binder, Function, Matrix, contains, walk
 
 CPU_SECONDS: Final = 2.0
 """Processor time of the worker for one question."""
@@ -142,16 +142,17 @@ def prepare(task: Mapping[str, Any]) -> None:
     if not isinstance(gold, str) or len(gold) > _MAX_CHARS or not _has_sign(_one_spaced(gold)):
         return
     workers = offload.prepared(_MODULE)
+    if workers.is_ready:
+        return
+
+    def start() -> None:
+        statement = _read(_one_spaced(unfence(unify(gold))))
+        # The pattern of signs is generous; only a gold answer that needs algebra is worth a worker.
+        if statement is not None and _is_worth_while(statement, statement):
+            workers.prepare()
+
     # Starting the worker imports SymPy, which takes time: a thread, so that the session does not wait.
-    if not workers.is_ready:
-        threading.Thread(target=_prepare_for, args=(gold,), name="algebra-start", daemon=True).start()
-
-
-def _prepare_for(gold: str) -> None:
-    statement = _read(_one_spaced(unfence(unify(gold))))
-    # The pattern of signs is generous; only a gold answer that needs algebra is worth a worker.
-    if statement is not None and _is_worth_while(statement, statement):
-        offload.prepared(_MODULE).prepare()
+    threading.Thread(target=start, name="algebra-start", daemon=True).start()
 
 
 def _is_worth_while(gold: AnswerStatement, answer: AnswerStatement) -> bool:
@@ -159,13 +160,10 @@ def _is_worth_while(gold: AnswerStatement, answer: AnswerStatement) -> bool:
         return True
     if "condition" in (gold.kind, answer.kind):
         return True
-    return any(_is_advanced(item) for item in (*gold.items, *answer.items))
-
-
-def _is_advanced(node: Node) -> bool:
     return any(
         isinstance(part, Binder | Matrix) or (isinstance(part, Function) and part.name in SPECIAL | {"det"})
-        for part in walk(node)
+        for item in (*gold.items, *answer.items)
+        for part in walk(item)
     )
 
 
