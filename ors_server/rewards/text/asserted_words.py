@@ -247,7 +247,8 @@ def _name_start(text: str, match: re.Match[str]) -> int:
         text.startswith((":", "**:", ":**"), match.end()) or _HEADING.match(text, match.end()) is not None
     )
     second = words[1] if len(words) > 1 else following[1] if following is not None else ""
-    if _opens_phrase(words[0].casefold(), second.casefold()):
+    pair = words[0].casefold(), second.casefold()
+    if any(pair in lexicon.phrases for lexicon in (*lexicons().values(), option_lexicon())):
         return match.end() - len(words[-1]) if len(words) > 1 else match.end()  # "Instead of Kyoto"
     if len(words) == 1 and (is_heading or words[0].endswith("ly")):
         return match.end()  # "City: Riga", "Clearly, Riga"
@@ -301,8 +302,3 @@ def _foreign_words() -> frozenset[str]:
                 word for entries in lexicon.phrases.values() for words, _ in entries for word in words
             )
     return frozenset(listed)
-
-
-def _opens_phrase(first: str, second: str) -> bool:
-    """Whether two words begin a phrase that says something about an answer: "instead of"."""
-    return any((first, second) in lexicon.phrases for lexicon in (*lexicons().values(), option_lexicon()))

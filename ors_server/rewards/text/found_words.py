@@ -19,13 +19,6 @@ _INSIDE: Final = re.compile(r"(?<!\w)")
 _BEHIND: Final = re.compile(r"(?!\w)")
 
 
-def _is_whole(text: str, start: int, end: int) -> bool:
-    if not _BEFORE.match(text, start) or not _AFTER.match(text, end):
-        return False
-    has_spaces = re.match(_LETTER, text[start]) and re.match(_LETTER, text[end - 1])
-    return bool(has_spaces) or bool(_INSIDE.match(text, start) and _BEHIND.match(text, end))
-
-
 def word_places(text: str, sought: Iterable[str]) -> list[tuple[int, str]]:
     """Return where each text is, as a whole word or words.
 
@@ -45,7 +38,11 @@ def word_places(text: str, sought: Iterable[str]) -> list[tuple[int, str]]:
             looked += 1
             if looked > MAX_OCCURRENCES:
                 raise UnparsedAnswerError("the answer repeats the golds or choices too often")
-            if _is_whole(text, start, start + len(phrase)):
-                places.append((start, phrase))
+            end = start + len(phrase)
+            if _BEFORE.match(text, start) and _AFTER.match(text, end):
+                # In a script without spaces, or with a sign at an end, no letter may be next to the text.
+                has_spaces = re.match(_LETTER, text[start]) and re.match(_LETTER, text[end - 1])
+                if has_spaces or (_INSIDE.match(text, start) and _BEHIND.match(text, end)):
+                    places.append((start, phrase))
             start = text.find(phrase, start + 1)
     return places

@@ -324,24 +324,20 @@ def _bullets(*, num_bullets: object) -> Check:
     expected = require_number(num_bullets)
 
     def check(text: str) -> bool:
-        lines = text.split("\n")
-        return _starred(lines) + sum(line.lstrip().startswith("-") for line in lines) == expected
+        lines = [line.lstrip() for line in text.split("\n")]
+        count = sum(line.startswith("-") for line in lines)
+        is_skipped = False
+        for index, line in enumerate(lines):
+            if is_skipped:
+                is_skipped = False
+            # A bare `*` is followed by its text in the next line, which begins no bullet.
+            elif line == "*" and index + 1 < len(lines):
+                count, is_skipped = count + 1, True
+            elif line[:1] == "*" and line[1:2] not in {"", "*"}:
+                count += 1
+        return count == expected
 
     return check
-
-
-def _starred(lines: Sequence[str]) -> int:
-    """Count lines of `*` and something else; a bare `*` is followed by the next line instead."""
-    count = skipped = 0
-    for index, line in enumerate(lines):
-        bare = line.lstrip()
-        if skipped:
-            skipped -= 1
-        elif bare == "*" and index + 1 < len(lines):
-            count, skipped = count + 1, 1
-        elif bare[:1] == "*" and bare[1:2] not in {"", "*"}:
-            count += 1
-    return count
 
 
 def _highlights(*, num_highlights: object) -> Check:

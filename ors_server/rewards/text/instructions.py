@@ -163,14 +163,12 @@ def _times(word: str, text: str) -> int:
     return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
 
 
-def _starts_with(*, text: object) -> Check:
-    expected = _text(text, "text").strip()
-    return lambda response: response.strip().startswith(expected)
+def _make_edge_check(has_edge: Callable[[str, str], bool]) -> Callable[..., Check]:
+    def make(*, text: object) -> Check:
+        expected = _text(text, "text").strip()
+        return lambda response: has_edge(response.strip(), expected)
 
-
-def _ends_with(*, text: object) -> Check:
-    expected = _text(text, "text").strip()
-    return lambda response: response.strip().endswith(expected)
+    return make
 
 
 def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> Check:
@@ -210,8 +208,8 @@ _KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
         "placeholders": _make_counting_check(lambda text: len(_PLACEHOLDER.findall(text))),
         "include": _include,
         "forbid": _forbid,
-        "starts_with": _starts_with,
-        "ends_with": _ends_with,
+        "starts_with": _make_edge_check(str.startswith),
+        "ends_with": _make_edge_check(str.endswith),
         "letter": _letter,
         "lower": always(str.islower),
         "upper": always(str.isupper),

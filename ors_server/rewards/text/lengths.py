@@ -201,7 +201,12 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
         RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
     """
     verdicts = [_verdict(rollout, answer) for rollout in rollouts]
-    values = length_group_rewards(_lengths(rollouts), [verdict.reward == 1.0 for verdict in verdicts])
+    counts = [rollout.metadata.get("length") for rollout in rollouts]
+    if all(count is None for count in counts):
+        lengths = [len(rollout.final_response.split()) for rollout in rollouts]
+    else:
+        lengths = [_count(count, "length of every rollout") for count in counts]
+    values = length_group_rewards(lengths, [verdict.reward == 1.0 for verdict in verdicts])
     return [
         verdict if verdict.reward is None else RewardResult(value)
         for value, verdict in zip(values, verdicts, strict=True)
@@ -256,13 +261,6 @@ def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:
     if answer is None:
         raise RewardFieldError("length_group_reward needs is_correct with every rollout, or answer")
     return _grade_math_answer(rollout.final_response, answer)
-
-
-def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
-    lengths = [rollout.metadata.get("length") for rollout in rollouts]
-    if all(length is None for length in lengths):
-        return [len(rollout.final_response.split()) for rollout in rollouts]
-    return [_count(length, "length of every rollout") for length in lengths]
 
 
 def _is_count(value: object) -> bool:

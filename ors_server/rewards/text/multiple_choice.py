@@ -108,17 +108,14 @@ def _gold_label(answer: object, choices: Choices) -> str:
     labels: set[str] = set()
     if isinstance(answer, str) and len(answer) <= MAX_GOLD:
         text = answer.strip()
+        try:
+            form = normalise_text(text)
+        except UnparsedAnswerError as error:
+            raise BadGoldError(str(error)) from error
         labels = {label for label in choices if label == text.strip("().").upper()}
-        labels |= {label for label, choice in choices.items() if choice == _form_of_gold(text)}
+        labels |= {label for label, choice in choices.items() if choice == form}
     if len(labels) != 1:
         raise BadGoldError(
             f"expected the answer as the label, the text or the index of one choice, got {shown(answer)}"
         )
     return labels.pop()
-
-
-def _form_of_gold(text: str) -> str:
-    try:
-        return normalise_text(text)
-    except UnparsedAnswerError as error:
-        raise BadGoldError(str(error)) from error

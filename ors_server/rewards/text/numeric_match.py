@@ -6,6 +6,7 @@ read.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -142,29 +143,20 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     """
     if mode not in {"strict", "flexible"}:
         raise RewardDefinitionError(f"expected the mode strict or flexible, got {mode!r}")
-    gold = _gsm8k_gold(answer)
+    raw = cast("object", answer)  # a row may have a number
+    finals = _HASHES.findall(raw) if isinstance(raw, str) else []
+    gold = _gold_numbers(finals[-1] if finals else raw, _GSM8K_UNITS)[0]
     if mode == "strict":
-        return float(_strict_answer(final_response) == gold.text.replace(",", ""))  # as verl's data has it
+        # As verl's method reads answers, and as verl's data has golds.
+        numbers = _STRICT.findall(read_response(final_response)[-CLIPPED:])
+        if not numbers:
+            raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
+        return float(str(numbers[-1]).replace(",", "") == gold.text.replace(",", ""))
     text = last_number(read_response(final_response, MAX_RESPONSE))
     number = None if text is None else read_number(text, _GSM8K_UNITS)
     if number is None:
         raise UnparsedAnswerError("the response has no number")
     return float(number.value == gold.value)
-
-
-def _strict_answer(response: object) -> str:
-    """Read the answer as verl's method "strict" does."""
-    numbers = _STRICT.findall(read_response(response)[-CLIPPED:])
-    if not numbers:
-        raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
-    return str(numbers[-1]).replace(",", "")
-
-
-def _gsm8k_gold(answer: object) -> Numeral:
-    if isinstance(answer, str):
-        finals = _HASHES.findall(answer)
-        answer = str(finals[-1]) if finals else answer
-    return _gold_numbers(answer, _GSM8K_UNITS)[0]
 
 
 def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:
@@ -179,17 +171,14 @@ def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:
 def _gold_number(gold: object, units: Sequence[str]) -> Numeral:
     is_text = isinstance(gold, str)
     is_number = isinstance(gold, int | float) and not isinstance(gold, bool)
-    read = read_number(_spelled(gold), units) if is_text or is_number else None
+    text = None
+    if is_text or is_number:
+        with suppress(ValueError):  # an integer of more digits than Python writes
+            text = str(gold)
+    read = None if text is None else read_number(text, units)
     if read is None:
         raise BadGoldError(f"expected a gold answer as one number, got {shown(gold)}")
     return read
-
-
-def _spelled(gold: Any) -> str:
-    try:
-        return str(gold)
-    except ValueError:  # an integer of more digits than Python writes
-        return ""
 
 
 def _without_unit(text: str, units: Sequence[str]) -> str:

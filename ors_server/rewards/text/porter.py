@@ -69,17 +69,14 @@ def _past(word: str) -> str:
         return word[:-1] if _measure(word[:-3]) else word
     for suffix in ("ed", "ing"):
         if word.endswith(suffix) and "v" in _shape(word.removesuffix(suffix)):
-            return _repaired(word.removesuffix(suffix))
+            stub = word.removesuffix(suffix)
+            # A verb without its ending: "conflat" is "conflate", "hopp" is "hop", "fil" is "file".
+            if stub.endswith(("at", "bl", "iz")):
+                return stub + "e"
+            if len(stub) > 1 and stub[-1] == stub[-2] and _shape(stub)[-1] == "c":
+                return stub if stub[-1] in "lsz" else stub[:-1]
+            return stub + "e" if _measure(stub) == 1 and _ends_short(stub) else stub
     return word
-
-
-def _repaired(stub: str) -> str:
-    """Complete a verb without its ending: "conflat" is "conflate", "hopp" is "hop", "fil" is "file"."""
-    if stub.endswith(("at", "bl", "iz")):
-        return stub + "e"
-    if len(stub) > 1 and stub[-1] == stub[-2] and _shape(stub)[-1] == "c":
-        return stub if stub[-1] in "lsz" else stub[:-1]
-    return stub + "e" if _measure(stub) == 1 and _ends_short(stub) else stub
 
 
 def _final_y(word: str) -> str:
@@ -104,15 +101,12 @@ def _step_4(word: str) -> str:
     return stub if is_free and _measure(stub) > 1 else word
 
 
-def _final_e(word: str) -> str:
-    if not word.endswith("e"):
-        return word
-    stub = word[:-1]
-    measure = _measure(stub)
-    return stub if measure > 1 or (measure == 1 and not _ends_short(stub)) else word
-
-
-def _final_l(word: str) -> str:
+def _step_5(word: str) -> str:
+    """Remove a final e, and one of two final l."""
+    if word.endswith("e"):
+        stub = word[:-1]
+        measure = _measure(stub)
+        word = stub if measure > 1 or (measure == 1 and not _ends_short(stub)) else word
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
@@ -144,5 +138,5 @@ def _ends_short(stub: str) -> bool:
 
 
 _STEPS: Final[Sequence[Callable[[str], str]]] = (
-    *(_plural, _past, _final_y, _step_2, lambda word: _replaced(word, _STEP_3), _step_4, _final_e, _final_l),
+    *(_plural, _past, _final_y, _step_2, lambda word: _replaced(word, _STEP_3), _step_4, _step_5),
 )

@@ -126,8 +126,15 @@ def stated_choice(text: str, choices: Choices) -> str | None:
     text = visible(text[-MAX_TAIL:])
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
-    # A later "Answer: both" revokes a choice that was read in front of it.
-    return None if final is None or _answers_otherwise(text, final) else final.mention.name
+    if final is None:
+        return None
+    cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
+    # A later "Answer: both", which names no single choice, revokes one that was read in front of it.
+    if cue is not None and cue.end() > final.mention.start and not final.mention.is_marked:
+        start, _ = _span_behind_cue(text, cue.end())
+        if start < len(text):
+            return None
+    return final.mention.name
 
 
 def boxed_choice(text: str, choices: Choices) -> str | None:
@@ -212,15 +219,6 @@ def _read_led_label(text: str, choices: Choices) -> str | None:
     return label if names == {label} else None
 
 
-def _answers_otherwise(text: str, final: Reading) -> bool:
-    """Whether a later line "Answer: ..." names no single choice: "Answer: both"."""
-    cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
-    if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
-        return False
-    start, _ = _span_behind_cue(text, cue.end())
-    return start < len(text)
-
-
 def _name(assertion: Reading | None) -> str | None:
     return None if assertion is None else assertion.mention.name
 
@@ -287,20 +285,19 @@ def _texts(text: str, choices: Choices) -> list[_Named]:
     # Texts of one character are left to the labels.
     sought = {choice for choice in folded if len(choice) > 1}
     places = sorted(word_places(form, sought), key=lambda span: (span[0], -len(span[1])))
-    return [
-        _Named(start, start + len(choice), folded[choice])
-        for start, choice in places
-        if not _begins_noun_phrase(text, start + len(choice))
-    ]
-
-
-def _begins_noun_phrase(text: str, end: int) -> bool:
-    """Whether a choice's text is only the beginning of a noun phrase: "a dog house"."""
-    following = _NOUN_BEHIND.match(text, end)
-    if following is None or following[1].endswith("ly"):
-        return False
-    word = following[1]
-    return not any(lexicon.words.get(word, NO_CLASSES) - _NOUN_CLASSES for lexicon in languages_of({word}))
+    named: list[_Named] = []
+    for start, choice in places:
+        end = start + len(choice)
+        following = _NOUN_BEHIND.match(text, end)
+        if following is not None and not following[1].endswith("ly"):
+            word = following[1]
+            # The beginning of a noun phrase is no choice: "a dog" of "a dog house".
+            if not any(
+                lexicon.words.get(word, NO_CLASSES) - _NOUN_CLASSES for lexicon in languages_of({word})
+            ):
+                continue
+        named.append(_Named(start, end, folded[choice]))
+    return named
 
 
 def _labels(text: str, choices: Choices) -> Iterator[_Named]:
@@ -309,9 +306,8 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
         start, end = _with_brackets(text, match.start(), match.end())
         is_lower = label not in choices
         before, after = text[max(0, start - 16) : start], text[end : end + 1]
-        is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
-            end : _line_end(text, end)
-        ].strip(_LINE_END)
+        rest = text[end : end + 80].partition("\n")[0]
+        is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not rest.strip(_LINE_END)
         is_plain_word = is_lower or label.isdigit() or len(label) > 1
         if is_plain_word and not (
             is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)
@@ -338,11 +334,6 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
         ):
             continue
         yield _Named(start, end, label.upper() if is_lower else label, is_label=True)
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start, start + 80)
-    return min(len(text), start + 80) if end < 0 else end
 
 
 def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:

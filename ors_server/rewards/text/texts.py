@@ -130,7 +130,13 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
     if form.nfkc:
         text = _compatible(text)
     if form.casefold:
-        text = _fold_case(text, with_nfkc=form.nfkc)
+        if form.nfkc and not text.isascii():
+            # With compatible characters as NFKC_Casefold does, so that folding twice changes nothing more.
+            folded = unicodedata.normalize("NFD", text).casefold()
+            folded = unicodedata.normalize("NFKC", folded).casefold()
+            text = unicodedata.normalize("NFKC", folded)
+        else:
+            text = text.casefold()
     if form.typography:
         text = text.translate(_TYPOGRAPHY)
     return " ".join(text.split()) if form.collapse else text.strip()
@@ -158,24 +164,12 @@ def shown(value: object) -> str:
 def _compatible(text: str) -> str:
     if text.isascii():
         return text
-    _check_marks(text)
-    if len(_GROWING.findall(text)) > MAX_GROWING:
-        raise UnparsedAnswerError(f"the text has more than {MAX_GROWING} ligatures of whole words")
-    raised = _RAISED.sub(lambda run: f"^{run[0]}", _BEFORE_FRACTION.sub(" ", text))
-    return unicodedata.normalize("NFKC", raised)
-
-
-def _fold_case(text: str, *, with_nfkc: bool) -> str:
-    """Fold the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
-    if text.isascii() or not with_nfkc:
-        return text.casefold()
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFD", text).casefold())
-    return unicodedata.normalize("NFKC", folded.casefold())
-
-
-def _check_marks(text: str) -> None:
     run = 0
     for letter in text:
         run = run + 1 if unicodedata.category(letter)[0] == "M" else 0
         if run > MAX_MARKS:
             raise UnparsedAnswerError(f"the text has more than {MAX_MARKS} combining marks in a row")
+    if len(_GROWING.findall(text)) > MAX_GROWING:
+        raise UnparsedAnswerError(f"the text has more than {MAX_GROWING} ligatures of whole words")
+    raised = _RAISED.sub(lambda run: f"^{run[0]}", _BEFORE_FRACTION.sub(" ", text))
+    return unicodedata.normalize("NFKC", raised)
