@@ -38,7 +38,11 @@ def reads_answer(
 
     def decorate(function: Function) -> Function:
         for documented in (function, inspect.unwrap(function)):
-            documented.__doc__ = _document_place(inspect.getdoc(function) or "", place)
+            text = inspect.getdoc(function) or ""
+            # A reward that describes the place itself has the paragraph already.
+            if "Reads:" not in text and place in _READS:
+                text = text.replace("\nSource:", f"\n{_READS[place]}\n\nSource:", 1)
+            documented.__doc__ = text
         signature = inspect.signature(function)
         names = list(signature.parameters)
         response_name = next((name for name in names if ALIASES.get(name) == RESPONSE), RESPONSE)
@@ -53,10 +57,19 @@ def reads_answer(
                 response = fields[response_name] = from_messages(response).final_response
             if not isinstance(response, str):
                 return function(**fields)
-            extracted = _refuse_long_answer(find_answer(response, source), max_characters)
+            extracted = find_answer(response, source)
+            length = len(extracted.text)
+            if max_characters is not None and length > max_characters:
+                problem = f"the answer has {length} characters; at most {max_characters} are read"
+                extracted = FoundAnswer("", problem)
             fields[response_name] = extracted.text
             raw = function(**fields)
-            return raw if extracted.problem is None else _pay_nothing(raw, extracted.problem)
+            if extracted.problem is None:
+                return raw
+            result = RewardResult.from_raw(raw)
+            if result.reward is None:
+                return result
+            return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, result.extras, extracted.problem)
 
         option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
         parameters = list(signature.parameters.values())
@@ -67,24 +80,3 @@ def reads_answer(
         return cast("Function", judged)
 
     return decorate
-
-
-def _document_place(documentation: str, answer_place: Place) -> str:
-    """Add the paragraph "Reads:" before "Source:", unless the documentation has one."""
-    if "Reads:" in documentation or answer_place not in _READS:
-        return documentation
-    return documentation.replace("\nSource:", f"\n{_READS[answer_place]}\n\nSource:", 1)
-
-
-def _refuse_long_answer(answer: FoundAnswer, max_characters: int | None) -> FoundAnswer:
-    length = len(answer.text)
-    if max_characters is None or length <= max_characters:
-        return answer
-    return FoundAnswer("", f"the answer has {length} characters; at most {max_characters} are read")
-
-
-def _pay_nothing(raw: object, problem: str) -> RewardResult:
-    result = RewardResult.from_raw(raw)
-    if result.reward is None:
-        return result
-    return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, result.extras, problem)

@@ -8,7 +8,7 @@ a row here says what differs and why. A row that no case needs fails the tests t
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Becomes: TypeAlias = Literal["error", "number", "accepted"]
 """What ours does: report no number, give another number, or accept what theirs refuses."""
@@ -41,13 +41,9 @@ class Deviation:
         return tuple(self.vectors.split())
 
 
-def _deviation(row: dict[str, Any]) -> Deviation:
-    row["gives"] = tuple(row.get("gives", ()))
-    return Deviation(**row)
-
-
 DEVIATIONS: tuple[Deviation, ...] = tuple(
-    map(_deviation, tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["row"])
+    Deviation(gives=tuple(row.pop("gives", ())), **row)
+    for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["row"]
 )
 
 

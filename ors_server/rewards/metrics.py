@@ -27,12 +27,9 @@ def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dic
         f"{PREFIX}/{key}/{name}": figure
         for key in sorted(figures)
         for name, figure in (
-            ("mean", _mean(figures[key])),
+            # Divided first: the sum itself may be beyond every float.
+            ("mean", math.fsum(value / len(figures[key]) for value in figures[key])),
             ("max", max(figures[key])),
             ("min", min(figures[key])),
         )
     }
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(value / len(values) for value in values)  # the sum itself may be beyond every float

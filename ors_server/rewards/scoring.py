@@ -189,16 +189,14 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
     elif "trajectory" in taken:
         named["trajectory"] = _make_trajectory(named, is_required="trajectory" in reward.signature.required)
     # After everything else: the prompt may come from the conversation that was just read.
-    if PROMPT in taken and named.get(PROMPT) is None and (question := _find_question(named)):
-        named[PROMPT] = question
+    if PROMPT in taken and named.get(PROMPT) is None:
+        trajectory = named.get("trajectory")
+        question = question_of(trajectory) if isinstance(trajectory, Trajectory) else ""
+        texts = (named.get(name) for name in _QUESTIONS)
+        question = question or next((text for text in texts if isinstance(text, str)), "")
+        if question:
+            named[PROMPT] = question
     return named
-
-
-def _find_question(fields: Mapping[str, Any]) -> str:
-    trajectory = fields.get("trajectory")
-    question = question_of(trajectory) if isinstance(trajectory, Trajectory) else ""
-    texts = (fields.get(name) for name in _QUESTIONS)
-    return question or next((text for text in texts if isinstance(text, str)), "")
 
 
 def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:

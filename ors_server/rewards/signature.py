@@ -28,7 +28,7 @@ class RewardSignature:
         chosen = {
             name: fields[source]
             for name in self.required | self.optional
-            if (source := _field_for(name, fields)) is not None
+            if (source := name if name in fields else ALIASES.get(name, name)) in fields
         }
         missing = sorted(self.required - set(chosen))
         if missing:
@@ -58,10 +58,3 @@ def read_reward_signature(function: Callable[..., Any], name: str) -> RewardSign
         optional=frozenset(item.name for item in by_name) - required,
         takes_rest=any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters),
     )
-
-
-def _field_for(name: str, fields: Mapping[str, Any]) -> str | None:
-    if name in fields:
-        return name
-    alias = ALIASES.get(name)
-    return alias if alias is not None and alias in fields else None

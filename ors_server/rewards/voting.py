@@ -1,7 +1,8 @@
 """Rewards of a group that need no gold: agreement with the majority, and the rank among the others."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from ors_server.rewards.define import reward
@@ -55,7 +56,7 @@ def majority_vote_reward(
         raise RewardFieldError(f"expected least_share in [0, 1], got {least_share!r}")
     source = read_source(answer_from, "answer")
     answers = [find_answer(rollout.final_response, source).text.strip() for rollout in rollouts]
-    kinds = _number_answers(answers, _text_key if same == "text" else None)
+    kinds = _number_answers(answers, same)
     votes = [sum(1 for other in kinds if other is not None and other == kind) for kind in kinds]
     return _pay_majority(kinds, votes, least_share)
 
@@ -125,7 +126,7 @@ def _pay_majority(
     return results
 
 
-def _number_answers(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
+def _number_answers(answers: Sequence[str], same: Sameness) -> list[int | None]:
     """Numbers the different answers; equal ones have one number."""
     seen: dict[str, int] = {}
     kinds: list[int | None] = []
@@ -133,9 +134,12 @@ def _number_answers(answers: Sequence[str], key: Callable[[str], str] | None) ->
         if not answer or len(answer) > MAX_ANSWER:
             kinds.append(None)
             continue
-        name = answer if key is None else key(answer)
+        name = answer
+        if same == "text":
+            with suppress(UnparsedAnswerError):  # a text without a normal form equals only itself
+                name = normalise_text(answer).strip(" .").casefold()
         number = seen.get(name)
-        if number is None and key is None:
+        if number is None and same != "text":
             number = next(
                 (kind for earlier, kind in seen.items() if grade_math(answer, earlier).is_equal), None
             )
@@ -145,10 +149,3 @@ def _number_answers(answers: Sequence[str], key: Callable[[str], str] | None) ->
         seen.setdefault(name, len(set(seen.values())) if number is None else number)
         kinds.append(seen[name])
     return kinds
-
-
-def _text_key(answer: str) -> str:
-    try:
-        return normalise_text(answer).strip(" .").casefold()
-    except UnparsedAnswerError:
-        return answer

@@ -16,7 +16,7 @@ from ors_server.rewards.qa import count_f1
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
-from ors_server.rewards.transcripts.turns import Message, text_of
+from ors_server.rewards.transcripts.turns import text_of
 
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2
@@ -108,7 +108,12 @@ def gui_reward(
     response = final_response if prediction is None else prediction
     if response is None:
         raise RewardFieldError("gui_reward needs final_response (or prediction)")
-    response = (response if response.strip() else _last_turn(trajectory))[:MAX_CHARACTERS]
+    if not response.strip():
+        # The last turn with a text: after a call, an agent may say nothing more.
+        messages = () if trajectory is None else played_messages(read_trajectory(trajectory))
+        turns = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
+        response = next((turn for turn in turns if turn), "")
+    response = response[:MAX_CHARACTERS]
     text = "" if gt_input_text == NO_TEXT else gt_input_text
     target = [float(value) for value in gt_bbox or ()]
     if not (gt_action or target or text) or len(target) not in {0, 2, 4}:
@@ -204,9 +209,3 @@ def _compare_words(left: str, right: str) -> dict[str, float]:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
     f1, precision, recall = count_f1(len(ours & right_words), len(ours), len(right_words))
     return {"f1": f1, "precision": precision, "recall": recall}
-
-
-def _last_turn(trajectory: Trajectory | None) -> str:
-    messages: Sequence[Message] = () if trajectory is None else played_messages(read_trajectory(trajectory))
-    turns = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
-    return next((turn for turn in turns if turn), "")

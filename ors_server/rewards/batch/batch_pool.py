@@ -53,8 +53,7 @@ class BatchPool:
         if not self._workers:
             self._workers.append(BatchWorker(self._options))
         while not any(worker.is_ready for worker in self._workers):
-            due = min(worker.deadline for worker in self._workers) - time.monotonic()
-            self._wait(max(0, math.ceil(1000 * due)))
+            self._wait(min(worker.deadline for worker in self._workers) - time.monotonic())
             self._expire_late()
 
     @property
@@ -74,7 +73,11 @@ class BatchPool:
         """
         # Nothing blocks but the wait, which ends with a ready pipe, at a limit, or after `patience`.
         self._dispatch()
-        self._wait(self._milliseconds(patience))
+        seconds = 0.0
+        if self._yielded not in self._results and not self.is_finished:
+            due = [min(worker.deadline, worker.next_look) for worker in self._workers]
+            seconds = min([patience, *(moment - time.monotonic() for moment in due)])
+        self._wait(seconds)
         self._expire_late()
         while self._yielded in self._results:
             results = self._results.pop(self._yielded)
@@ -105,11 +108,16 @@ class BatchPool:
     def _dispatch(self) -> None:
         self._take()
         while self._waiting:
-            worker = self._find_free_worker(self._waiting[0])
-            if worker is None:
+            is_suspect = self._waiting[0].is_suspect
+            ready = [worker for worker in self._workers if worker.capacity > 0]
+            if is_suspect:
+                # A suspect goes to an idle worker, so that no other row is suspected with it.
+                ready = [worker for worker in ready if not worker.queue]
+            if not ready:
                 break
+            worker = min(ready, key=lambda worker: len(worker.queue))
             # Half of the capacity at a time, so that the last rows of a batch are shared among the workers.
-            for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.capacity // 2)):
+            for _ in range(1 if is_suspect else max(1, worker.capacity // 2)):
                 worker.add(self._waiting.popleft())
                 self._take()
                 if not self._waiting or self._waiting[0].is_suspect:
@@ -134,14 +142,7 @@ class BatchPool:
         # Both bounds keep the source from being read ahead: it may be a slow or endless pipe.
         return len(self._waiting) < self._jobs and self._taken - self._yielded < LOOK_AHEAD
 
-    def _find_free_worker(self, queued: QueuedRow) -> BatchWorker | None:
-        ready = [worker for worker in self._workers if worker.capacity > 0]
-        if queued.is_suspect:
-            # A suspect goes to an idle worker, so that no other row is suspected with it.
-            ready = [worker for worker in ready if not worker.queue]
-        return min(ready, key=lambda worker: len(worker.queue), default=None)
-
-    def _wait(self, milliseconds: int | None) -> None:
+    def _wait(self, seconds: float) -> None:
         poll = select.poll()
         readers = {worker.output: worker for worker in self._workers}
         writers = {worker.input: worker for worker in self._workers if worker.wants_to_write}
@@ -152,6 +153,7 @@ class BatchPool:
         source = self._source.waits_for if self._source is not None and self._wants_rows else None
         if source is not None:
             poll.register(source, select.POLLIN)
+        milliseconds = None if math.isinf(seconds) else max(0, math.ceil(1000 * seconds))
         events = [descriptor for descriptor, _ in poll.poll(milliseconds)]
         if source is not None and source in events and self._source is not None:
             self._source.fill()
@@ -159,13 +161,6 @@ class BatchPool:
             worker.write()
         for worker in [readers[event] for event in events if event in readers]:
             self._listen(worker)
-
-    def _milliseconds(self, patience: float) -> int | None:
-        if self._yielded in self._results or self.is_finished:
-            return 0
-        due = [min(worker.deadline, worker.next_look) for worker in self._workers]
-        seconds = min([patience, *(moment - time.monotonic() for moment in due)])
-        return None if math.isinf(seconds) else max(0, math.ceil(1000 * seconds))
 
     def _listen(self, worker: BatchWorker) -> None:
         lines = worker.read()

@@ -289,14 +289,13 @@ async def _judge_one(
 
 
 def _write_line(number: bytes, results: Sequence[RewardResult]) -> str:
-    return f"{number.decode()}\t[{', '.join(map(_write_or_fail, results))}]"
-
-
-def _write_or_fail(result: RewardResult) -> str:
-    try:
-        return write_result(result)
-    except Exception as error:  # noqa: BLE001  (extras may be any object)
-        return write_result(failure(error))
+    written: list[str] = []
+    for result in results:
+        try:
+            written.append(write_result(result))
+        except Exception as error:  # noqa: BLE001  (extras may be any object)
+            written.append(write_result(failure(error)))
+    return f"{number.decode()}\t[{', '.join(written)}]"
 
 
 def _as_error(error: BaseException) -> Exception:

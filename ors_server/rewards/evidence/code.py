@@ -129,8 +129,10 @@ async def _pay_cases(
     pays: Pays,
     grade: Callable[[list[_Case]], Awaitable[CaseReport]],
 ) -> RewardResult:
+    if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"expected a list of 1 to {MAX_CASES} cases")
     try:
-        read = _read_cases(cases, kind)
+        read = [case if isinstance(case, kind) else _case(case, kind) for case in cases]
     except BadCasesError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     return await _pay_report(lambda: grade(read), pays)
@@ -148,12 +150,6 @@ async def _pay_report(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) ->
         "failed": report.reasons(MAX_REPORTED),
     }
     return RewardResult(report.fraction if pays == "fraction" else float(report.is_perfect), extras=extras)
-
-
-def _read_cases(cases: Sequence[_Case | Mapping[str, Any]], kind: type[_Case]) -> list[_Case]:
-    if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
-        raise BadCasesError(f"expected a list of 1 to {MAX_CASES} cases")
-    return [case if isinstance(case, kind) else _case(case, kind) for case in cases]
 
 
 def _case(value: object, kind: type[_Case]) -> _Case:

@@ -297,11 +297,13 @@ def asserted_reply(text: str) -> str:
         read = pattern.sub(lambda aside: " " * len(aside[0]), read)  # of the same length
     statements = read_statements(read, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
+    remarks, *_ = phrases("remarks")
     gone = [
         item
         for item in statements
         if item.polarity in _GONE
-        and not _is_about_answer(text, item)
+        # "The proof is not complete" is about the work, and takes no number back.
+        and not (item.polarity is Polarity.RETRACTED and remarks.match(text, item.end))
         and not (has_others and _is_rival(text, item))
     ]
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
@@ -329,14 +331,6 @@ def _find_refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
         is_stated = _STATED.search(text[max(0, start - _REMARK_CHARS) : start]) is not None
         if start < refusal.start() or not is_stated:
             yield start, end
-
-
-def _is_about_answer(text: str, statement: Statement) -> bool:
-    """Whether the sentence that takes a number back is about the work: "The proof is not complete"."""
-    return (
-        statement.polarity is Polarity.RETRACTED
-        and phrases("remarks")[0].match(text, statement.end) is not None
-    )
 
 
 def is_asserted(text: str, span: Span) -> bool:

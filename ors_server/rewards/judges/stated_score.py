@@ -234,7 +234,11 @@ class _Reply:
         self.scale = scale
         # Markup, notes and spellings are unified first, so that the patterns can be plain.
         text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
-        text = _TAG.sub(_untag, text).translate(_MARKUP)
+        # The opening tag of a label is read as the label: "<score>" as "score:".
+        text = _TAG.sub(
+            lambda tag: f" {tag[2]}: " if not tag[1] and re.fullmatch(_LABELS, tag[2].casefold()) else " ",
+            text,
+        ).translate(_MARKUP)
         for pattern, spelling in _REWRITES:
             text = pattern.sub(spelling, text)
         self.text = text
@@ -386,7 +390,12 @@ class _Reply:
             if (
                 is_rival
                 and _differ(number, chosen)
-                and (number.value is not None or _is_garbled(number) or number in counts)
+                # One without a value is a rival if it is garbled: made like a number, and no score.
+                and (
+                    number.value is not None
+                    or number in counts
+                    or (not number.is_score and _NUMERIC.fullmatch(number.word) is not None)
+                )
             ):
                 raise UnusableReplyError(
                     f"{chosen.word!r:.40} and {number.word!r:.40} both could be the score; state one"
@@ -404,10 +413,6 @@ class _Reply:
         near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" -").casefold()
         word = re.search(r"[a-z]{1,40}(?:['’-][a-z]{1,40})?$", near)
         return "" if word is None else word[0]
-
-
-def _untag(tag: re.Match[str]) -> str:
-    return f" {tag[2]}: " if not tag[1] and re.fullmatch(_LABELS, tag[2].casefold()) else " "
 
 
 def _numbers(text: str, scale: _Scale) -> list[_Number]:
@@ -452,7 +457,3 @@ def _differ(number: _Number, other: _Number) -> bool:
     if number.value is None or other.value is None:
         return number.word != other.word
     return not math.isclose(number.value, other.value, rel_tol=0.0, abs_tol=1e-9)
-
-
-def _is_garbled(number: _Number) -> bool:
-    return not number.is_score and _NUMERIC.fullmatch(number.word) is not None

@@ -269,15 +269,15 @@ def _fill_from_bytes(connection: sqlite3.Connection, content: bytes) -> None:
 def _fill_from_dump(connection: sqlite3.Connection, dump: str) -> None:
     if len(dump) > MAX_DATABASE_BYTES:
         raise ValueError(f"the dump has more than {MAX_DATABASE_BYTES} characters")
+
+    def authorise(action: int, *_where: str | None) -> int:
+        refused = action in {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
+        return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+
     # A dump is the author's and may write; but it must not reach other files.
-    connection.set_authorizer(_authorise_dump)
+    connection.set_authorizer(authorise)
     connection.executescript(dump)
     connection.set_authorizer(None)
-
-
-def _authorise_dump(action: int, *_where: str | None) -> int:
-    refused = action in {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
-    return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
 
 def _trim(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:

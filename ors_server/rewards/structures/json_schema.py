@@ -99,16 +99,13 @@ def is_small(value: Any) -> bool:
         count += len(level)
         if count > SMALL_COUNT:
             return False
-        level = list(chain.from_iterable(map(_values_in, level)))
+        containers = [
+            part.values() if is_object(part) else part for part in level if is_object(part) or is_array(part)
+        ]
+        level = list(chain.from_iterable(containers))
         if not level:
             return True
     return False
-
-
-def _values_in(value: Any) -> list[Any]:
-    if is_object(value):
-        return list(value.values())
-    return list(value) if is_array(value) else []
 
 
 def _text_of(schema: object) -> str | None:

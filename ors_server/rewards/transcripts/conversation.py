@@ -7,7 +7,7 @@ call that the agent made is in `calls` once, in order, and so is each result tha
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -159,7 +159,16 @@ class _Assembly:
         # Items of one turn (text, reasoning, calls) come apart in some shapes; the earlier message takes them
         # in.
         if event.joins and last.get("role") == ASSISTANT:
-            last["content"] = _join_contents(last["content"], content)
+            earlier = last["content"]
+            if earlier and content:
+                # Two texts stay two parts.
+                earlier, content = (
+                    [{"type": "text", "text": item}] if isinstance(item, str) else item
+                    for item in (earlier, content)
+                )
+                last["content"] = [*earlier, *content]
+            else:
+                last["content"] = earlier or content
         else:
             self.close()
             self.open = []
@@ -167,7 +176,17 @@ class _Assembly:
             self._append(last)
         # A source's own `tool_calls` stay as they were written.
         if calls and "tool_calls" not in event.source:
-            last["tool_calls"] = [*last.get("tool_calls", ()), *map(_as_openai, calls)]
+            last["tool_calls"] = [
+                *last.get("tool_calls", ()),
+                *(
+                    {
+                        **({} if call.id is None else {"id": call.id}),
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                    }
+                    for call in calls
+                ),
+            ]
         answered = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
         self.open += answered
         self.calls += answered
@@ -241,11 +260,6 @@ def _arguments(call: WrittenCall) -> Any:
     return call.arguments if read is None else dict(read)
 
 
-def _as_openai(call: WrittenCall) -> Mapping[str, Any]:
-    body: dict[str, Any] = {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-    return body if call.id is None else {"id": call.id, **body}
-
-
 def _split(text: str, count: int) -> list[str]:
     """Return the texts of a JSON list of as many results; empty if it is nothing of this."""
     try:
@@ -273,11 +287,3 @@ def _replace_text(content: Content, text: str) -> Any:
         return text
     rest = [part for part in content if part.get("type") != "text"]
     return [{"type": "text", "text": text}, *rest] if rest else text
-
-
-def _join_contents(first: Any, second: Any) -> Any:
-    """Return the contents of two messages that are one."""
-    if not second or not first:
-        return first or second
-    parts = [[{"type": "text", "text": item}] if isinstance(item, str) else item for item in (first, second)]
-    return [*parts[0], *parts[1]]

@@ -129,7 +129,12 @@ def _keep_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> Read
             raise unexpected("row", "status", status, STATUSES)
         call.result = None if call.result is None else _without_notes(call.result)
         call.error = (call.result or "error") if STATUSES[status] else None
-    messages = ReadMessages(map(_without_note, conversation.messages))
+    messages = ReadMessages(
+        {**message, "content": _without_notes(content)}
+        if isinstance(content := message.get("content"), str)
+        else message
+        for message in conversation.messages
+    )
     messages.played_from = max(conversation.messages.played_from, _find_first_message(conversation, before))
     return ReadTranscript(messages, calls)
 
@@ -175,11 +180,6 @@ def _without_last(conversation: ReadTranscript, last: AnsweredCall, answer: str)
     read = ReadMessages(messages)
     read.played_from = conversation.messages.played_from
     return ReadTranscript(read, conversation.calls[:-1])
-
-
-def _without_note(message: Message) -> Message:
-    content: Any = message.get("content")
-    return {**message, "content": _without_notes(content)} if isinstance(content, str) else message
 
 
 def _without_notes(text: str) -> str:

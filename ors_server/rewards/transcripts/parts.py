@@ -96,14 +96,6 @@ def _kept(part: Mapping[str, Any], where: str) -> Part:
     return {key: entry for key, entry in part.items() if key != "text"}
 
 
-def _tool_use(part: Mapping[str, Any], where: str) -> WrittenCall:
-    return WrittenCall(
-        as_name(part.get("name"), f"{where}: name"),
-        as_arguments(part.get("input")),
-        as_id(part.get("id"), f"{where}: id"),
-    )
-
-
 def _tool_call(part: Mapping[str, Any], where: str) -> WrittenCall:
     return WrittenCall(
         as_name(part.get("name"), f"{where}: name"),
@@ -128,27 +120,17 @@ def read_flag(value: object, where: str) -> bool | None:
 
 
 def _tool_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
-    inner = read_content(part.get("content"), where)
+    # ORS's shape has `blocks` and `tool_call_id`, Anthropic's `content` and `tool_use_id`.
+    is_ors = "tool_call_id" in part
+    name = "tool_call_id" if is_ors else "tool_use_id"
+    content = part["blocks"] if is_ors and "blocks" in part else part.get("content")
+    inner = read_content(content, where)
     refuse_nested(inner, where)
     return ToolAnswer(
         inner.content,
-        as_id(part.get("tool_use_id"), f"{where}: tool_use_id"),
+        as_id(part.get(name), f"{where}: {name}"),
         is_error=read_flag(part.get("is_error"), where),
     )
-
-
-def _ors_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
-    inner = read_content(part.get("blocks", part.get("content")), where)
-    refuse_nested(inner, where)
-    return ToolAnswer(
-        inner.content,
-        as_id(part.get("tool_call_id", part.get("tool_use_id")), f"{where}: tool_call_id"),
-        is_error=read_flag(part.get("is_error"), where),
-    )
-
-
-def _any_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
-    return (_ors_result if "tool_call_id" in part else _tool_result)(part, where)
 
 
 def refuse_nested(inner: ReadContent, where: str) -> None:
@@ -193,14 +175,14 @@ PARTS: Mapping[str, PartForm] = MappingProxyType(
             kind: _form(kind, _kept, _REASONING)
             for kind in ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
         },
-        "tool_use": _form("tool_use", _tool_use, "name input", "caller toolset_name partial_json"),
+        "tool_use": _form("tool_use", _tool_call, "name input", "caller toolset_name partial_json"),
         "tool_call": _form("tool_call", _tool_call, "name args input", "detail"),
         "function_call": _form(
             "function_call", _function_call, "name arguments call_id", "status caller namespace async_"
         ),
         "tool_result": _form(
             "tool_result",
-            _any_result,
+            _tool_result,
             "tool_use_id tool_call_id content blocks is_error",
             "toolset_name detail",
         ),

@@ -76,11 +76,6 @@ def _mcp(item: Mapping[str, Any], where: str) -> Iterator[Event]:
         yield ToolAnswer(content, call_id, is_error=error is not None, error=error)
 
 
-def _reasoning(item: Mapping[str, Any], where: str) -> Iterator[Event]:
-    del item, where  # no reward reads it
-    return iter(())
-
-
 def _call(item: Mapping[str, Any], call_id: str | None, where: str) -> WrittenCall:
     return WrittenCall(
         as_name(item.get("name"), f"{where}: name"),
@@ -103,7 +98,10 @@ ITEMS: Mapping[str, ItemForm] = MappingProxyType(
             keys("an mcp_call", "name arguments output error", f"{_MARKS} server_label approval_request_id"),
             _mcp,
         ),
-        "reasoning": ItemForm(keys("a reasoning", "summary content encrypted_content", _MARKS), _reasoning),
+        "reasoning": ItemForm(
+            keys("a reasoning", "summary content encrypted_content", _MARKS),
+            lambda _item, _where: iter(()),  # no reward reads it
+        ),
     }
 )
 """Every type of item without a role that is read."""

@@ -98,15 +98,11 @@ def _messages(row: Row) -> ReadRow:
     return ReadRow(read_messages(row["messages"], row.get("system")))
 
 
-def _conversations(row: Row) -> ReadRow:
-    conversation = read_conversation(row["conversations"], system=row.get("system") or None)
-    if row.get("episode") is not None:
-        return read_exported(conversation, row["episode"])
-    return ReadRow(conversation)
-
-
 def _completion(row: Row) -> ReadRow:
-    conversation = read_conversation(row["completion"], prompt=row.get("prompt"))
+    if "conversations" in row:
+        conversation = read_conversation(row["conversations"], system=row.get("system") or None)
+    else:
+        conversation = read_conversation(row["completion"], prompt=row.get("prompt"))
     if row.get("episode") is not None:
         return read_exported(conversation, row["episode"])
     return ReadRow(conversation)
@@ -147,10 +143,6 @@ def _responses(row: Row) -> ReadTranscript:
     return read_conversation(
         as_list(row["output"], "row: output"), prompt=row.get("input"), system=row.get("instructions")
     )
-
-
-def _only_output(row: Row) -> ReadRow:
-    return ReadRow(_responses(row))
 
 
 def _input(row: Row) -> ReadRow:
@@ -216,7 +208,7 @@ ROW_FORMS = (
         "rejected_episode score_chosen score_rejected",
     ),
     _form("data_source prompt", _verl, *_VERL),
-    _form("conversations", _conversations, "system episode", f"{_REQUEST} reward train"),
+    _form("conversations", _completion, "system episode", f"{_REQUEST} reward train"),
     _form("prompt completion", _completion, "episode", f"{_REQUEST} reward advantage train label"),
     _form(
         "contents",
@@ -235,7 +227,7 @@ ROW_FORMS = (
     ),
     _form("choices", _choices, "", _RESPONSE),
     _form("input output", _generation, "instructions", f"{_RESPONSE} gts score step acc prompt"),
-    _form("object output", _only_output, "instructions input", f"{_RESPONSE} prompt"),
+    _form("object output", lambda row: ReadRow(_responses(row)), "instructions input", f"{_RESPONSE} prompt"),
     _form("input", _input, "instructions", _RESPONSE),
     _form("messages", _messages, "system episode", f"{_REQUEST} reward"),
     _form("completion", _completion, "prompt episode", f"{_REQUEST} reward"),
