@@ -132,12 +132,9 @@ def _read_origin() -> dict[str, Any]:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         # A checkout that is not installed, or is under the earlier name.
-        return _as_checkout(checkout) if (checkout / "pyproject.toml").is_file() else {}
+        is_checkout = (checkout / "pyproject.toml").is_file()
+        return {"url": checkout.as_uri(), "dir_info": {"editable": True}} if is_checkout else {}
     return {} if text is None else dict(json.loads(text))
-
-
-def _as_checkout(folder: Path) -> dict[str, Any]:
-    return {"url": folder.as_uri(), "dir_info": {"editable": True}}
 
 
 def _local_path(address: str) -> Path | None:

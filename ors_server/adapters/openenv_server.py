@@ -215,15 +215,19 @@ class RemoteOpenEnv(Environment):
         answer = await self._session.ask("step", action)
         observation: Any = answer.get("observation") or {}
         error: Any = cast("JSONObject", observation).get("error") if isinstance(observation, dict) else None
-        number, is_done = _reward_of(answer.get("reward")), _is_done(answer.get("done"))
+        number, done = _reward_of(answer.get("reward")), answer.get("done")
+        if not isinstance(done, bool | None):
+            raise ResourceError(
+                f"expected `done` of the OpenEnv server as true or false, got {shown_value(done)}"
+            )
         # An error with a reward or an end is part of the game; without either, the call did not run.
-        if isinstance(error, dict) and number is None and not is_done:
+        if isinstance(error, dict) and number is None and not done:
             refusal = cast("JSONObject", error)
             if str(refusal.get("error_type")) in _AGENTS_TOOL_FAULTS:
                 message = refusal.get("message") or "the OpenEnv server refused without a message"
                 raise ToolError(f"{message!s:.{_MAX_MESSAGE}}")
         text = _text(observation)
-        return ToolOutput.final(text, reward=number) if is_done else ToolOutput.ongoing(text, reward=number)
+        return ToolOutput.final(text, reward=number) if done else ToolOutput.ongoing(text, reward=number)
 
 
 def from_openenv(
@@ -356,12 +360,6 @@ def _problem(row: Any) -> str:
     location: Any = fields.get("loc")
     path = ".".join(map(str, cast("Sequence[Any]", location))) if isinstance(location, list) else ""
     return f"{path}: {fields.get('msg')}"
-
-
-def _is_done(done: Any) -> bool:
-    if done is None or isinstance(done, bool):
-        return bool(done)
-    raise ResourceError(f"expected `done` of the OpenEnv server as true or false, got {shown_value(done)}")
 
 
 def _reward_of(reward: Any) -> float | None:

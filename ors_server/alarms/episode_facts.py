@@ -66,7 +66,8 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
     for step in steps:
         for name, amount in step.components.items():
             if name != WITHHELD:
-                components[_component(name)] += amount  # type: ignore[assignment]  # sums of real numbers
+                component = "reward" if name == TOOL_PART else name
+                components[component] += amount  # type: ignore[assignment]  # sums of real numbers
     calls = Counter(step.tool for step in steps)
     arguments = [compact_json([step.tool, step.arguments]) for step in steps]
     policy_step = labels.get(STEP_LABEL, "")
@@ -88,10 +89,6 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
         failed_calls=Counter(step.tool for step in steps if step.status in _FAULTS),
         policy_step=int(policy_step) if _STEP.fullmatch(policy_step) else None,
     )
-
-
-def _component(name: str) -> str:
-    return "reward" if name == TOOL_PART else name
 
 
 def _digest(texts: Sequence[str]) -> str:

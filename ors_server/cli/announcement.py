@@ -114,6 +114,13 @@ def lines_of(announcement: Announcement) -> list[str]:
         f"  trainer  {_client_variables(announcement)} python your_training.py",
         f'           with OpenRewardSpec("{url}", num_tasks=64) of trl.experimental.openreward',
     ]
+    environments: list[str] = []
+    for served in announcement.environments:
+        sizes = (f"{name} {'?' if count is None else count}" for name, count in served.splits.items())
+        environments.append(f"  {served.name}  {', '.join(sizes)} tasks")
+    mcp_server: dict[str, Any] = {"type": "http", "url": f"{url}/mcp"}
+    if announcement.has_keys and not announcement.is_public:
+        mcp_server["headers"] = {"X-API-Key": "YOUR-KEY"}
     note = ["", "Public: anyone who reaches the server may play, and needs no key."]
     return [
         "Doors",
@@ -123,14 +130,14 @@ def lines_of(announcement: Announcement) -> list[str]:
         *([f"  console  {url}/console  (open it in a browser)"] if announcement.has_console else []),
         "",
         "Environments",
-        *(f"  {served.name}  {_sizes(served)}" for served in announcement.environments),
+        *environments,
         *_isolation(announcement.sandbox),
         "",
         "Record",
         f"  {_place(announcement.record)}",
         "",
         "To paste",
-        f"  agent    {_mcp_line(announcement)}",
+        f"  agent    {json.dumps({'mcpServers': {'ors': mcp_server}})}",
         *([] if announcement.is_public else harness),
         "  author   ors-server new my_environment",
         *([f"  shell    {announcement.activation}"] if announcement.activation else []),
@@ -158,18 +165,6 @@ def _isolation(sandbox: Sandboxes) -> list[str]:
 
 def _place(record: str) -> str:
     return "in memory: it ends with the server" if record == MEMORY else record
-
-
-def _sizes(served: Served) -> str:
-    sizes = (f"{name} {'?' if count is None else count}" for name, count in served.splits.items())
-    return f"{', '.join(sizes)} tasks"
-
-
-def _mcp_line(announcement: Announcement) -> str:
-    server: dict[str, Any] = {"type": "http", "url": f"{announcement.url}/mcp"}
-    if announcement.has_keys and not announcement.is_public:
-        server["headers"] = {"X-API-Key": "YOUR-KEY"}
-    return json.dumps({"mcpServers": {"ors": server}})
 
 
 def _client_variables(announcement: Announcement) -> str:

@@ -17,11 +17,10 @@ from ors_server.cli.terminal import make_console, make_table, progress_lines, ve
 from ors_server.model.printable import clean, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ors_server.audit.auditing import AuditOptions, Progress
     from ors_server.audit.report import AuditReport
-    from ors_server.audit.waivers import Waiver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +118,11 @@ def audit(options: AuditCommandOptions) -> None:
         raise MisuseError("expected an environment or a URL to audit, or --episodes")
     _refuse_data(target)
     from ors_server.audit.auditing import audit as run_audit
-    from ors_server.audit.waivers import apply_waivers
+    from ors_server.audit.waivers import apply_waivers, find_waivers, read_waivers
 
     chosen = _read_options(options)
-    accepted = _read_waivers(options, target)
+    waivers_file = options.waivers or find_waivers(target)
+    accepted = () if waivers_file is None else read_waivers(waivers_file)
 
     async def run() -> "AuditReport":
         with _progress(chosen) as show:
@@ -180,13 +180,6 @@ def _read_options(options: AuditCommandOptions) -> "AuditOptions":
         api_key=api_key(),
         record=options.record,
     )
-
-
-def _read_waivers(options: AuditCommandOptions, target: str) -> "Sequence[Waiver]":
-    from ors_server.audit.waivers import find_waivers, read_waivers
-
-    file = options.waivers or find_waivers(target)
-    return () if file is None else read_waivers(file)
 
 
 @contextmanager

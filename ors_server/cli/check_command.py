@@ -1,10 +1,11 @@
 """`ors-server check`: runs the shipped conformance suites."""
 
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,6 +15,9 @@ from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
 from ors_server.model.printable import clean_line
+
+if TYPE_CHECKING:
+    from ors_server.sandboxes.base import Backend
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
@@ -134,9 +138,67 @@ async def _check_server(options: CheckOptions, report: Callable[[Row], None]) ->
 
 
 async def _check_sandbox(options: CheckOptions, report: Callable[[Row], None]) -> None:
-    from ors_server.cli.sandbox_check import check_sandbox
+    from ors_server.testing.sandbox_suite import check_backend
 
-    await check_sandbox(options.sandbox or "", options.only or (), report)
+    only = options.only or ()
+    async with _open_backend(options.sandbox or "") as backend:
+        for verdict in await check_backend(backend):
+            identity = verdict.name.replace(" ", "-").replace(",", "")  # what --only takes
+            if only and identity not in only:
+                continue
+            report(
+                {
+                    "id": identity,
+                    "level": "MUST",
+                    "outcome": "fail" if verdict.problem else "pass",
+                    "text": verdict.name,
+                    "reason": verdict.problem,
+                }
+            )
+
+
+@asynccontextmanager
+async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
+    if ":" in name:
+        backend = _foreign_backend(name)
+        try:
+            yield backend
+        finally:
+            await backend.aclose()
+        return
+    from ors_server.model.settings import load_settings
+    from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+
+    try:
+        choice = BackendChoice(name)
+    except ValueError:
+        names = ", ".join(BackendChoice)
+        raise MisuseError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
+    settings = load_settings()
+    request = BackendRequest(
+        choice,
+        allow_unsandboxed=choice is BackendChoice.NONE,
+        docker_image=settings.docker_image,
+        docker_host=settings.docker_host,
+    )
+    chosen = await choose(request)
+    try:
+        yield chosen.backend
+    finally:
+        await chosen.aclose()
+
+
+def _foreign_backend(place: str) -> "Backend":
+    from ors_server.sandboxes.base import Backend
+
+    module, _, name = place.partition(":")
+    try:
+        made = getattr(import_module(module), name)()
+    except (ImportError, AttributeError) as error:
+        raise MisuseError(f"cannot find {place!r}: {error}") from error
+    if not isinstance(made, Backend):
+        raise MisuseError(f"{place!r} gives a {type(made).__name__}; a Backend is needed")
+    return made
 
 
 @contextmanager

@@ -105,7 +105,11 @@ def from_fields(command: Callable[[_Options], None], *, checks_variables: bool =
             parameters += [_parameter(option, hint, None) for option, (_, hint) in own.items()]
             del hints[field.name]
         else:
-            _complete_option(hints[field.name], _panel_of(options, field.name))
+            # The class that declares the option names its panel: inherited options keep that of the base.
+            declaring: type = next(
+                cls for cls in options.__mro__ if field.name in inspect.get_annotations(cls)
+            )
+            _complete_option(hints[field.name], vars(declaring).get("panel"))
             parameters.append(_parameter(field.name, hints[field.name], _default(field)))
     run.__doc__ = _help_of(command)
     run.__annotations__ = hints
@@ -141,11 +145,6 @@ def _group_of(hint: Any) -> OptionGroup | None:
 
 def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-def _panel_of(options: type, field: str) -> str | None:
-    declaring = next(cls for cls in options.__mro__ if field in inspect.get_annotations(cls))
-    return vars(declaring).get("panel")
 
 
 def _complete_option(hint: Any, panel: str | None) -> None:

@@ -106,7 +106,9 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
         file = declaration_of(reference)
         definition: Any = None
         if file is not None:
-            _refuse_other_keys(keys, reference)
+            if unusable := sorted(set(keys) - {"skip_bad", "name"}):
+                names = ", ".join(f"--{key}" for key in unusable)
+                raise MisuseError(f"{names}: {reference} declares that itself; change its environment.toml")
             definition = declare_file(file, keys)
         elif is_data(reference) or (keys and is_data_folder(reference)):
             try:
@@ -121,13 +123,6 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
         shown = ", ".join(references) or "none"
         raise MisuseError(f"{names}: expected a data file, such as train.jsonl, got {shown}")
     return resolved
-
-
-def _refuse_other_keys(keys: dict[str, Any], reference: str) -> None:
-    unusable = sorted(set(keys) - {"skip_bad", "name"})
-    if unusable:
-        names = ", ".join(f"--{key}" for key in unusable)
-        raise MisuseError(f"{names}: {reference} declares that itself; change its environment.toml")
 
 
 def _report_skipped(definition: Any) -> None:

@@ -96,7 +96,10 @@ async def examine() -> list[Finding]:
     findings = [*versions(), *other_packages(), command()]
     try:
         settings = load_settings()
-        findings.append(Finding("settings", OK, _source_of_settings()))
+        config = os.environ.get("ORS_CONFIG")
+        variables = sorted(name for name in os.environ if name.upper().startswith("ORS_"))
+        sources = [f"file {config}" if config else "", ", ".join(variables)]
+        findings.append(Finding("settings", OK, "; ".join(filter(None, sources)) or "the defaults"))
     except OrsServerError as error:
         findings.append(Finding("settings", PROBLEM, str(error), "correct it and run this again"))
         settings = Settings.model_construct()
@@ -355,10 +358,3 @@ def _version(package: str) -> Any:
         return version_of(package)
     except PackageNotFoundError:
         return "of an unknown version"
-
-
-def _source_of_settings() -> str:
-    config = os.environ.get("ORS_CONFIG")
-    variables = sorted(name for name in os.environ if name.upper().startswith("ORS_"))
-    parts = [*([f"file {config}"] if config else []), *([", ".join(variables)] if variables else [])]
-    return "; ".join(parts) or "the defaults"

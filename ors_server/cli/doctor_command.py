@@ -1,10 +1,12 @@
-"""`ors-server doctor`: shows what works on this machine, and the commands that install what is missing."""
+"""`ors-server doctor` shows what works on this machine and how to mend it; `ors-server version`, versions."""
 
+import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server._version import __version__
 from ors_server.cli.command_output import say, say_json
 from ors_server.cli.exit_status import ExitStatus
 
@@ -50,3 +52,22 @@ def _show(finding: "Finding") -> None:
     say(f"{mark} {finding.name:<14} {finding.text}", style=_STYLES[finding.outcome], width=len(mark))
     if finding.remedy:
         say(f"{'':<19} -> {finding.remedy}")
+
+
+@dataclass(frozen=True)
+class VersionOptions:
+    """Options of `version`."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def version(options: VersionOptions) -> None:
+    """Print the versions of the server, Python and the MCP package."""
+    from importlib.metadata import version as version_of
+
+    versions = {"ors-server": __version__, "python": platform.python_version(), "mcp": version_of("mcp")}
+    if options.json:
+        say_json(versions)
+        return
+    for name, number in versions.items():
+        say(f"{name} {number}")

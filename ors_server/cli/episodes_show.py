@@ -79,13 +79,17 @@ PLAIN, HEADING, FAINT, ALARM = "", "bold", "dim", "red"
 
 async def show_from(reader: "RecordReader", options: "ShowOptions") -> None:
     """Print one episode; raises `CommandError` if the episode has no step with this number."""
+    from ors_server.model.recording import RECORD, STEP
     from ors_server.store.lookup import find_episode
 
     record = await find_episode(reader, options.episode)
     if options.step is not None:
         await _show_step(reader, record, options.step, options)
     elif options.json:
-        await _print_record(reader, record)
+        steps: list[Any] = []
+        while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
+            steps += map(STEP.as_json, batch)
+        say(json.dumps({**RECORD.as_json(record), "steps": steps}))
     else:
         await _show_all(reader, record, whole=options.full)
 
@@ -105,15 +109,6 @@ async def _show_step(
         say(json.dumps(STEP.as_json(steps[0])))
     else:
         print_lines(step_lines(steps[0], whole=options.full))
-
-
-async def _print_record(reader: "RecordReader", record: "EpisodeRecord") -> None:
-    from ors_server.model.recording import RECORD, STEP
-
-    steps: list[Any] = []
-    while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
-        steps += map(STEP.as_json, batch)
-    say(json.dumps({**RECORD.as_json(record), "steps": steps}))
 
 
 async def _show_all(reader: "RecordReader", record: "EpisodeRecord", *, whole: bool) -> None:
@@ -148,6 +143,13 @@ def header_lines(record: "EpisodeRecord") -> Iterator[StyledLine]:
     yield f"episode {clean_line(origin.episode_id)}", HEADING
     task = "" if origin.split is None else f"{origin.split}/{origin.index}, "
     packages = ", ".join(f"{name} {version}" for name, version in origin.packages.items())
+    sandbox = "none"
+    if origin.sandbox is not None:
+        gaps = origin.sandbox.get("gaps") or ()
+        open_ = f", open: {'; '.join(map(str, gaps))}" if gaps else ""
+        image = f", image {str(origin.sandbox['image'])[:12]}" if origin.sandbox.get("image") else ""
+        backend, level = origin.sandbox.get("backend"), origin.sandbox.get("level")
+        sandbox = f"{backend}, level {level}{image}{open_}"
     rows: dict[str, str | None] = {
         "environment": f"{origin.environment} {origin.environment_version}",
         "task": f"{task}hash {origin.task_hash}",
@@ -160,7 +162,7 @@ def header_lines(record: "EpisodeRecord") -> Iterator[StyledLine]:
         "toolset": origin.toolset,
         "labels": " ".join(f"{key}={value}" for key, value in origin.labels.items()),
         "policy": _show_settings(origin.policy),
-        "sandbox": "none" if origin.sandbox is None else _show_sandbox(origin.sandbox),
+        "sandbox": sandbox,
     }
     if origin.forked_from is not None:
         rows["forked from"] = f"{origin.forked_from.session_id} after {origin.forked_from.steps} steps"
@@ -306,10 +308,3 @@ def _show_settings(policy: Mapping[str, Any]) -> str:
         if name != "overridable" and (name not in usual or value != usual[name])
     }
     return ", ".join(f"{name} {json.dumps(value)}" for name, value in set_.items()) or "as by default"
-
-
-def _show_sandbox(sandbox: Mapping[str, Any]) -> str:
-    gaps = sandbox.get("gaps") or ()
-    open_ = f", open: {'; '.join(map(str, gaps))}" if gaps else ""
-    image = f", image {str(sandbox['image'])[:12]}" if sandbox.get("image") else ""
-    return f"{sandbox.get('backend')}, level {sandbox.get('level')}{image}{open_}"

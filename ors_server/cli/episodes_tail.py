@@ -68,10 +68,13 @@ async def tail_all(
     while True:
         async with aclosing(watch.poll()) as events:
             async for event in events:
-                if options.json:
-                    _print_event(event)
-                else:
+                if not options.json:
                     print_lines([(event_line(event), "")])
+                elif event.step is None and event.summary is None:
+                    entry = event.entry.model_dump(mode="json", by_alias=True)
+                    _say_event("opened", event.entry.episode_id, episode=entry)
+                else:
+                    _print_played(event.entry.episode_id, event.step or event.summary)
         await clock.sleep(PAUSE)
 
 
@@ -175,14 +178,6 @@ def event_line(event: TailEvent) -> str:
         f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
         f"{step.status.value}, {show_paid(step)}  {arguments}"
     )
-
-
-def _print_event(event: TailEvent) -> None:
-    if event.step is None and event.summary is None:
-        entry = event.entry.model_dump(mode="json", by_alias=True)
-        _say_event("opened", event.entry.episode_id, episode=entry)
-    else:
-        _print_played(event.entry.episode_id, event.step or event.summary)
 
 
 def _print_played(episode_id: str, played: "Step | EpisodeSummary | None") -> None:

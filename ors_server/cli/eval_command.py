@@ -207,7 +207,7 @@ async def _open_here(
     options: EvalOptions, requested: "RunOptions", *, serve: bool
 ) -> "AsyncGenerator[Target]":
     from ors_server.app import sandbox_request, store_options
-    from ors_server.cli.eval_serving import open_served_target
+    from ors_server.cli.listening import open_served_target
     from ors_server.evaluation.local_target import choose_definition, open_local_target
     from ors_server.model.settings import load_settings
     from ors_server.store.open import open_store
@@ -328,6 +328,8 @@ def _display_name(store: str) -> str:
 def _explain_end(folder: Path, run: "Run", outcome: "RunResults", summary: "RunSummary") -> bool:
     """Say what is missing of a run, and return whether attempts failed with an error."""
     from ors_server.evaluation.failures import failure_lines
+    from ors_server.evaluation.folder import ATTEMPTS_FILE
+    from ors_server.evaluation.runner import LOGS
 
     counts = summary.overall.counts
     if run.stop_reason is not None:
@@ -339,16 +341,10 @@ def _explain_end(folder: Path, run: "Run", outcome: "RunResults", summary: "RunS
     if counts.errored:
         for line in failure_lines(outcome.attempts, counts.recorded):
             complain(line)
-        complain(f"details: {_details(folder)}")
+        logs = folder / LOGS
+        tracebacks = f", tracebacks and logs in {logs}" if logs.is_dir() else ""
+        complain(f"details: {folder / ATTEMPTS_FILE}{tracebacks}")
     return bool(counts.errored)
-
-
-def _details(folder: Path) -> str:
-    from ors_server.evaluation.folder import ATTEMPTS_FILE
-    from ors_server.evaluation.runner import LOGS
-
-    logs = folder / LOGS
-    return f"{folder / ATTEMPTS_FILE}" + (f", tracebacks and logs in {logs}" if logs.is_dir() else "")
 
 
 def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary", report: Path | None) -> None:

@@ -1,16 +1,19 @@
-"""Runs the application on a socket until a signal ends it."""
+"""Runs the application on a socket: until a signal ends it, or as long as it is evaluated."""
 
 import asyncio
 import errno
 import gc
 import os
+import secrets
 import signal
 import socket
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
 from typing_extensions import override
 
 from ors_server.cli.announcement import announce, announce_host, survey
@@ -24,9 +27,15 @@ from ors_server.model.logs import get_logger
 if TYPE_CHECKING:
     from ors_server.app import App
     from ors_server.cli.reloading import Reloader
+    from ors_server.environments.definition import EnvironmentDefinition
+    from ors_server.evaluation.targets import Target
     from ors_server.model.settings import Settings
+    from ors_server.store.base import EpisodeStore
 
 log = get_logger("ors_server.serve")
+LOOPBACK = "127.0.0.1"
+CLOSING_SECONDS = 1
+"""For open requests to end when the run is over."""
 
 
 def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> None:
@@ -89,7 +98,10 @@ class _AnnouncedServer(BoundedServer):
         self, app: "App", listener: socket.socket, *, as_json: bool, reloader: "Reloader | None"
     ) -> None:
         settings = app.settings
-        options = ServerOptions(tls=_tls_of(settings))
+        tls: TlsFiles | None = None
+        if settings.tls_cert is not None and settings.slot.is_alone:  # a front speaks TLS for its hosts
+            tls = TlsFiles(settings.tls_cert, settings.tls_key)
+        options = ServerOptions(tls=tls)
         if settings.on_stop == "suspend":
             options = replace(options, grace_seconds=settings.teardown_seconds)
         super().__init__(app, ConnectionLimits.of(settings), options)
@@ -108,13 +120,17 @@ class _AnnouncedServer(BoundedServer):
     @override
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         watching = None if self._reloader is None else asyncio.create_task(self._reloader.watch())
-        hangups = self._handle_hangups()
+        # On SIGHUP, files are reloaded; without any, the server ends in order. One that was started to ignore
+        # the end of its terminal (`nohup`) still ignores it.
+        handles_hangups = self._has_files or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        if handles_hangups:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
         if not self._served.settings.slot.is_alone:
             asyncio.get_running_loop().add_signal_handler(SUSPEND_SIGNAL, self._suspend)
         try:
             await super().serve(sockets)
         finally:
-            if hangups:
+            if handles_hangups:
                 asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
             if self._was_hung_up:
                 signal.raise_signal(signal.SIGHUP)  # its parent learns what ended it, as of SIGTERM
@@ -133,17 +149,6 @@ class _AnnouncedServer(BoundedServer):
             return
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)
-
-    def _handle_hangups(self) -> bool:
-        """Reload files on SIGHUP, or end in order without any to reload; return whether it is handled.
-
-        A server that was started to ignore the end of its terminal (`nohup`) still ignores it.
-        """
-        is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        if is_ignored and not self._has_files:
-            return False
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
-        return True
 
     @property
     def _has_files(self) -> bool:
@@ -179,7 +184,75 @@ class _AnnouncedServer(BoundedServer):
         self.should_exit = True
 
 
-def _tls_of(settings: "Settings") -> TlsFiles | None:
-    if settings.tls_cert is None or not settings.slot.is_alone:  # the front speaks TLS for its hosts
-        return None
-    return TlsFiles(settings.tls_cert, settings.tls_key)
+class _EvaluationServer(BoundedServer):
+    """Leaves signals to the evaluation; `started_or_failed` is set when it can be reached, or cannot."""
+
+    def __init__(self, app: "App") -> None:
+        super().__init__(
+            app,
+            ConnectionLimits.of(app.settings),
+            ServerOptions(lifespan="off", grace_seconds=CLOSING_SECONDS),
+        )
+        self.started_or_failed = anyio.Event()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.started_or_failed.set()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@asynccontextmanager
+async def open_served_target(
+    definition: "EnvironmentDefinition", name: str, settings: "Settings", store: "EpisodeStore"
+) -> AsyncGenerator["Target"]:
+    """Run an environment and serve it on a free loopback port; leaving the context ends both.
+
+    Without keys in the settings it has a random one, or the agent's program could call it as a trainer.
+
+    Raises:
+        CommandError: If the server does not start.
+    """
+    from pydantic import SecretStr
+
+    from ors_server.app import App
+    from ors_server.evaluation.local_target import IDLE_SECONDS, local_target
+
+    keys = settings.api_keys
+    if keys is None and settings.api_keys_file is None:
+        keys = SecretStr(f"trainer:eval:{secrets.token_urlsafe(32)}")
+    own = settings.model_copy(
+        update={
+            "host": LOOPBACK,
+            "port": 0,
+            "public_url": None,
+            "idle_seconds": IDLE_SECONDS,
+            "api_keys": keys,
+        }
+    )
+    app = App([definition], own, store=store)
+    listener = bind(LOOPBACK, 0)
+    root = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    with listener:
+        server = _EvaluationServer(app)
+        async with app.running(), anyio.create_task_group() as group:
+            group.start_soon(_serve, server, [listener])
+            await server.started_or_failed.wait()
+            if not server.started:
+                raise CommandError(f"the server at {root} did not start; the log says why")
+            try:
+                async with app.client(root) as client:
+                    yield local_target(client, definition, name, gives_urls=True)
+            finally:
+                server.should_exit = True
+
+
+async def _serve(server: _EvaluationServer, sockets: list[socket.socket]) -> None:
+    try:
+        await server.serve(sockets=sockets)
+    finally:
+        server.started_or_failed.set()

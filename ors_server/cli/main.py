@@ -15,7 +15,7 @@ from ors_server.cli.check_command import check
 from ors_server.cli.command_options import Command, CommandGroup, named_only, with_options
 from ors_server.cli.command_output import MisuseError, complain, say
 from ors_server.cli.compare_command import compare
-from ors_server.cli.doctor_command import doctor
+from ors_server.cli.doctor_command import doctor, version
 from ors_server.cli.episodes_command import episodes
 from ors_server.cli.eval_command import evaluate
 from ors_server.cli.examples import epilog_of
@@ -37,7 +37,6 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.tasks_command import tasks
-from ors_server.cli.version_command import version
 from ors_server.cli.watch_command import watch
 from ors_server.images.image_errors import UnknownImageError
 from ors_server.model.errors import (
@@ -187,21 +186,17 @@ def _report(error: Exception, *, debug: bool) -> int:
     for line in getattr(first_of(error), "reports", ())[1:]:  # the message has the first
         complain(line)
     if isinstance(error, ImportError | AttributeError):
-        _name_intruders()
+        # Another package with this package's names may have replaced files of it.
+        from ors_server.installation import find_intruders
+
+        for intruder in find_intruders():
+            if not intruder.is_harmless:
+                complain(f"{intruder.text}: {intruder.remedy}")
     if isinstance(error, _UsageError):
         context = getattr(error, "ctx", None)
         path = "ors-server" if context is None else context.command_path
         complain(f"Try {path} --help")
     return ExitStatus.MISUSED if isinstance(first_of(error), MISUSES) else ExitStatus.FAILED
-
-
-def _name_intruders() -> None:
-    """Print what else has this package's names, which may have replaced files of this package."""
-    from ors_server.installation import find_intruders
-
-    for intruder in find_intruders():
-        if not intruder.is_harmless:
-            complain(f"{intruder.text}: {intruder.remedy}")
 
 
 def explain(error: BaseException) -> str:

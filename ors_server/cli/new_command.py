@@ -53,7 +53,10 @@ def new(options: NewOptions) -> None:
     With --declared it is an environment.toml with data files in place of a class; with --harbor, a folder of
     one task.
     """
+    from importlib.util import find_spec
+
     from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
+    from ors_server.installation import package_hint
 
     name = options.name
     if not name.isidentifier() or not ENVIRONMENT_NAME.fullmatch(name) or name in RESERVED_NAMES:
@@ -80,18 +83,10 @@ def new(options: NewOptions) -> None:
     for command in (f"ors-server check {quoted}", f"ors-server play {quoted}", f"ors-server serve {quoted}"):
         say(f"  {command}")
     if not (options.declared or options.harbor):
-        for command in _test_commands(quoted):
-            say(f"  {command}")
-
-
-def _test_commands(quoted: str) -> list[str]:
-    from importlib.util import find_spec
-
-    from ors_server.installation import package_hint
-
-    # Tests run in this Python, whose `pytest` a shell finds only where it finds this Python's programs.
-    is_missing = find_spec("pytest") is None
-    return [*([package_hint("pytest")] if is_missing else []), f"pytest {quoted}"]
+        # Tests run in this Python, whose `pytest` a shell finds only where it finds this Python's programs.
+        if find_spec("pytest") is None:
+            say(f"  {package_hint('pytest')}")
+        say(f"  pytest {quoted}")
 
 
 def _write_class(folder: Path, name: str) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
@@ -52,7 +52,10 @@ def read_line(prompt: str) -> str | None:
 @contextmanager
 def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
     """Edit lines at a terminal: arrow keys, a lasting history, completion of the first word by Tab."""
-    readline = _readline() if sys.stdin.isatty() else None
+    readline: Any = None
+    if sys.stdin.isatty():
+        with suppress(ImportError):  # Python was built without it
+            readline = import_module("readline")
     if readline is None:
         yield
         return
@@ -81,14 +84,6 @@ def history_file() -> Path:
 def _offer(words: Callable[[], Sequence[str]], typed: str, number: int) -> str | None:
     matches = [word for word in words() if word.startswith(typed)]
     return f"{matches[number]} " if number < len(matches) else None
-
-
-def _readline() -> ModuleType | None:
-    try:
-        import readline
-    except ImportError:  # Python was built without it
-        return None
-    return readline
 
 
 COMMANDS = {
@@ -251,7 +246,12 @@ class Player:
         if name not in self._schemas:
             raise CommandError(self._unknown(name))
         schema = self._schemas[name] or {}
-        only = _only_text(schema)
+        # The argument that a bare text can only be: the one that is required, or else the first one.
+        properties: dict[str, Any] = schema.get("properties", {})
+        required: list[str] = schema.get("required", [])
+        only = required[0] if len(required) == 1 else None if required else next(iter(properties), None)
+        if only is not None and "string" not in _types(properties.get(only, {})):
+            only = None
         if text and only and not text.startswith(("{", "[")):
             arguments = {only: text}
         elif text:
@@ -323,14 +323,6 @@ def _wrapped(line: str, width: int, indent: int) -> list[str]:
         drop_whitespace=True,
         replace_whitespace=False,
     )
-
-
-def _only_text(schema: dict[str, Any]) -> str | None:
-    """Return the argument that a bare text can only be: the one that is required, or else the first one."""
-    properties: dict[str, Any] = schema.get("properties", {})
-    required: list[str] = schema.get("required", [])
-    name = required[0] if len(required) == 1 else None if required else next(iter(properties), None)
-    return name if name is not None and "string" in _types(properties.get(name, {})) else None
 
 
 def _types(schema: dict[str, Any]) -> list[Any]:

@@ -57,10 +57,13 @@ def describe(entry: "CatalogueEntry") -> dict[str, Any]:
 
 def _show(name: str, *, as_json: bool) -> None:
     from ors_server.rewards.catalogue import find_reward
+    from ors_server.rewards.define import FunctionReward
 
-    reward = find_reward(name)
+    reward: Any = find_reward(name)
     signature = reward.signature
-    texts = (inspect.getdoc(fromkey) for fromkey in dict.fromkeys(_documented(reward)))
+    is_function = isinstance(reward, FunctionReward)
+    documented: list[Any] = [reward.function] if is_function else [type(reward), reward.function]
+    texts = (inspect.getdoc(item) for item in dict.fromkeys(documented))
     documentation = "\n\n".join(dict.fromkeys(text for text in texts if text))
     if as_json:
         say_json(
@@ -78,12 +81,6 @@ def _show(name: str, *, as_json: bool) -> None:
     say(f"takes {fields or 'every field'}")
     say()
     say(documentation or "It has no documentation.")
-
-
-def _documented(reward: Any) -> list[Any]:
-    from ors_server.rewards.define import FunctionReward
-
-    return [reward.function] if isinstance(reward, FunctionReward) else [type(reward), reward.function]
 
 
 def _range(allowed: tuple[float, float] | None) -> str:

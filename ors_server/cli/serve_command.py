@@ -1,6 +1,9 @@
 """`ors-server serve`: serves environments over HTTP, or one MCP client over standard input and output."""
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +13,10 @@ import typer
 from ors_server.cli.command_output import MisuseError, complain, say
 from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
+from ors_server.model.errors import ClientError
 
 if TYPE_CHECKING:
+    from ors_server.app import App
     from ors_server.environments.definition import EnvironmentDefinition
     from ors_server.environments.loading import UnusableEnvironment
 
@@ -102,11 +107,9 @@ def serve(options: ServeOptions) -> None:
     if options.stdio and options.reload:
         raise MisuseError("--reload is for a server over HTTP: leave out --stdio or --reload")
     if options.stdio:
-        from ors_server.cli.serving_stdio import keep_stdout_clean, serve_over_stdio
-
-        with keep_stdout_clean():
+        with _keep_stdout_clean():
             app = create_app(references, settings)
-        serve_over_stdio(app, options.episode)
+        _serve_over_stdio(app, options.episode)
     else:
         from ors_server.cli.listening import listen
         from ors_server.cli.reloading import Reloader
@@ -114,6 +117,42 @@ def serve(options: ServeOptions) -> None:
         app = create_app(references, settings)
         reloader = Reloader(app, list(chosen), options) if options.reload else None
         listen(app, as_json=options.json, reloader=reloader)
+
+
+@contextmanager
+def _keep_stdout_clean() -> Generator[None]:
+    """Send what environments print while they load to standard error: stdout is the protocol's."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+def _serve_over_stdio(app: "App", episode: str | None) -> None:
+    """Serve an `environment/split/index`, or the lobby without one, until the client closes standard input.
+
+    Raises:
+        MisuseError: If the episode has another form.
+    """
+    import anyio
+
+    from ors_server.doors.mcp.stdio_server import chosen_episode, serve_stdio
+
+    try:
+        order = chosen_episode(episode, os.environ)
+    except ClientError as error:
+        raise MisuseError(str(error)) from error
+
+    async def run() -> None:
+        async with app.running():
+            await serve_stdio(app.manager, app.keyring, order)
+
+    anyio.run(run)
 
 
 def settings_of(options: ServeOptions) -> dict[str, Any]:

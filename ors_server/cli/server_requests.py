@@ -58,19 +58,16 @@ async def ask(client: "AsyncClient", method: str, path: str, body: Any = None) -
         is_full = isinstance(error, CapacityError)
         status = HTTPStatus.TOO_MANY_REQUESTS if is_full else HTTPStatus.SERVICE_UNAVAILABLE
         raise CommandError(f"the server refused with {status}: {error}") from error
+    content = answer.content
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+        detail = cast("dict[str, Any]", content).get("detail") if isinstance(content, dict) else None
+        hint = f" (set {VARIABLE})" if answer.status in {401, 403} else ""
         raise CommandError(
-            f"the server refused with {answer.status}: {_detail(answer.status, answer.content)}"
+            f"the server refused with {answer.status}: {detail or HTTPStatus(answer.status).phrase}{hint}"
         )
-    return answer.content
+    return content
 
 
 def is_url(text: str) -> bool:
     """Return whether a text is an HTTP URL rather than a reference to an environment."""
     return text.startswith(("http://", "https://"))
-
-
-def _detail(status: int, content: Any) -> str:
-    hint = f" (set {VARIABLE})" if status in {401, 403} else ""
-    detail = cast("dict[str, Any]", content).get("detail") if isinstance(content, dict) else None
-    return f"{detail or HTTPStatus(status).phrase}{hint}"

@@ -55,7 +55,11 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
     _check(settings)
     with open_front(settings, "ors-hosts-") as front:
         numbers = range(settings.workers)
-        arguments = [*sys.argv[1:], "--json", "--port", str(front.port), *_shares(settings)]
+        # Each host gets its share of what the machine can do at once.
+        gradings = max(settings.workers, settings.gradings_at_once or default_gradings()) // settings.workers
+        threads = max(4, settings.worker_threads // settings.workers)
+        shares = ["--gradings-at-once", str(gradings), "--worker-threads", str(threads)]
+        arguments = [*sys.argv[1:], "--json", "--port", str(front.port), *shares]
         options = HostOptions(settings.workers, arguments, front.folder)
         hosts = [host_program(number, options) for number in numbers]
         addresses = [f"{UNIX}{socket_path(front.folder, number)}" for number in numbers]
@@ -133,17 +137,16 @@ def _pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Read settings of the form NAME=VALUE."""
     pairs = [(key.strip(), value.strip()) for key, _, value in (text.partition("=") for text in texts)]
     for text, (key, value) in zip(texts, pairs, strict=True):
-        if not key or not value or (name == "ray_resources" and not _is_amount(value)):
-            expected = "NAME=NUMBER" if name == "ray_resources" else "NAME=VALUE"
+        is_valid, expected = bool(key and value), "NAME=VALUE"
+        if name == "ray_resources":
+            expected = "NAME=NUMBER"
+            try:
+                is_valid = is_valid and 0 <= float(value) < float("inf")
+            except ValueError:
+                is_valid = False
+        if not is_valid:
             raise SettingsError(f"{name}: expected {expected}, got {text!r}")
     return pairs
-
-
-def _is_amount(text: str) -> bool:
-    try:
-        return 0 <= float(text) < float("inf")
-    except ValueError:
-        return False
 
 
 def _check_ray(settings: "Settings") -> None:
@@ -187,13 +190,6 @@ def _check_shares(settings: "Settings") -> None:
                 f"{name} is divided among the hosts: expected at least {settings.workers} for --workers "
                 f"{settings.workers}, got {limit}"
             )
-
-
-def _shares(settings: "Settings") -> list[str]:
-    """Return the flags with each host's share of what the machine can do at once."""
-    gradings = max(settings.workers, settings.gradings_at_once or default_gradings()) // settings.workers
-    threads = max(4, settings.worker_threads // settings.workers)
-    return ["--gradings-at-once", str(gradings), "--worker-threads", str(threads)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,9 @@ def _shorten_help(command: Any) -> None:
         parameter.help = COMMON[panel][name]
         if parameter.param_type_name == "option":
             parameter.show_envvar = parameter.show_default = False
-            parameter.metavar = _short_placeholder(parameter.metavar)
-
-
-def _short_placeholder(metavar: str | None) -> str | None:
-    if metavar is None or "|" not in metavar:
-        return metavar
-    return "NAME" if metavar.islower() else metavar.partition("|")[0]
+            metavar = parameter.metavar
+            if metavar is not None and "|" in metavar:
+                parameter.metavar = "NAME" if metavar.islower() else metavar.partition("|")[0]
 
 
 def options_with_flags(options: type) -> type:
@@ -111,22 +107,19 @@ def _annotation(name: str, setting: FieldInfo, flag: Flag, text: str) -> Any:
     flag_name = name.replace("_", "-")
     # What is on by default can only be switched off.
     switch = f"--{flag_name}/--no-{flag_name}" if setting.default is True else f"--{flag_name}"
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
     option = typer.Option(
         switch,
         help=" ".join(text.split()) + (" Repeatable." if kind is list else ""),
         show_default=_shown(setting.get_default(call_default_factory=True)),
         metavar=flag.value or _placeholder(setting.annotation, names),
         rich_help_panel=flag.section,
-        autocompletion=_completing(names) if names else None,
+        autocompletion=complete if names else None,
     )
     return Annotated[{list: list[str] | None, bool: bool | None}.get(kind, str | None), option]
-
-
-def _completing(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
 
 
 def _kind(annotation: Any) -> type:

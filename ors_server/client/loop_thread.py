@@ -137,7 +137,11 @@ def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[N
                 started.set_result(running)
                 await stop.wait()
                 # Contexts are left before the loop's tasks are cancelled, so that their sessions are deleted.
-                await _leave_all(running)
+                with anyio.move_on_after(CLOSE_SECONDS):
+                    for held in list(running.held):
+                        held.leave.set()
+                    for held in list(running.held):
+                        await held.left.wait()
                 await portal.stop(cancel_remaining=True)
         finally:
             await aclose()
@@ -171,14 +175,6 @@ async def _hold(
     finally:
         running.held.discard(held)
         held.left.set()
-
-
-async def _leave_all(running: _Running) -> None:
-    with anyio.move_on_after(CLOSE_SECONDS):
-        for held in list(running.held):
-            held.leave.set()
-        for held in list(running.held):
-            await held.left.wait()
 
 
 def _end(thread: Thread, running: _Running, seconds: float) -> None:

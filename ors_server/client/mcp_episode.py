@@ -134,14 +134,13 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
     async def _address(self, tool: str, arguments: JSONObject) -> JSONObject:
         # Once: which parameter takes the session's id does not change while the lobby is connected.
         if self._handles is None:
-            self._handles = {tool.name: _handle_of(tool) for tool in await self._announced()}
+            handles: dict[str, str] = {}
+            for announced in await self._announced():
+                properties: object = announced.input_schema.get("properties")
+                names = cast("JSONObject", properties) if isinstance(properties, dict) else {}
+                handles[announced.name] = next((name for name in HANDLES if name in names), "session_id")
+            self._handles = handles
         return {**arguments, self._handles.get(tool, "session_id"): self.session_id}
-
-
-def _handle_of(tool: types.Tool) -> str:
-    properties: object = tool.input_schema.get("properties")
-    names = cast("JSONObject", properties) if isinstance(properties, dict) else {}
-    return next((name for name in HANDLES if name in names), "session_id")
 
 
 @asynccontextmanager

@@ -116,7 +116,10 @@ class Body:
     def __init__(self, stream: BufferedByteReceiveStream, headers: Mapping[str, str]) -> None:
         self._stream = stream
         self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-        self._left = _length_of(headers)
+        length = headers.get("content-length", "-1")  # -1: no length is stated
+        if length != "-1" and not (length.isascii() and length.isdigit() and int(length[:20]) <= MAX_BYTES):
+            raise BrokenWireError(f"expected a Content-Length up to {MAX_BYTES}, got {length[:100]!r}")
+        self._left = int(length)
         self.is_complete = False
         """Whether the body is as long as its framing states."""
 
@@ -327,14 +330,6 @@ class OrsWire:
                 return stream.recv(4096)
             except ConnectionError as error:
                 raise BrokenWireError("the connection ended before the answer's headers did") from error
-
-
-def _length_of(headers: Mapping[str, str]) -> int:
-    """Return the stated length of a body; -1 if none is stated."""
-    length = headers.get("content-length", "-1")
-    if length != "-1" and not (length.isascii() and length.isdigit() and int(length[:20]) <= MAX_BYTES):
-        raise BrokenWireError(f"expected a Content-Length up to {MAX_BYTES}, got {length[:100]!r}")
-    return int(length)
 
 
 async def _read_head(stream: BufferedByteReceiveStream) -> tuple[int, dict[str, str]]:

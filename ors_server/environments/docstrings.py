@@ -34,21 +34,18 @@ class Docstring:
 def read_docstring(function: Callable[..., Any]) -> Docstring:
     """Read a function's docstring; without one, everything is empty."""
     lines = (inspect.getdoc(function) or "").splitlines()
-    starts = [position for position in range(len(lines)) if _begins_section(lines, position)]
+    starts: list[int] = []
+    for position, line in enumerate(lines):
+        heading = _HEADING.match(line)
+        is_heading = heading is not None and (bool(heading[2]) or _is_underlined(lines, position))
+        if is_heading or _FIELD.match(line):
+            starts.append(position)
     description = "\n".join(lines[: starts[0] if starts else len(lines)]).strip()
     texts: dict[str, str] = {}
     for start, end in pairwise([*starts, len(lines)]):
         for name, text in _read_section(lines[start:end]):
             texts.setdefault(name, " ".join(text.split()))
     return Docstring(description, texts)
-
-
-def _begins_section(lines: list[str], position: int) -> bool:
-    line = lines[position]
-    if _FIELD.match(line):
-        return True
-    heading = _HEADING.match(line)
-    return heading is not None and (bool(heading[2]) or _is_underlined(lines, position))
 
 
 def _is_underlined(lines: list[str], position: int) -> bool:

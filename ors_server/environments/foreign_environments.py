@@ -160,7 +160,10 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
         return [_convert(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
 
     async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
-        foreign = _foreign_candidates(base, candidates)
+        foreign_type: Any = getattr(inspect.getmodule(base), "GroupCandidate", None)
+        foreign: list[Any] = list(candidates)
+        if foreign_type is not None:
+            foreign = [foreign_type.model_validate(candidate.model_dump()) for candidate in candidates]
         return check_group_scores(
             await call_hook(instance.score_group, foreign), len(candidates), cls.__name__
         )
@@ -219,11 +222,3 @@ def _convert(model: Any, value: Any) -> Any:
     except ValidationError as error:
         msg = f"the environment gave an illegal {model.__name__}: {error.errors(include_url=False)}"
         raise EnvironmentFailedError(msg) from error
-
-
-def _foreign_candidates(base: type, candidates: list[GroupCandidate]) -> list[Any]:
-    module = inspect.getmodule(base)
-    foreign = getattr(module, "GroupCandidate", None)
-    if foreign is None:
-        return list(candidates)
-    return [foreign.model_validate(candidate.model_dump()) for candidate in candidates]

@@ -32,8 +32,13 @@ def read_json_texts(
         validate: Raises pydantic's `ValidationError`.
         schema: Of the arguments.
     """
-    if schema is None or _takes_any_text(schema):
+    if schema is None:
         return validate
+    if not schema.keys() & {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"}:
+        parts: list[Any] = [*schema.get("properties", {}).values(), schema.get("additionalProperties", True)]
+        # Every argument may be a string, so that no text has to be read as JSON.
+        if all(part is False or "string" in admitted_types(part, schema) for part in parts):
+            return validate
 
     def read(arguments: JSONObject) -> Any:
         try:
@@ -45,14 +50,6 @@ def read_json_texts(
         return validate(values)
 
     return read
-
-
-def _takes_any_text(schema: JSONObject) -> bool:
-    """Whether every argument may be a string, so that no text has to be read as JSON."""
-    if schema.keys() & {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"}:
-        return False
-    parts: list[Any] = [*schema.get("properties", {}).values(), schema.get("additionalProperties", True)]
-    return all(part is False or "string" in admitted_types(part, schema) for part in parts)
 
 
 def read_json_values(arguments: JSONObject, schema: JSONObject) -> JSONObject:
@@ -148,12 +145,16 @@ class _TextReader:
 
     def _part_of(self, part: Any, kind: str, key: str | int) -> Any:
         """Return the schema of a member or an item; of several alternatives, any."""
-        alternatives = [
-            choice
-            for choice in self._alternatives(part, set())
-            if kind in admitted_types(choice, self._schema)
-        ]
-        parts = [_part_below(choice, key) for choice in alternatives]
+        parts: list[Any] = []
+        for choice in self._alternatives(part, set()):
+            if kind not in admitted_types(choice, self._schema):
+                continue
+            if isinstance(key, str):
+                properties: _Schema = choice.get("properties", {})
+                parts.append(properties.get(key, choice.get("additionalProperties", True)))
+            else:
+                first: list[Any] = choice.get("prefixItems", [])
+                parts.append(first[key] if key < len(first) else choice.get("items", True))
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
 
     def _alternatives(self, part: Any, references: set[str]) -> Iterator[_Schema]:
@@ -171,14 +172,6 @@ class _TextReader:
             yield keywords
         for choice in nested:
             yield from self._alternatives(choice, references)
-
-
-def _part_below(part: _Schema, key: str | int) -> Any:
-    if isinstance(key, str):
-        properties: _Schema = part.get("properties", {})
-        return properties.get(key, part.get("additionalProperties", True))
-    first: list[Any] = part.get("prefixItems", [])
-    return first[key] if key < len(first) else part.get("items", True)
 
 
 def _find(schema: JSONObject, reference: str) -> Any:

@@ -295,7 +295,14 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     classes = _environment_classes(module)
     if not classes:
         raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
-    return [cls for cls in classes if not _is_only_a_base(cls, classes)]
+    playable: list[type] = []
+    for cls in classes:
+        is_base = any(other is not cls and issubclass(other, cls) for other in classes)
+        # One that is only a base of others in its module cannot be played itself.
+        if is_base and (inspect.isabstract(cls) or (foreign_base(cls) is None and is_incomplete(cls))):
+            continue
+        playable.append(cls)
+    return playable
 
 
 def _find_in_folder(reference: str) -> type | None:
@@ -422,12 +429,13 @@ def _import_path(path: Path, reference: str) -> ModuleType:
 
 
 def _environment_classes(module: ModuleType) -> list[type]:
-    classes = [value for value in vars(module).values() if inspect.isclass(value) and _is_environment(value)]
+    classes = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and (foreign_base(value) is not None or (issubclass(value, Environment) and value is not Environment))
+    ]
     return [cls for cls in dict.fromkeys(classes) if _belongs(cls, module)]
-
-
-def _is_environment(cls: Any) -> bool:
-    return foreign_base(cls) is not None or (issubclass(cls, Environment) and cls is not Environment)
 
 
 def _belongs(cls: type, module: ModuleType) -> bool:
@@ -440,10 +448,3 @@ def _belongs(cls: type, module: ModuleType) -> bool:
     for part in cls.__qualname__.split("."):
         home = getattr(home, part, None)
     return home is not cls
-
-
-def _is_only_a_base(cls: Any, classes: list[type]) -> bool:
-    """Return whether a class is only a base of others in its module, and cannot be played itself."""
-    if not any(other is not cls and issubclass(other, cls) for other in classes):
-        return False
-    return inspect.isabstract(cls) or (foreign_base(cls) is None and is_incomplete(cls))

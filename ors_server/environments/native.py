@@ -49,7 +49,6 @@ from ors_server.model.wire import (
 from ors_server.resources.resource_errors import MissingRequirementError
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import takes_group
-from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import describe_result
 from ors_server.sandboxes.base import Limits
 from ors_server.timing.workers import LingeringThread
@@ -226,17 +225,17 @@ def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer 
 
     async def by_reward(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
         results = await grade_group(instance, reward, candidates)
-        return [_group_score(result, position, cls.__name__) for position, result in enumerate(results)]
+        scores: list[GroupScore] = []
+        for position, result in enumerate(results):
+            if result.reward is None:  # a failure is not a score
+                raise EnvironmentFailedError(
+                    f"{cls.__name__}.reward did not judge candidate {position} ({result.status.value}): "
+                    f"{result.reason}"
+                )
+            scores.append(GroupScore(reward=result.reward, metadata=describe_result(result) or None))
+        return scores
 
     return by_reward
-
-
-def _group_score(result: RewardResult, position: int, where: str) -> GroupScore:
-    if result.reward is None:  # a failure is not a score
-        raise EnvironmentFailedError(
-            f"{where}.reward did not judge candidate {position} ({result.status.value}): {result.reason}"
-        )
-    return GroupScore(reward=result.reward, metadata=describe_result(result) or None)
 
 
 async def _save_state(instance: Environment) -> JSONObject:

@@ -1,6 +1,7 @@
 """Reads the tasks of an environment class through the listing or index methods that its author wrote."""
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, cast
 
 import anyio
@@ -95,7 +96,10 @@ class ClassTasks:
         try:
             return self._check_task(await self._call("get_task", split, index))
         except AuthorRaisedError as raised:  # an IndexError
-            raise UnknownTaskError(no_task(split, index, await self._count_if_known(split))) from raised
+            total: int | None = None
+            with suppress(EnvironmentFailedError):
+                total = await self.num_tasks(split)
+            raise UnknownTaskError(no_task(split, index, total)) from raised
         except EnvironmentFailedError as failed:  # some other error of an author who does not check the index
             count = await self.num_tasks(split)
             if index < count:
@@ -135,12 +139,6 @@ class ClassTasks:
                 break
             tasks.append(cast("JSONObject", task))
         return tasks
-
-    async def _count_if_known(self, split: str) -> int | None:
-        try:
-            return await self.num_tasks(split)
-        except EnvironmentFailedError:
-            return None
 
     async def _listed(self, split: str) -> list[JSONObject] | None:
         if "list_tasks" not in self._written or split in self._unlistable:

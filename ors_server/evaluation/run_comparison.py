@@ -14,8 +14,10 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from statistics import StatisticsError, correlation, median_low
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from ors_server.evaluation.resampling import bootstrap
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.summary import FigureOptions
-from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, TaskAttempts, group_by_task, mean_of
+from ors_server.evaluation.task_attempts import AMOUNTS, TaskAttempts, group_by_task, mean_of
 from ors_server.model.errors import ClientError
 from ors_server.model.recording import JsonCodec
 
@@ -65,7 +67,10 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     moved = [difference for difference in differences if abs(difference) > near]
     if not moved:
         return SignTest(1.0, is_exact=True)
-    units = _as_fractions(moved) or _as_fixed(moved)
+    units = _as_fractions(moved)
+    if units is None:
+        largest = max(map(abs, moved))
+        units = [round(_FIXED * (difference / largest)) for difference in moved]
     sums = _all_sums(units)
     if sums is None:
         return SignTest(_drawn(units, seed), is_exact=False)
@@ -89,11 +94,6 @@ def _as_fractions(numbers: Sequence[float]) -> list[int] | None:
         return None
     common = math.lcm(*(part.denominator for part in parts))
     return [int(part * common) for part in parts]
-
-
-def _as_fixed(numbers: Sequence[float]) -> list[int]:
-    largest = max(map(abs, numbers))
-    return [round(_FIXED * (number / largest)) for number in numbers]
 
 
 def _all_sums(units: Sequence[int]) -> Counter[int] | None:
@@ -125,21 +125,20 @@ def _drawn(units: Sequence[int], seed: int) -> float:
     sizes = [abs(size) for size in units]
     total, observed = sum(sizes), _observed(units)
     # Bytes of random bits look up the sums of eight signs at a time: one addition instead of eight.
-    tables = [_subset_sums(sizes[at : at + _BYTE]) for at in range(0, len(sizes), _BYTE)]
+    # A table has the sums of all subsets of up to eight sizes; a sum's index has a bit for each size.
+    tables = [
+        [
+            sum(size for bit, size in enumerate(sizes[at : at + _BYTE]) if subset >> bit & 1)
+            for subset in range(2**_BYTE)
+        ]
+        for at in range(0, len(sizes), _BYTE)
+    ]
     source = random.Random(seed)  # noqa: S311  (no secret)
     extreme = 0
     for _ in range(DRAWS):
         flipped = sum(table[byte] for table, byte in zip(tables, source.randbytes(len(tables)), strict=True))
         extreme += abs(total - 2 * flipped) >= observed
     return (extreme + 1) / (DRAWS + 1)
-
-
-def _subset_sums(group: Sequence[int]) -> list[int]:
-    """Return the sums of all subsets of up to eight numbers; a sum's index has a bit for each number."""
-    sums = [0] * 2**_BYTE
-    for subset in range(2**_BYTE):
-        sums[subset] = sum(size for bit, size in enumerate(group) if subset >> bit & 1)
-    return sums
 
 
 FORM = 1
@@ -407,7 +406,7 @@ def _figures(k: int) -> dict[str, _Figure]:
     if k > 1:
         figures["pass_at_k"] = _at(k, pass_at_k)
         figures["pass_hat_k"] = _at(k, pass_hat_k)
-    return figures | {name: _mean_of_amount(amount) for name, amount in AMOUNTS.items()}
+    return figures | {name: partial(TaskAttempts.mean, amount=amount) for name, amount in AMOUNTS.items()}
 
 
 def _at(k: int, curve: Callable[[int, int], list[float]]) -> _Figure:
@@ -418,16 +417,15 @@ def _at(k: int, curve: Callable[[int, int], list[float]]) -> _Figure:
     return figure
 
 
-def _mean_of_amount(amount: Quantity) -> _Figure:
-    return lambda task: task.mean(amount)
-
-
 def _difference(
     both: Sequence[tuple[float, float]], interval: Interval | None, options: FigureOptions
 ) -> FigureDifference:
     firsts, seconds = [first for first, _ in both], [second for _, second in both]
     changes = [second - first for first, second in both]
     value, error, how = mean_of(changes), standard_error(changes), options.resampling
+    correlated: float | None = None
+    with suppress(StatisticsError):  # fewer than two tasks, or all alike
+        correlated = correlation(firsts, seconds)
     return FigureDifference(
         first=mean_of(firsts),
         second=mean_of(seconds),
@@ -436,16 +434,9 @@ def _difference(
         standard_error=error,
         normal=None if error is None else normal(value, error, how.confidence),
         test=sign_flip_test(changes, how.seed),
-        correlation=_correlation(firsts, seconds),
+        correlation=correlated,
         tasks=len(both),
     )
-
-
-def _correlation(firsts: Sequence[float], seconds: Sequence[float]) -> float | None:
-    try:
-        return correlation(firsts, seconds)
-    except StatisticsError:  # fewer than two tasks, or all alike
-        return None
 
 
 def _change(first: TaskAttempts, second: TaskAttempts) -> TaskChange:

@@ -60,6 +60,11 @@ def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool)
     returns, counted = task.returns, len(task.counted)
     rate = task.successes / counted if counted else None
     confidence = options.resampling.confidence
+    interval: Interval | None = None
+    if is_binary and returns:
+        interval = wilson(mean_of(returns), len(returns), confidence)
+    elif (error := standard_error(returns)) is not None:
+        interval = student_t(mean_of(returns), error, len(returns), confidence)
     return TaskFigures(
         split=task.split,
         index=task.index,
@@ -70,7 +75,7 @@ def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool)
         over_budget=task.over_budget,
         successes=task.successes,
         reward=mean_of(returns) if returns else None,
-        interval=_interval_of_returns(returns, confidence, is_binary=is_binary),
+        interval=interval,
         least=min(returns, default=None),
         greatest=max(returns, default=None),
         success_rate=rate,
@@ -82,13 +87,6 @@ def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool)
         tokens=task.mean(AMOUNTS["tokens"]),
         cost=task.mean(AMOUNTS["cost"]),
     )
-
-
-def _interval_of_returns(returns: Sequence[float], confidence: float, *, is_binary: bool) -> Interval | None:
-    if is_binary and returns:
-        return wilson(mean_of(returns), len(returns), confidence)
-    error = standard_error(returns)
-    return None if error is None else student_t(mean_of(returns), error, len(returns), confidence)
 
 
 Columns = dict[str, list[float | None]]
@@ -106,6 +104,7 @@ def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], options: Figure
     }
     builder = _FigureBuilder(tasks, columns, bootstrap(columns, options.resampling), options)
     counted = [len(task.counted) for task in tasks]
+    reasons = Counter(attempt.stop_reason or "unknown" for task in tasks for attempt in task.recorded)
     return GroupFigures(
         counts=_counts(tasks, runs),
         reward=builder.estimate("reward", lambda attempt: attempt.episode_return),
@@ -114,7 +113,7 @@ def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], options: Figure
             "pessimistic", [count + task.errored for count, task in zip(counted, tasks, strict=True)]
         ),
         at_k=tuple(builder.at_k(k) for k in ks),
-        stop_reasons=_stop_reasons(tasks),
+        stop_reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         metrics=_metrics([attempt for task in tasks for attempt in task.counted]),
         **{name: builder.amount(name, amount) for name, amount in AMOUNTS.items()},
     )
@@ -231,20 +230,13 @@ def _counts(tasks: Sequence[TaskAttempts], runs: Sequence[Run]) -> Counts:
     )
 
 
-def _stop_reasons(tasks: Sequence[TaskAttempts]) -> dict[str, int]:
-    reasons = Counter(attempt.stop_reason or "unknown" for task in tasks for attempt in task.recorded)
-    return dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
-
-
 def _metrics(attempts: Sequence[Attempt]) -> dict[str, float]:
     values_by_name: dict[str, list[float]] = {}
     for attempt in attempts:
         for name, value in attempt.metrics.items():
             values_by_name.setdefault(name, []).append(value)
-    return {name: _over_attempts(name, values_by_name[name]) for name in sorted(values_by_name)}
-
-
-def _over_attempts(name: str, values: Sequence[float]) -> float:
-    if name.endswith("/max"):
-        return max(values)
-    return min(values) if name.endswith("/min") else mean_of(values)
+    figures: dict[str, float] = {}
+    for name, values in sorted(values_by_name.items()):
+        over_attempts = max if name.endswith("/max") else min if name.endswith("/min") else mean_of
+        figures[name] = over_attempts(values)
+    return figures

@@ -69,7 +69,13 @@ def openai_row(
     know.
     """
     turns = row_conversation(record, steps, options).turns
-    row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
+    messages: list[JSONObject] = []
+    for turn in turns:
+        message = openai_message(turn)
+        if turn.role == "assistant":
+            message["weight"] = int(is_trained(turn, options.trained))
+        messages.append(message)
+    row: dict[str, Any] = {"messages": messages}
     tools = tools_of(options.offered, record.origin)
     if tools:
         row["tools"] = as_functions(tools)
@@ -77,13 +83,6 @@ def openai_row(
     if with_episode:
         row["episode"] = describe(record, steps)
     return row
-
-
-def _weighed(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
-    message = openai_message(turn)
-    if turn.role == "assistant":
-        message["weight"] = int(is_trained(turn, trained))
-    return message
 
 
 def openai_message(turn: ConversationTurn) -> JSONObject:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.errors import RecordError
 from ors_server.model.trajectory import EpisodeOrigin
-from ors_server.model.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
+from ors_server.model.wire import JSONObject, ToolListing, ToolSpec
 
 OfferedTools: TypeAlias = Mapping[str, Sequence[ToolSpec]]
 """Tools by environment, or `environment/toolset` for sessions with a toolset; `ANY` is the default entry."""
@@ -78,11 +78,10 @@ def as_text(tools: Sequence[ToolSpec] | None) -> str | None:
 
 
 def _specs(listing: ToolListing) -> list[ToolSpec]:
-    return [*listing.tools, *([] if listing.terminal_tool is None else [_of_terminal(listing.terminal_tool)])]
-
-
-def _of_terminal(tool: TerminalToolSpec) -> ToolSpec:
+    tool = listing.terminal_tool
+    if tool is None:
+        return list(listing.tools)
     schema: JSONObject | None = None
     if tool.arg is not None:
         schema = {"type": "object", "properties": {tool.arg: {"type": "string"}}, "required": [tool.arg]}
-    return ToolSpec(name=tool.name, description=tool.description, input_schema=schema)
+    return [*listing.tools, ToolSpec(name=tool.name, description=tool.description, input_schema=schema)]

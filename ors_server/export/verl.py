@@ -38,11 +38,14 @@ def verl_row(
     origin, about = record.origin, describe(record, steps)
     play = [_message(turn) for turn in conversation.play]
     prompt = [_message(turn) for turn in conversation.prompt]
+    truth: Any = None if extra.ground_truth is None else origin.task_spec.get(extra.ground_truth)
+    if truth is not None and not isinstance(truth, str):
+        truth = json.dumps(truth, ensure_ascii=False)
     return {
         "data_source": extra.data_source or origin.environment,
         "prompt": [{"role": message["role"], "content": message["content"]} for message in prompt],
         "ability": extra.ability,
-        "reward_model": {"style": "rule", "ground_truth": _ground_truth(origin.task_spec, extra)},
+        "reward_model": {"style": "rule", "ground_truth": truth},
         "extra_info": {
             **{name: about[name] for name in ("episode_id", "environment", "split", "index", "task_hash")},
             **{name: about[name] for name in ("image", "seed", "stop_reason", "is_played_out")},
@@ -67,10 +70,3 @@ def _message(turn: ConversationTurn) -> JSONObject:
         # A column has one type, and arguments differ from call to call.
         message["tool_calls"] = text_calls(turn)
     return message
-
-
-def _ground_truth(task_spec: JSONObject, extra: VerlOptions) -> str | None:
-    if extra.ground_truth is None or task_spec.get(extra.ground_truth) is None:
-        return None
-    value: Any = task_spec[extra.ground_truth]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

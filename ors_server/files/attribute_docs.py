@@ -42,16 +42,13 @@ class DocumentedJsonSchema(GenerateJsonSchema):
     def _described(self, value: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
         docs, properties = attribute_docs(schema["cls"]), value.get("properties", {})
         alias = "serialization_alias" if self.mode == "serialization" else "validation_alias"
+        own: Mapping[str, Any] = getattr(schema["cls"], "model_fields", {})  # may state descriptions itself
         for name, field in _fields(schema["schema"]):
             place = field.get(alias, name) if self.by_alias else name
-            if name in docs and place in properties and not _is_described(schema["cls"], name):
+            is_described = name in own and own[name].description is not None
+            if name in docs and place in properties and not is_described:
                 properties[place]["description"] = docs[name]
         return value
-
-
-def _is_described(cls: type, name: str) -> bool:
-    fields: Mapping[str, Any] = getattr(cls, "model_fields", {})
-    return name in fields and fields[name].description is not None
 
 
 def _fields(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -122,7 +122,9 @@ def _neighbours(folder: str, file: str) -> Generator[set[str]]:
     hidden = _take_out_others(folder)
     is_new = folder not in sys.path
     if is_new:
-        sys.path.insert(_before_installed(), folder)
+        installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        positions = (at for at, entry in enumerate(sys.path) if entry in installed)
+        sys.path.insert(next(positions, len(sys.path)), folder)
     importlib.invalidate_caches()
     try:
         yield set(hidden)
@@ -150,16 +152,12 @@ def _take_out_others(folder: str) -> dict[str, ModuleType]:
         if name.partition(".")[0] not in own:
             continue
         file = getattr(module, "__file__", None)
-        if any(_stands_in(file, other, name) for other in others):
+        if not isinstance(file, str):
+            continue
+        heads = [Path(other, name.partition(".")[0]) for other in others]
+        if any(Path(file) == head.with_suffix(".py") or Path(file).is_relative_to(head) for head in heads):
             hidden[name] = sys.modules.pop(name)
     return hidden
-
-
-def _stands_in(file: object, folder: str, name: str) -> bool:
-    if not isinstance(file, str):
-        return False
-    head = Path(folder, name.partition(".")[0])
-    return Path(file) == head.with_suffix(".py") or Path(file).is_relative_to(head)
 
 
 def _importable_from(folder: str) -> set[str]:
@@ -169,9 +167,3 @@ def _importable_from(folder: str) -> set[str]:
         return set()
     modules = {entry.stem for entry in entries if entry.suffix == ".py" and entry.is_file()}
     return modules | {entry.name for entry in entries if (entry / "__init__.py").is_file()}
-
-
-def _before_installed() -> int:
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    places = (at for at, place in enumerate(sys.path) if place in installed)
-    return next(places, len(sys.path))

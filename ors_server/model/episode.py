@@ -319,8 +319,18 @@ def apply_outcome(
         held = earned if state.held is None else state.held + (earned or 0.0)
         reward, held = (held, None) if can_pay else (None, held)
     components: dict[str, float] = {} if given is None else {TOOL_PART: given}
+    penalties, metrics = state.penalties, state.metrics
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())
+        sums = dict(penalties)
+        for cause, amount in charged.items():
+            sums[cause] = sums.get(cause, 0.0) + amount
+        penalties = MappingProxyType(sums)
+    if outcome.metrics:
+        joined = dict(metrics)
+        for key, value in outcome.metrics.items():
+            joined[key] = joined[key].joined(value) if key in joined else Metric.of(value)
+        metrics = MappingProxyType(joined)
     if state.held is not None and held is None:
         components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
@@ -335,10 +345,10 @@ def apply_outcome(
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
         held=held,
         reward_sum=state.reward_sum + (given or 0.0),
-        penalties=_add_penalties(state.penalties, charged) if charged else state.penalties,
+        penalties=penalties,
         last_reward=state.last_reward if reward is None else reward,
         best_reward=best,
-        metrics=_add_metrics(state.metrics, outcome.metrics) if outcome.metrics else state.metrics,
+        metrics=metrics,
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
         refused_steps=state.refused_steps + (outcome.kind is OutcomeKind.INVALID_CALL),
@@ -374,19 +384,3 @@ def _stop_reason(
         return StopReason.STEP_LIMIT
     left = None if policy.time_limit is None else remaining_time(state, policy, now)
     return StopReason.TIME_LIMIT if left is not None and left <= 0 else None
-
-
-def _add_penalties(
-    before: Mapping[PenaltyCause, float], charged: Mapping[PenaltyCause, float]
-) -> Mapping[PenaltyCause, float]:
-    after = dict(before)
-    for cause, amount in charged.items():
-        after[cause] = after.get(cause, 0.0) + amount
-    return MappingProxyType(after)
-
-
-def _add_metrics(before: Mapping[str, Metric], reported: Mapping[str, float]) -> Mapping[str, Metric]:
-    after = dict(before)
-    for key, value in reported.items():
-        after[key] = after[key].joined(value) if key in after else Metric.of(value)
-    return MappingProxyType(after)

@@ -108,7 +108,11 @@ def _measure(body: bytes, max_values: int) -> Iterator[int]:
     count, digits = 0, 0
     for outside in _outside_strings(body):
         count += _signs(outside)
-        digits += _digits(outside)
+        digits += len(outside) - len(outside.translate(None, b"0123456789"))
+        exponents = (
+            outside.count(b"e") + outside.count(b"E") - outside.count(b"true") - outside.count(b"false")
+        )
+        digits += _EXPONENT * exponents
         if count > max_values:
             raise _TooMuchError(f"more than {max_values} values, keys and containers")
         if _LONG_NUMBER.search(outside) is not None:
@@ -122,7 +126,9 @@ def _outside_strings(body: bytes) -> Iterator[bytes]:
     """Yield what is outside of strings in each slice of a text."""
     start, is_inside = 0, False
     while start < len(body):
-        end = _slice_end(body, start)
+        # A slice does not cut an escape sequence in two.
+        last = _NO_BACKSLASH.search(body, start + _SLICE - 1)
+        end = len(body) if last is None else last.end()
         parts = body[start:end].replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
         yield b'"'.join(parts[is_inside::2])
         is_inside ^= len(parts) % 2 == 0
@@ -181,14 +187,3 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _signs(text: bytes) -> int:
     return text.count(b",") + text.count(b":") + text.count(b"[") + text.count(b"{")
-
-
-def _digits(text: bytes) -> int:
-    exponents = text.count(b"e") + text.count(b"E") - text.count(b"true") - text.count(b"false")
-    return len(text) - len(text.translate(None, b"0123456789")) + _EXPONENT * exponents
-
-
-def _slice_end(body: bytes, start: int) -> int:
-    """Return the end of a slice that does not cut an escape sequence in two."""
-    last = _NO_BACKSLASH.search(body, start + _SLICE - 1)
-    return len(body) if last is None else last.end()

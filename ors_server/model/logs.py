@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, TextIO, TypeGuard
+from typing import Any, TextIO, TypeGuard, cast
 
 from typing_extensions import override
 
@@ -241,17 +241,13 @@ def _clean(name: str, value: Any) -> Any:
         return _INSIDE.sub(REDACTED, value) if _may_hold_secret(value) else value
     if _is_mapping(value):
         return {inner: _clean(str(inner), part) for inner, part in value.items()}
-    if _is_list(value):
-        return [_clean("", part) for part in value]
+    if isinstance(value, list | tuple):
+        return [_clean("", part) for part in cast("Sequence[Any]", value)]
     return value
 
 
 def _is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(value, Mapping)
-
-
-def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, list | tuple)
 
 
 def _may_hold_secret(text: str) -> bool:

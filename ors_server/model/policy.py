@@ -156,11 +156,10 @@ class EpisodePolicy(BaseModel):
             msg = f"the policy override is invalid: {error.errors(include_url=False)}"
             raise InvalidRequestError(msg) from error
         for name in changes:
-            if name.endswith("_limit") and _is_looser(getattr(self, name), getattr(changed, name)):
-                msg = f"{name} may only be made stricter than {getattr(self, name)}, not {changes[name]}"
+            if not name.endswith("_limit"):
+                continue
+            before, after = getattr(self, name), getattr(changed, name)
+            if before is not None and (after is None or after > before):
+                msg = f"{name} may only be made stricter than {before}, not {changes[name]}"
                 raise InvalidRequestError(msg)
         return changed
-
-
-def _is_looser(before: float | None, after: float | None) -> bool:
-    return before is not None and (after is None or after > before)

@@ -4,12 +4,12 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
@@ -325,26 +325,24 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
     file = None if named is None else TomlFile.read(named)
     if file is not None:
         check_keys(file, Settings.model_fields)
+
+    class FileSettings(Settings):
+        _file_values: ClassVar[Mapping[str, Any]] = {} if file is None else _placed(file)
+        _flags: ClassVar[frozenset[str]] = frozenset(flags_set)
+
     try:
-        return _with_file({} if file is None else _placed(file), frozenset(flags_set))(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
+        return FileSettings(**flags_set)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
-        mistakes = (
-            f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{_got(name, flags_set)}"
-            for item in error.errors(include_url=False, include_input=False)
-            for name in [str(item["loc"][0])]
-        )
+        mistakes: list[str] = []
+        for item in error.errors(include_url=False, include_input=False):
+            name, got = str(item["loc"][0]), ""
+            # A flag's value is repeated, unless it may be a secret; the command line shows it anyway.
+            if name in flags_set and SecretStr not in get_args(Settings.model_fields[name].annotation):
+                got = f", got {str(flags_set[name])[:_MAX_SHOWN]!r}"
+            mistakes.append(f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{got}")
         raise SettingsError("; ".join(mistakes)) from error
     except SourceError as error:
         raise SettingsError(f'{_unread_variable()}: expected a JSON list, such as ["example.org"]') from error
-
-
-def _with_file(values: Mapping[str, Any], flags: frozenset[str]) -> type[Settings]:
-
-    class FileSettings(Settings):
-        _file_values: ClassVar[Mapping[str, Any]] = values
-        _flags: ClassVar[frozenset[str]] = flags
-
-    return FileSettings
 
 
 def _placed(file: TomlFile) -> dict[str, Any]:
@@ -352,22 +350,13 @@ def _placed(file: TomlFile) -> dict[str, Any]:
     values = dict(file.values)
     listed: Any = values.get("environments")
     if isinstance(listed, list):
-        values["environments"] = [
-            _placed_reference(file.path.parent, reference) for reference in _each(listed)
-        ]
+        references: list[Any] = []
+        for reference in cast("Sequence[Any]", listed):
+            location = reference.partition(":")[0] if isinstance(reference, str) else ""
+            is_path = location.endswith(".py") or "/" in location
+            references.append(str(file.path.parent / reference) if is_path else reference)
+        values["environments"] = references
     return values
-
-
-def _each(listed: Any) -> list[Any]:
-    return list(listed)
-
-
-def _placed_reference(folder: Path, reference: Any) -> Any:
-    if not isinstance(reference, str):
-        return reference
-    place = reference.partition(":")[0]
-    is_path = place.endswith(".py") or "/" in place
-    return str(folder / reference) if is_path else reference
 
 
 def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> str:
@@ -385,13 +374,6 @@ def as_expectation(message: str) -> str:
     return re.sub(r"\bInput should be (?=greater|less)", "expected a number ", message).replace(
         "Input should be ", "expected ", 1
     )
-
-
-def _got(name: str, flags: Mapping[str, object]) -> str:
-    """Repeat the value of a flag, unless it may be a secret; the command line shows it anyway."""
-    if name not in flags or SecretStr in get_args(Settings.model_fields[name].annotation):
-        return ""
-    return f", got {str(flags[name])[:_MAX_SHOWN]!r}"
 
 
 def _unread_variable() -> str:

@@ -51,12 +51,6 @@ _IMAGE_TYPE = re.compile(r"image/[A-Za-z0-9.+-]+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
-def _is_base64(text: str) -> bool:
-    """Whether a text is base64, plain or for URLs; only its ends are looked at, for images are long."""
-    ends = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT].rstrip() + text[-_LOOKED_AT:]
-    return text.isascii() and _BASE64.fullmatch("".join(ends.split())) is not None
-
-
 _LOOKED_AT = 2048
 """Characters at either end of an image's data that are checked."""
 
@@ -115,7 +109,10 @@ class ImageBlock(WireModel):
             raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError)
         if value.startswith("data:"):
             raise ValueError("an image's data is base64 alone; give what follows 'base64,' in the data URL")
-        if not _is_base64(value):
+        # Plain base64 or that for URLs; only the ends are looked at, for images are long.
+        is_short = len(value) <= 2 * _LOOKED_AT
+        ends = value if is_short else value[:_LOOKED_AT].rstrip() + value[-_LOOKED_AT:]
+        if not value.isascii() or _BASE64.fullmatch("".join(ends.split())) is None:
             raise ValueError("an image's data is base64 text of its bytes: base64.b64encode(...).decode()")
         return value
 

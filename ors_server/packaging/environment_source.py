@@ -182,7 +182,10 @@ def _choose_files(root: Path, kind: Kind) -> tuple[dict[str, Path], tuple[str, .
         root, "", left_out, keeps_hidden=IGNORE_FILES if kind == "harbor" else frozenset[str]()
     ):
         relative = path.relative_to(root).as_posix()
-        if kind != "harbor" and (relative in OWN_FILES or _is_test(relative)):
+        is_test = relative.startswith("tests/") or (
+            path.name.startswith("test_") and path.name.endswith(".py")
+        )
+        if kind != "harbor" and (relative in OWN_FILES or is_test):
             continue
         target = path.resolve()
         if not target.is_relative_to(root):
@@ -205,12 +208,6 @@ def _walk(folder: Path, prefix: str, left_out: list[str], *, keeps_hidden: froze
             raise PackagingError(f"{entry}: this link leads to a folder; copy what is in it")
         else:
             yield entry
-
-
-def _is_test(relative: str) -> bool:
-    top, slash, _ = relative.partition("/")
-    name = relative.rpartition("/")[2]
-    return (bool(slash) and top == "tests") or (name.endswith(".py") and name.startswith("test_"))
 
 
 def _read_project(path: Path) -> Mapping[str, Any]:

@@ -197,20 +197,15 @@ class _Rebuild:
         try:
             await self.session.until_ready()
             if record.prompt is not None:
-                await self._compare_prompt(record.prompt, normaliser)
+                blocks: Blocks = await self.session.prompt()
+                if list(record.prompt) != list(blocks):
+                    self._judge("its prompt", compare_blocks(PROMPT_FIELD, record.prompt, blocks, normaliser))
         except AuthorError as error:
             raise _failed("its setup or prompt", error) from error
         differing = [step.number for step in self.left.steps if await self._repeat(step, normaliser)]
         if self.session.recorder.state.steps != record.summary.steps:
             raise CannotRebuildError("its record lacks steps")
         return differing
-
-    async def _compare_prompt(self, recorded: Sequence[object], normaliser: Normaliser) -> None:
-        blocks: Blocks = await self.session.prompt()
-        if list(recorded) != list(blocks):
-            self._judge(
-                "its prompt", compare_blocks(PROMPT_FIELD, self.left.record.prompt or (), blocks, normaliser)
-            )
 
     async def _repeat(self, step: Step, normaliser: Normaliser) -> bool:
         """Play one call again; return whether its text differs."""

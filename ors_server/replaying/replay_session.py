@@ -128,7 +128,13 @@ async def create_session(
     }
     answer = await connection.ask(HttpRequest("POST", "/_ors/sessions", request, is_repeatable=False))
     created = read_answer(_NewSessionFields, answer, "the answer of POST /_ors/sessions")
-    origin = _origin_of(created["status"], recorded)
+    status: Mapping[str, Any] = created["status"]
+    fields = {name: value for name, value in status.items() if name in EpisodeOrigin.__dataclass_fields__}
+    episode = read_answer(JSONObject, status.get("episode"), "the new session's episode")
+    # A status does not have the task, which is the recorded one.
+    origin = ORIGIN.of_json(
+        {**fields, "task_spec": recorded.task_spec, "created_at": episode.get("created_at")}
+    )
     return ReplaySession(connection, origin, volatile=volatile, notes=notes)
 
 
@@ -154,11 +160,3 @@ async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin
 
 def _environment_path(name: str) -> str:
     return f"/_ors/environments/{quote(name, safe='')}"
-
-
-def _origin_of(status: Mapping[str, Any], recorded: EpisodeOrigin) -> EpisodeOrigin:
-    """Return the new session's origin; its task, which a status does not have, is the recorded one."""
-    known = {name: value for name, value in status.items() if name in EpisodeOrigin.__dataclass_fields__}
-    episode = read_answer(JSONObject, status.get("episode"), "the new session's episode")
-    created = episode.get("created_at")
-    return ORIGIN.of_json({**known, "task_spec": recorded.task_spec, "created_at": created})

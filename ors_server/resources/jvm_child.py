@@ -133,7 +133,9 @@ class JvmChild:
             try:
                 self._connection.socket.settimeout(seconds)
                 result = function(*arguments)
-                self._release_objects()
+                # The Java objects whose Python objects are gone; those may go in any thread.
+                while self._released:
+                    self._connection.send_command(_RELEASE.format(self._released.popleft()))
                 return result
             except (self._protocol.Py4JError, OSError) as error:
                 problem = self._explain(error, seconds)
@@ -203,11 +205,6 @@ class JvmChild:
         connection.garbage_collect_object = self._released.append
         connection.start()
         return py4j.JavaGateway(gateway_client=connection, gateway_parameters=parameters).jvm
-
-    def _release_objects(self) -> None:
-        """Release the Java objects whose Python objects are gone; those may go in any thread."""
-        while self._released:
-            self._connection.send_command(_RELEASE.format(self._released.popleft()))
 
     def _discard_output(self) -> None:
         """Discard what Java code prints on standard output, which no thread reads."""

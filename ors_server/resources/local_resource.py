@@ -72,7 +72,10 @@ class LocalEnvResource(EnvResource):
             if self._status is ResourceStatus.PENDING:
                 self._env = env
                 return
-        _close_here(env)  # the start was cancelled
+        # The start was cancelled: no caller waits for this thread, which closes what it has made.
+        close = getattr(env, "close", None)
+        if close is not None and inspect.isawaitable(raw := close()):
+            anyio.run(_await, raw)
 
     @override
     async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -120,15 +123,6 @@ class LocalBackend:
             f"the local backend starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, "
             f"not a {type(spec).__name__}; give the pool a custom backend for it"
         )
-
-
-def _close_here(env: Any) -> None:
-    """Close an environment in this thread, which no caller waits for."""
-    close = getattr(env, "close", None)
-    if close is None:
-        return
-    if inspect.isawaitable(raw := close()):
-        anyio.run(_await, raw)
 
 
 async def _await(raw: Any) -> None:

@@ -6,6 +6,7 @@ Starts, checks and ends the resource of one slot, within time limits.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,13 +28,97 @@ from ors_server.resources.resource_errors import (
     ResourceUseError,
     UnboundResourceError,
 )
-from ors_server.resources.slots import Slot, SlotQueue
 from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
 
 END_LIMIT = 30.0
 """Seconds that a resource may take to end before the pool stops waiting for it."""
 
 _log = get_logger("ors_server.resources.resource_pool")
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """One of the resources that the spec's maximum allows."""
+
+    resource: Resource | None = None
+    """`None` if it has ended or is not created yet."""
+    uses: int = 0
+    """Holders that the resource has had."""
+
+
+@dataclass(eq=False, slots=True)
+class SlotRequest:
+    """A request for a slot."""
+
+    slot: Slot | None = None
+    """The slot, once it is granted."""
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the slot is granted, or the request is rejected because the pool closes."""
+
+
+@dataclass(eq=False, slots=True)
+class SlotQueue:
+    """Counts the slots of one spec on one backend, and queues requests for them, first come, first served."""
+
+    key: Hashable
+    spec: ResourceSpec
+    backend: str
+    cap: int
+    """Most slots: the spec's maximum, or this pool's share of it."""
+    idle: list[Slot] = field(default_factory=list[Slot])
+    """Slots with unheld resources; the last one that was released is used first."""
+    total: int = 0
+    """Slots that are taken: idle, held, starting and ending."""
+    requests: deque[SlotRequest] = field(default_factory=deque[SlotRequest])
+
+    def ask(self) -> SlotRequest:
+        """Request a slot; it may be granted at once."""
+        request = SlotRequest()
+        self.requests.append(request)
+        self._grant()
+        return request
+
+    def withdraw(self, request: SlotRequest) -> None:
+        """Remove a request that is not decided yet."""
+        if request in self.requests:
+            self.requests.remove(request)
+
+    def reserve(self, size: int) -> list[Slot]:
+        """Take this many empty slots at once, or raise `ResourceUseError`."""
+        if not 0 <= size <= self.cap - self.total:
+            raise ResourceUseError(
+                f"{size} more of {self.spec.label} cannot be started: there are {self.total} of at most "
+                f"{self.cap}"
+            )
+        self.total += size
+        return [Slot() for _ in range(size)]
+
+    def put_back(self, slot: Slot) -> None:
+        """Make the resource in a slot available to others."""
+        self.idle.append(slot)
+        self._grant()
+
+    def drop(self) -> None:
+        """Give up a slot, whose resource has ended or was never created."""
+        self.total -= 1
+        self._grant()
+
+    def dismiss(self) -> list[Slot]:
+        """Reject all requests, and return the idle slots."""
+        while self.requests:
+            self.requests.popleft().decided.set()
+        idle, self.idle = self.idle, []
+        return idle
+
+    def _grant(self) -> None:
+        while self.requests and (self.idle or self.total < self.cap):
+            request = self.requests.popleft()
+            if self.idle:
+                request.slot = self.idle.pop()
+            else:
+                self.total += 1
+                request.slot = Slot()
+            request.decided.set()
 
 
 async def start_in(slot: Slot, spec: ResourceSpec, make: Callable[[], Resource]) -> None:
@@ -232,10 +317,8 @@ class ResourcePool:
         self._refuse_if_closed()
         queue = self._queue(self.resolve(spec, backend))
         slots = queue.reserve(size)
-        errors: list[Exception] = []
         try:
-            await self._until_closed(partial(self._start_all, queue, slots, errors))
-            _raise_first(errors)
+            await self._until_closed(partial(self._start_all, queue, slots))
         except BaseException:
             await self._discard([(queue, slot) for slot in slots])
             raise
@@ -355,7 +438,10 @@ class ResourcePool:
         name = f"{queue.spec.category}-{next(self._numbers)}"
         await start_in(slot, queue.spec, partial(self._backends[queue.backend].make, queue.spec, name))
 
-    async def _start_all(self, queue: SlotQueue, slots: Sequence[Slot], errors: list[Exception]) -> None:
+    async def _start_all(self, queue: SlotQueue, slots: Sequence[Slot]) -> None:
+        """Start all slots at once; raise the error of the first that fails, which ends the other starts."""
+        errors: list[Exception] = []
+
         async def start(slot: Slot) -> None:
             try:
                 await self._start_in(queue, slot)
@@ -366,6 +452,8 @@ class ResourcePool:
         async with anyio.create_task_group() as tasks:
             for slot in slots:
                 tasks.start_soon(start, slot)
+        if errors:
+            raise errors[0]
 
     async def _take_back(self, queue: SlotQueue, slot: Slot, *, must_end: bool = False) -> None:
         with anyio.CancelScope(shield=True):
@@ -414,8 +502,3 @@ class ResourcePool:
         if queue is None:
             return "it was still starting"
         return f"there are {queue.total} of at most {queue.cap}, and {len(queue.requests)} requests wait"
-
-
-def _raise_first(errors: Sequence[Exception]) -> None:
-    if errors:
-        raise errors[0]

@@ -76,7 +76,10 @@ class WatchedChild(ChildProcess):
         """Kill what is left of it, and return how it ended and what it wrote last."""
         self._watcher.join(_END_SECONDS / 2)  # it may be about to end
         status = self._killed_status()
-        how = f"ended with status {status}" if status >= 0 else f"was ended by {_signal_name(-status)}"
+        how = f"ended with status {status}"
+        if status < 0:
+            names = {item.value: item.name for item in signal.Signals}
+            how = f"was ended by {names.get(-status, f'signal {-status}')}"
         return how + self.quoted_words()
 
     def quoted_words(self) -> str:
@@ -86,7 +89,12 @@ class WatchedChild(ChildProcess):
 
     def memory_used(self) -> int | None:
         """Return the resident bytes of it and all its descendants; `None` where there is no /proc."""
-        return sum(_resident_bytes(pid) for pid in descendants(self.pid)) or None
+        pages = 0
+        for pid in descendants(self.pid):
+            # One that has ended meanwhile has no file, or an empty one.
+            with suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123  (many, often)
+                pages += int(file.read().split()[1])
+        return pages * os.sysconf("SC_PAGESIZE") or None
 
     def _killed_status(self) -> int:
         self.kill()
@@ -97,7 +105,10 @@ class WatchedChild(ChildProcess):
     def _watch(self) -> None:
         poll = select.poll()
         poll.register(self._errors, select.POLLIN)
-        pidfd = _open_pidfd(self.pid)
+        pidfd: int | None = None
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                pidfd = os.pidfd_open(self.pid)
         if pidfd is not None:
             poll.register(pidfd, select.POLLIN)
         while True:
@@ -135,25 +146,3 @@ class WatchedChild(ChildProcess):
         if len(piece) == _PIECE:
             time.sleep(_PAUSE)
         return bool(piece)
-
-
-def _open_pidfd(pid: int) -> int | None:
-    if hasattr(os, "pidfd_open"):
-        with suppress(OSError):
-            return os.pidfd_open(pid)
-    return None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123  (many, often)
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except (OSError, IndexError):
-        return 0

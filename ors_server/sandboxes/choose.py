@@ -80,7 +80,11 @@ async def choose(request: BackendRequest | None = None, clock: Clock | None = No
     """
     request = request or BackendRequest()
     clean_up()
-    _raise_descriptor_limit()
+    # A live sandbox takes six of the server's descriptors: use all that the hard limit allows.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     state = ServerState()
     state.hidden = request.hidden
     try:
@@ -88,14 +92,6 @@ async def choose(request: BackendRequest | None = None, clock: Clock | None = No
     except BaseException:
         state.close()
         raise
-
-
-def _raise_descriptor_limit() -> None:
-    """Use all that the hard limit allows: a live sandbox takes six of the server's descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        if soft != hard:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _choose(request: BackendRequest, state: ServerState, clock: Clock | None) -> ChosenBackend:

@@ -139,12 +139,15 @@ class ScriptedProcess(FreshProcess):
     def _advance(self) -> None:
         """Run until the program ends, or waits for input that is not there."""
         while self._status is None:
-            data = self._take_input()
-            if self._is_reading and data is None:
-                return
+            data = b""  # also at the end of the input
+            if self._is_reading:
+                if self._is_stdin_open and not self._stdin:
+                    return
+                data = bytes(self._stdin)
+                self._stdin.clear()
             try:
                 # A generator that has not begun takes no value (PEP 342).
-                yielded = self._play.send(data or b"") if self._is_begun else next(self._play)
+                yielded = self._play.send(data) if self._is_begun else next(self._play)
             except StopIteration as end:
                 self._status = int(end.value)
                 return
@@ -154,14 +157,6 @@ class ScriptedProcess(FreshProcess):
                 self._stderr += yielded.text
             elif yielded is not None:
                 self._stdout += yielded
-
-    def _take_input(self) -> bytes | None:
-        """Return the program's next input: what was sent, `b""` at the end, None if it must wait."""
-        if not self._is_reading or (self._is_stdin_open and not self._stdin):
-            return None
-        data = bytes(self._stdin)
-        self._stdin.clear()
-        return data
 
     def _wake_waiters(self) -> None:
         self._changed.set()

@@ -324,7 +324,11 @@ class ToolRun:
             if checked.metadata or checked.finished:
                 self._note_missing_number(checked, is_graded=grade is not None)
         except ToolOutputError as error:
-            return self.fail(_name_tool(tool, error))
+            named = error
+            if tool.where and not str(error).startswith(tool.where):
+                named = ToolOutputError(f"{tool.where}: {error}")
+                named.__cause__ = error
+            return self.fail(named)
         except OrsServerError as error:
             return self.fail(error)
         except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
@@ -403,14 +407,6 @@ class ToolRun:
             return "\n".join(block.text for block in output.blocks if isinstance(block, TextBlock))
         value = given[name]
         return value if isinstance(value, str) else "" if value is None else json.dumps(value)
-
-
-def _name_tool(tool: ToolDefinition, error: ToolOutputError) -> ToolOutputError:
-    if not tool.where or str(error).startswith(tool.where):
-        return error
-    named = ToolOutputError(f"{tool.where}: {error}")
-    named.__cause__ = error
-    return named
 
 
 MakeError: TypeAlias = Callable[[], OrsServerError]

@@ -96,7 +96,8 @@ class SessionEnding:
         """Answer the requests that wait for the end, and have the session taken out, once."""
         if not self.answered.is_set():
             self.answered.set()
-            on_end, self._on_end = self._on_end, _do_nothing  # it holds the session, which holds this
+            # The callback holds the session, which holds this.
+            on_end, self._on_end = self._on_end, lambda: None
             on_end()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
@@ -179,7 +180,3 @@ class SessionEnding:
             penalty_sum=state.penalty_sum,
             unjudged_steps=state.unjudged_steps,
         )
-
-
-def _do_nothing() -> None:
-    """Replace a callback that has been called."""

@@ -101,7 +101,7 @@ async def make_session(
     is_own = policy is definition.policy
     visibility = request.visibility or definition.visibility or services.options.visibility
     task_spec = await _find_task(definition, request)
-    task_hash, copied = await read_through(_hash_and_copy, task_spec)
+    task_hash, copied = await read_through(lambda task: (task_digest(task), _copy_task(task)), task_spec)
     split, index = request.split, request.index
     if request.task_spec is not None:
         split, index = await services.task_places.find(definition, task_hash) or (None, None)
@@ -175,10 +175,6 @@ async def make_fork(
             await session.aclose(EpisodeEvent.DELETE, StopReason.DELETED)
         raise
     return session
-
-
-def _hash_and_copy(task_spec: JSONObject) -> tuple[str, JSONObject]:
-    return task_digest(task_spec), _copy_task(task_spec)
 
 
 def _copy_task(task_spec: JSONObject) -> JSONObject:

@@ -151,14 +151,12 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
             places += source_paths(file, list(getattr(package, "__path__", ())))
             names.append(name.partition(".")[0])
         places += getattr(definition.source, "hidden_files", ())
-    return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
-
-
-def _own_folders() -> Iterable[Path]:
-    """Yield the folders of this server and of the bundled environments, served or not."""
+    own_folders: list[Path] = []  # of this server and of the bundled environments, served or not
     for name in ("ors_server", "ors_server_tasks"):
-        found = find_spec(name)
-        yield from map(Path.resolve, map(Path, (found and found.submodule_search_locations) or ()))
+        spec = find_spec(name)
+        locations = (spec and spec.submodule_search_locations) or ()
+        own_folders += [Path(location).resolve() for location in locations]
+    return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(own_folders))
 
 
 @asynccontextmanager

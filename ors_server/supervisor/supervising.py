@@ -111,7 +111,9 @@ async def _answering_for(running: Running) -> AsyncGenerator[None]:
     """
 
     async def answer() -> None:
-        if not await _happens_within(running.ready, HOLD_SECONDS):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(running.ready.wait(), HOLD_SECONDS)
+        if not running.ready.is_set():
             async with _refusing(running):
                 await running.ready.wait()
 
@@ -141,12 +143,6 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         writer.write(STARTING.encode())
         await writer.drain()
     writer.close()
-
-
-async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
-    return event.is_set()
 
 
 class Supervisor:

@@ -217,7 +217,10 @@ class _Surveyor:
                 yield index, spec
 
     async def _add(self, position: TaskPosition, spec: JSONObject, *, reads_prompt: bool) -> None:
-        first = self._note(self._tasks, digest(self._own_fields(position, spec)), position)
+        # The id that a declared environment gives a task says its position, and does not belong to it.
+        is_named = self._prompts.is_cheap and spec.get("id") == f"{position.split}/{position.index}"
+        own = {name: value for name, value in spec.items() if name != "id"} if is_named else spec
+        first = self._note(self._tasks, digest(own), position)
         if first is not None:
             # Equal tasks have equal prompts: to read them would cost two sessions and show nothing new.
             self._count(first, position, is_same=True)
@@ -240,11 +243,6 @@ class _Surveyor:
         if all(noted.split != position.split for noted in positions):
             positions.append(position)
         return earlier[0] if earlier else None
-
-    def _own_fields(self, position: TaskPosition, spec: JSONObject) -> JSONObject:
-        """Return a task without the id that a declared environment gives it, which says its position."""
-        is_named = self._prompts.is_cheap and spec.get("id") == f"{position.split}/{position.index}"
-        return {name: value for name, value in spec.items() if name != "id"} if is_named else spec
 
     async def _count_prompt(self, first: TaskPosition, second: TaskPosition, spec: JSONObject) -> None:
         earlier = self._golds.read(await self._definition.tasks.get_task(first.split, first.index))

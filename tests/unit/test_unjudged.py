@@ -16,7 +16,7 @@ import pytest
 from ors_server.app import create_app
 from ors_server.cli.episodes_list import show_return, sum_up
 from ors_server.cli.episodes_show import summary_lines
-from ors_server.cli.regrade_summary import RegradeSummary
+from ors_server.cli.regrade_command import RegradeSummary
 from ors_server.client import AppTransport, Move, UnjudgedError
 from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary

@@ -76,8 +76,9 @@ class VerifiersTaskset:
         first = self._tasks[0]
         if first.NEEDS_CONTAINER or first.toolsets(first.config):
             raise ValueError(f"expected a taskset without a container and toolsets at {reference}")
-        rewards = [hook for hook in first.hooks("reward") if not _needs_runtime(hook)]
-        if not rewards and not first.plugged_judges():
+        runtimes = [inspect.signature(hook).parameters.get("runtime") for hook in first.hooks("reward")]
+        has_reward = any(item is None or item.default is not inspect.Parameter.empty for item in runtimes)
+        if not has_reward and not first.plugged_judges():
             raise ValueError(f"expected a taskset whose rewards need no runtime at {reference}")
 
 
@@ -137,8 +138,3 @@ def _trace(task: Any, answer: str) -> Any:
     record = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
     agent = vf.AgentInfo(config=vf.AgentConfig())
     return vf.Trace(task=record, agent=agent, nodes=nodes, is_completed=True, ok=True)
-
-
-def _needs_runtime(function: Any) -> bool:
-    parameter = inspect.signature(function).parameters.get("runtime")
-    return parameter is not None and parameter.default is inspect.Parameter.empty

@@ -338,8 +338,7 @@ async def send_events(
 
 
 async def _leave_with_the_reader(receive: http.Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await http.until_disconnected(receive)
     scope.cancel()
 
 
@@ -404,10 +403,15 @@ def describe(operations: Sequence[Operation], *, needs_credential: bool) -> dict
 
 
 def _describe_operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    path = operation.signature.path
+    path_parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": path[name].json_schema()}
+        for name in operation.parameters
+    ]
     described: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.signature.summary,
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
+        "parameters": [*path_parameters, *_query_parameters(operation)],
         "responses": _responses(operation, schemas),
         "security": [],
         "x-role": None if operation.role is None else operation.role.name.lower(),
@@ -418,32 +422,23 @@ def _describe_operation(operation: Operation, schemas: _Schemas) -> dict[str, An
     return described
 
 
-def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
-    path = operation.signature.path
-    return [
-        {"name": name, "in": "path", "required": True, "schema": path[name].json_schema()}
-        for name in operation.parameters
-    ]
-
-
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
     docs: Mapping[str, str] = {} if operation.query is None else attribute_docs(operation.query)
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": field.is_required(),
-            "schema": _without_null(TypeAdapter(field.rebuild_annotation()).json_schema()),
-            **({"description": text} if (text := field.description or docs.get(name)) else {}),
-        }
-        for name, field in ({} if operation.query is None else operation.query.model_fields).items()
-    ]
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from a parameter's schema: a query leaves a parameter out, and cannot send null."""
-    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
-    return options[0] if len(options) == 1 else schema
+    parameters: list[dict[str, Any]] = []
+    for name, field in ({} if operation.query is None else operation.query.model_fields).items():
+        schema = TypeAdapter(field.rebuild_annotation()).json_schema()
+        # Without null, which a query cannot send: it leaves a parameter out.
+        options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+        parameters.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": field.is_required(),
+                "schema": options[0] if len(options) == 1 else schema,
+                **({"description": text} if (text := field.description or docs.get(name)) else {}),
+            }
+        )
+    return parameters
 
 
 _EVENT_SCHEMA: dict[str, Any] = {

@@ -6,7 +6,7 @@ server that shares the store.
 
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    WrapValidator,
     create_model,
     field_validator,
     model_validator,
@@ -299,15 +300,12 @@ class EpisodeStepPage(ResponseModel):
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
-def _check_instant(value: object) -> object:
+def _read_instant(value: object, read: Callable[[object], datetime]) -> datetime:
+    """Read a time that has an offset, as UTC."""
     if isinstance(value, str) and not _INSTANT.fullmatch(value):
         raise ValueError("expected a time such as 2026-01-31T12:00:00Z, with its offset")
-    return value
-
-
-def _as_utc(value: datetime) -> datetime:
     try:
-        return value.astimezone(UTC)
+        return read(value).astimezone(UTC)
     except OverflowError:
         raise ValueError("this time has no UTC equivalent between the years 1 and 9999") from None
 
@@ -321,7 +319,7 @@ def _read_truth(value: object) -> object:
     return value
 
 
-Instant: TypeAlias = Annotated[datetime, BeforeValidator(_check_instant), AfterValidator(_as_utc)]
+Instant: TypeAlias = Annotated[datetime, WrapValidator(_read_instant)]
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Return: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 AnyPhase: TypeAlias = Annotated[

@@ -166,8 +166,17 @@ async def _gunzip(body: bytes, limit: int) -> bytes:
         if not (data or is_full):
             data, start = body[start : start + DECODED_STEP], start + DECODED_STEP
         if member is None:
-            member, members = _next_member(members)
-        piece = _inflate(member, data)
+            if members == MEMBERS:
+                raise MalformedRequestError(
+                    f"the gzip body has more than {MEMBERS} parts; compress it as a whole"
+                )
+            member, members = zlib.decompressobj(wbits=31), members + 1
+        try:
+            piece = member.decompress(data, DECODED_STEP)
+        except zlib.error as error:
+            raise MalformedRequestError(
+                f"the body is not gzip, as its Content-Encoding says: {error}"
+            ) from error
         out.append(piece)
         size += len(piece)
         if size > limit:
@@ -182,19 +191,6 @@ async def _gunzip(body: bytes, limit: int) -> bytes:
     if member is not None:
         raise MalformedRequestError("the gzip body is incomplete; send all of it")
     return b"".join(out)
-
-
-def _next_member(members: int) -> tuple[_Member, int]:
-    if members == MEMBERS:
-        raise MalformedRequestError(f"the gzip body has more than {MEMBERS} parts; compress it as a whole")
-    return zlib.decompressobj(wbits=31), members + 1
-
-
-def _inflate(member: _Member, data: bytes) -> bytes:
-    try:
-        return member.decompress(data, DECODED_STEP)
-    except zlib.error as error:
-        raise MalformedRequestError(f"the body is not gzip, as its Content-Encoding says: {error}") from error
 
 
 @contextmanager
@@ -217,7 +213,7 @@ def watching_for_disconnect(
 
         yield is_gone
         return
-    watcher = asyncio.ensure_future(_until_gone(receive))
+    watcher = asyncio.ensure_future(until_disconnected(receive))
 
     async def has_left() -> bool:
         for _ in range(STEPS_TO_NOTICE):
@@ -230,7 +226,8 @@ def watching_for_disconnect(
         watcher.cancel()
 
 
-async def _until_gone(receive: Receive) -> None:
+async def until_disconnected(receive: Receive) -> None:
+    """Wait until the client disconnects; what else it sends is dropped."""
     while (await receive())["type"] != "http.disconnect":
         await checkpoint()
 

@@ -14,7 +14,7 @@ from ors_server.doors.mcp.sdk import Context, MCPError, Result, is_modern
 from ors_server.environments.offers import PromptOffer, ResourceOffer
 from ors_server.model.errors import OrsServerError
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import TerminalToolSpec, ToolSpec
+from ors_server.model.wire import ToolSpec
 from ors_server.sessions.session import Session
 
 TASK_PROMPT = "task"
@@ -48,17 +48,14 @@ async def list_tools(session: Session) -> list[Result]:
     listing = await session.tools()
     structured = session.visibility is Visibility.VISIBLE
     specs = list(listing.tools)
-    if listing.terminal_tool is not None:
-        specs.append(_as_tool(listing.terminal_tool))
+    terminal = listing.terminal_tool
+    if terminal is not None:
+        schema = None
+        if terminal.arg is not None:
+            text = {"type": "string", "description": "Your final message."}
+            schema = {"type": "object", "properties": {terminal.arg: text}, "required": [terminal.arg]}
+        specs.append(ToolSpec(name=terminal.name, description=terminal.description, input_schema=schema))
     return [announce(spec, structured=structured) for spec in specs]
-
-
-def _as_tool(terminal: TerminalToolSpec) -> ToolSpec:
-    schema = None
-    if terminal.arg is not None:
-        text = {"type": "string", "description": "Your final message."}
-        schema = {"type": "object", "properties": {terminal.arg: text}, "required": [terminal.arg]}
-    return ToolSpec(name=terminal.name, description=terminal.description, input_schema=schema)
 
 
 def list_prompts(session: Session) -> list[Result]:
@@ -132,7 +129,14 @@ async def read_resource(
 ) -> Result:
     """Return the task, or one of the environment's resources; `MCPError` if no resource has that URI."""
     if params.uri == TASK_URI:
-        return _contents(*(_block_contents(block) for block in content_of(await session.prompt())))
+        contents: list[Result] = []
+        for block in content_of(await session.prompt()):
+            if block["type"] == "image":
+                body = {"mimeType": block["mimeType"], "blob": block["data"]}
+            else:
+                body = {"mimeType": "text/plain", "text": block.get("text", "")}
+            contents.append({"uri": TASK_URI, **body})
+        return _contents(*contents)
     if session.definition.offers.find_resource(params.uri) is None:
         code = types.INVALID_PARAMS if is_modern(context) else -32002
         raise MCPError(code, "Resource not found", {"uri": params.uri})
@@ -150,12 +154,6 @@ async def read_resource(
 
 def _contents(*contents: Result) -> Result:
     return {"contents": list(contents), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-
-
-def _block_contents(content: Result) -> Result:
-    if content["type"] == "image":
-        return {"uri": TASK_URI, "mimeType": content["mimeType"], "blob": content["data"]}
-    return {"uri": TASK_URI, "mimeType": "text/plain", "text": content.get("text", "")}
 
 
 def complete(session: Session | None, params: types.CompleteRequestParams) -> Result:

@@ -91,7 +91,11 @@ class LobbyTools:
                 owners.setdefault(spec.name, {})[definition.name] = spec
         for own in OWN_TOOLS:
             owners.pop(own["name"], None)
-        own_tools = OWN_TOOLS if len(definitions) > 1 else tuple(map(_without_choice, OWN_TOOLS))
+        own_tools = [dict(tool) for tool in OWN_TOOLS]
+        if len(definitions) <= 1:  # the tools need no name of an environment
+            for tool in own_tools:
+                schema = tool["inputSchema"]
+                tool["inputSchema"] = {key: value for key, value in schema.items() if key != "required"}
         self._session_arguments = {name: _session_argument(specs.values()) for name, specs in owners.items()}
         self._owners = {name: frozenset(specs) for name, specs in owners.items()}
         self.announced: list[Result] = [
@@ -111,12 +115,6 @@ class LobbyTools:
     def session_argument_of(self, tool: str) -> str | None:
         """Return the argument that carries the session id; `None` if no environment has the tool."""
         return self._session_arguments.get(tool)
-
-
-def _without_choice(tool: Result) -> Result:
-    """Return a tool that needs no environment, because only one is served."""
-    schema = {name: value for name, value in tool["inputSchema"].items() if name != "required"}
-    return {**tool, "inputSchema": schema}
 
 
 def specs_of(definition: EnvironmentDefinition) -> list[ToolSpec]:

@@ -1,7 +1,9 @@
 """MCP over HTTP: both eras behind one SDK transport, under the paths of the lobby and of sessions."""
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 
@@ -19,12 +21,12 @@ from ors_server.doors.http.messages import (
     send_fault,
     send_json,
 )
-from ors_server.doors.mcp.batches import serve_batch
 from ors_server.doors.mcp.envelopes import (
     BATCH_VERSIONS,
     EnvelopeError,
     MessageBatch,
     check_body,
+    check_message,
     refuse_batch,
 )
 from ors_server.doors.mcp.long_results import LongResults
@@ -51,7 +53,11 @@ _ALL_TOOLS = b"tools=all"
 _METHODS = ("GET", "POST", "DELETE")
 _CONTENT_ENCODING = "content-encoding"
 _VERSION_HEADER = "mcp-protocol-version"
+_ACCEPTED = 202
 _BAD_REQUEST = 400
+
+_ServeMessage = Callable[[bytes, Receive, Send], Awaitable[None]]
+"""Serves one message of a batch: its text, what the client sends after it, and where its response goes."""
 
 
 class McpApp:
@@ -120,9 +126,12 @@ class McpApp:
 
         async def serve(text: bytes, receive_more: Receive, send_part: Send) -> None:
             part = dict(scope)  # the SDK and `LongResults` keep what they know of one message in it
-            await self._transport.handle_request(
-                part, _body_then(text, receive_more), LongResults(part).sending(send_part)
-            )
+            pending: list[Message] = [{"type": "http.request", "body": text, "more_body": False}]
+
+            async def receive_on() -> Message:  # the body, and then what the client sends after it
+                return pending.pop() if pending else await receive_more()
+
+            await self._transport.handle_request(part, receive_on, LongResults(part).sending(send_part))
 
         try:
             checked = check_body(body)
@@ -132,7 +141,7 @@ class McpApp:
             await send_json(send, error.answer, _BAD_REQUEST)
             return
         if isinstance(checked, MessageBatch):
-            await serve_batch(checked, receive, send, serve)
+            await _serve_batch(checked, receive, send, serve)
         else:
             await serve(checked, receive, send)
 
@@ -184,16 +193,6 @@ class McpApp:
         )
 
 
-def _body_then(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives a body first, and then what another one gives."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_on() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return receive_on
-
-
 _SESSION_ID = b"mcp-session-id"
 
 
@@ -218,3 +217,97 @@ def _mark_connections(slot: HostSlot, scope: Scope, send: Send) -> tuple[Scope, 
         (key, value.removeprefix(mark) if key == _SESSION_ID else value) for key, value in scope["headers"]
     ]
     return {**scope, "headers": headers, HEADERS: None}, send_marked
+
+
+async def _serve_batch(batch: MessageBatch, receive: Receive, send: Send, serve: _ServeMessage) -> None:
+    """Serve the messages of a batch one after another, so that their effects have the order of the batch."""
+    response = _BatchResponse(receive, send)
+    for message in batch.messages:
+        try:
+            text = check_message(message)
+        except EnvelopeError as error:
+            await response.add(error.answer)
+            continue
+        response.begin_part()
+        await serve(text, response.receive, response.send_part)
+        if response.is_over:
+            return
+    await response.close()
+
+
+class _BatchResponse:
+    """The response to a batch, made of those to its messages.
+
+    Attributes:
+        is_over: Whether the client left, or the first message was refused for a reason that holds for all.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._is_streaming = False
+        self._answers: list[Any] = []
+        self._status = 0
+        self._is_accepted = False
+        self._is_stream_part = False
+        self._body = b""
+        self.is_over = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.is_over |= message["type"] == "http.disconnect"
+        return message
+
+    def begin_part(self) -> None:
+        self._status, self._is_stream_part, self._body = 0, False, b""
+
+    async def send_part(self, message: Message) -> None:
+        """Receive the response to one message."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._is_accepted |= self._status < _BAD_REQUEST
+            headers = {name.lower(): value for name, value in message["headers"]}
+            self._is_stream_part = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+            if self._is_stream_part and not self._is_streaming:
+                self._is_streaming = True
+                await self._send(message)
+                await self._flush()
+            elif self._is_refusal:
+                await self._send(message)
+        elif self._is_refusal:
+            self.is_over = not message.get("more_body", False)
+            await self._send(message)
+        elif self._is_stream_part:
+            if message.get("body"):
+                await self._send({**message, "more_body": True})
+        else:
+            self._body += message.get("body", b"")
+            if self._body and not message.get("more_body", False):
+                await self.add(json.loads(self._body))
+
+    @property
+    def _is_refusal(self) -> bool:
+        """Whether the SDK refuses the request by its headers: each message of the batch has the same."""
+        return not self._is_stream_part and self._status >= _BAD_REQUEST and not self._is_streaming
+
+    async def add(self, answer: Any) -> None:
+        """Add the answer to one message."""
+        self._answers.append(answer)
+        if self._is_streaming:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        for answer in self._answers:
+            event = f"event: message\r\ndata: {json.dumps(answer)}\r\n\r\n".encode()
+            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+        self._answers.clear()
+
+    async def close(self) -> None:
+        """End the response: a stream, the errors of messages that are none, or nothing to say."""
+        if self._is_streaming:
+            await self._send({"type": "http.response.body", "body": b""})
+        elif self._answers:
+            await send_json(self._send, self._answers, 200 if self._is_accepted else _BAD_REQUEST)
+        else:
+            await self._send({"type": "http.response.start", "status": _ACCEPTED, "headers": []})
+            await self._send({"type": "http.response.body", "body": b""})

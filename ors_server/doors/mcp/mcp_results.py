@@ -18,7 +18,7 @@ from ors_server.environments.calling_client import AbilityError, AskError
 from ors_server.environments.rich_blocks import RICH_KEY
 from ors_server.model.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.model.visibility import Visibility
-from ors_server.model.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
+from ors_server.model.wire import ImageBlock, Message, TextBlock, ToolOutput, ToolSpec
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
 
 RESULT_KEY = "org.openrewardstandard/result"
@@ -94,18 +94,15 @@ def prompt_messages(messages: Iterable[Message]) -> list[Result]:
     What MCP has no type for, such as recorded calls, becomes JSON text.
     """
     return [
-        {"role": "assistant" if message.role == "assistant" else "user", "content": _prompt_content(block)}
+        {
+            "role": "assistant" if message.role == "assistant" else "user",
+            "content": _content(block)
+            if isinstance(block, TextBlock | ImageBlock)
+            else text_content(block.model_dump_json(exclude_none=True)),
+        }
         for message in messages
         for block in message.blocks
     ]
-
-
-def _prompt_content(block: MessageBlock) -> Result:
-    match block:
-        case TextBlock() | ImageBlock():
-            return _content(block)
-        case _:
-            return text_content(block.model_dump_json(exclude_none=True))
 
 
 def title_of(name: str) -> str:
@@ -146,7 +143,13 @@ def _completed(result: Completed, fields: ResultFields) -> Result:
     step = result.recorded
     content = content_of(step.blocks)
     if step.finished:
-        _append_closing(content)
+        # To the last text, for hosts that show only one.
+        for position in reversed(range(len(content))):
+            if content[position]["type"] == "text":
+                content[position] = text_content(f"{content[position]['text']}\n\n{EPISODE_OVER}")
+                break
+        else:
+            content.append(text_content(EPISODE_OVER))
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
     if fields.in_meta:
         numbers = {"reward": step.reward, "finished": step.finished, "step": step.number}
@@ -157,15 +160,6 @@ def _completed(result: Completed, fields: ResultFields) -> Result:
         if not fields.has_reasons:
             wire["structuredContent"]["metadata"] = None
     return wire
-
-
-def _append_closing(content: list[Result]) -> None:
-    """Add the closing text to the last text, for hosts that show only one."""
-    for position in reversed(range(len(content))):
-        if content[position]["type"] == "text":
-            content[position] = text_content(f"{content[position]['text']}\n\n{EPISODE_OVER}")
-            return
-    content.append(text_content(EPISODE_OVER))
 
 
 def _refused(result: Refusal, fields: ResultFields) -> Result:

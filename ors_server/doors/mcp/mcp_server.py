@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -92,7 +93,9 @@ class McpServer:
         )
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
-        announce_extension(server, EnvironmentsExtension(self._access), _guard_trainers)
+        # For trainers: its errors have all details.
+        guard_trainers = partial(_guarded, convert=lambda _context, error: protocol_error(error))
+        announce_extension(server, EnvironmentsExtension(self._access), guard_trainers)
         announce_extension(server, self._deferred, self._guard)
         announce_extension(server, SkillsExtension(self._access), self._guard)
         return server
@@ -231,11 +234,6 @@ class McpServer:
             text = f"the lobby has no {what}: request them at an episode's own endpoint"
             raise MCPError(types.INVALID_PARAMS, text)
         return session
-
-
-def _guard_trainers(handler: Handler) -> Handler:
-    """Turn this server's errors into JSON-RPC errors with all details, for trainers."""
-    return _guarded(handler, lambda _context, error: protocol_error(error))
 
 
 def _guarded(handler: Handler, convert: Callable[[Context, OrsServerError], MCPError]) -> Handler:

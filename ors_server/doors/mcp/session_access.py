@@ -81,7 +81,10 @@ class AttemptLimits:
                 environment=definition.name, split=split, index=index, credential_id=caller.credential_id
             )
             count = (await self._sessions.services.store.totals(earlier)).episodes
-            limit = self._limit_of(definition.name, split)
+            limit = self._limit or None
+            if self._limit is None:
+                is_test = any(listed.name == split and listed.type == "test" for listed in definition.splits)
+                limit = TEST_ATTEMPTS if is_test else None
             if limit is not None and count >= limit:
                 raise _no_attempt_left(earlier, count, limit)
             labels = {**request.labels, ATTEMPT_LABEL: str(count + 1)}
@@ -122,13 +125,6 @@ class AttemptLimits:
         if number is None:
             await self._sessions.delete(session_id)
         return number is not None
-
-    def _limit_of(self, environment: str, split: str) -> int | None:
-        if self._limit is not None:
-            return self._limit or None
-        splits = self._sessions.environment(environment).splits
-        is_test = any(listed.name == split and listed.type == "test" for listed in splits)
-        return TEST_ATTEMPTS if is_test else None
 
 
 def _no_attempt_left(attempts: EpisodeFilter, count: int, limit: int) -> ForbiddenError:

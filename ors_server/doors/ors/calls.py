@@ -26,7 +26,7 @@ from ors_server.doors.http.sse import (
 )
 from ors_server.model.errors import OrsServerError, ToolFailedError
 from ors_server.model.logs import get_logger
-from ors_server.model.trajectory import REWARD_REASON, Step
+from ors_server.model.trajectory import REWARD_REASON
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import TextBlock, compact_json
 from ors_server.sessions.session_call import MAX_READERS, Call, CallResult, Completed, Failure, Refusal, wake
@@ -207,7 +207,12 @@ class CallStreams:
             call = await self._retry_write(call, repeat, send)
         shown = self._shown(call)
         if isinstance(shown, Completed) and _is_long(shown):
-            await _send_long(send, shown.recorded, reader)
+            # Piece by piece, so that others run between them.
+            answer = {"ok": True, "output": describe_output(shown.recorded, *reader)}
+            for part in result_parts(text_parts(answer)):
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await checkpoint()
+            await send({"type": "http.response.body", "body": b""})
             return
         await send({"type": "http.response.body", "body": _encode(shown, call, reader)})
 
@@ -249,15 +254,6 @@ def _is_long(result: Completed) -> bool:
     for block in result.recorded.blocks:
         length += len(block.text if isinstance(block, TextBlock) else block.data)
     return length > LONG
-
-
-async def _send_long(send: http.Send, step: Step, reader: ResultReader) -> None:
-    """Send a result piece by piece, so that others run between them."""
-    answer = {"ok": True, "output": describe_output(step, *reader)}
-    for part in result_parts(text_parts(answer)):
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-        await checkpoint()
-    await send({"type": "http.response.body", "body": b""})
 
 
 def _encode(result: CallResult | None, call: Call, reader: ResultReader) -> bytes:

@@ -6,11 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
 
+from ors_server.environments.boundary import describe_authors
 from ors_server.environments.declared.declaration import Declaration, SplitType, split_type
 from ors_server.environments.declared.declared_rewards import (
     OF_THE_EPISODE,
@@ -21,7 +23,6 @@ from ors_server.environments.declared.declared_rewards import (
     make_reward,
 )
 from ors_server.environments.declared.declared_tasks import ANSWER, TaskMaker
-from ors_server.environments.declared.declared_toolsets import code_files, digest_files, find_declared_toolset
 from ors_server.environments.declared.declared_user import declared_make_user
 from ors_server.environments.declared.images import read_image
 from ors_server.environments.declared.row_faults import RowFaultError, show_value
@@ -34,8 +35,10 @@ from ors_server.environments.declared.rows.row_source import RowReader
 from ors_server.environments.declared.rows.shards import split_named
 from ors_server.environments.environment import Environment, Prompt
 from ors_server.environments.episode_rewards import FIELDS_MARK
+from ors_server.environments.tool import Toolset
 from ors_server.environments.toolset_names import find_toolset
 from ors_server.environments.toolsets.sandboxed import SandboxToolset
+from ors_server.files.importing import import_file
 from ors_server.model.errors import DeclarationError, EnvironmentDefinitionError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.wire import JSONObject, Split
@@ -227,8 +230,11 @@ class _Declared:
             )
         own = () if declaration.user is None else (USER,)
         toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
-        self._toolsets = tuple(find_declared_toolset(item, folder) for item in toolsets)
-        self._code = code_files(declaration, folder)
+        self._toolsets = tuple(_find_declared_toolset(item, folder) for item in toolsets)
+        # The Python files that the declaration names, for its rewards and tools.
+        items = [*(reward.name for reward in declaration.reward), *declaration.toolsets]
+        modules = (item.rpartition(":")[0] for item in items)
+        self._code = sorted({folder / module for module in modules if module.endswith(".py")})
         states_sandbox = declaration.sandbox is not None or declaration.sandbox_image is not None
         has_sandbox = states_sandbox or any(
             issubclass(find_toolset(item, "toolsets"), SandboxToolset) for item in self._toolsets
@@ -290,14 +296,12 @@ class _Declared:
         checker = _RowChecker(
             self._maker, self._reward, self._judge, RowPlace(split, str(self._folder)), seconds
         )
-        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
-
-    def _declaration_key(self) -> str:
         # Without what does not decide whether a row is a valid task: an index is kept when only that changes.
         relevant = self._declaration.model_dump(
             mode="json", exclude={"data", "splits", "policy", "visibility"}
         )
-        return json.dumps([EDITION, relevant], sort_keys=True)
+        key = json.dumps([EDITION, relevant], sort_keys=True)
+        return IndexRequest(source, checker.check, key, skip_bad=skip_bad)
 
     def _version(self, indices: Mapping[str, RowIndex]) -> str:
         whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})
@@ -306,7 +310,7 @@ class _Declared:
         # The rows' content, not the files' names or times: the same data on another machine has the same
         # version.
         contents = {name: [index.summary.digest, len(index)] for name, index in indices.items()}
-        code = [digest_files(self._code)] if self._code else []
+        code = [[hashlib.sha256(file.read_bytes()).hexdigest() for file in self._code]] if self._code else []
         text = json.dumps([EDITION, whole, contents, *code], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:VERSION_DIGITS]
 
@@ -435,3 +439,37 @@ def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]
         return {name: (f"{stem}:{name}", split_type(name)) for name in names}
     name = split_named(data) or "train"
     return {name: (data, split_type(name))}
+
+
+def _find_declared_toolset(item: str, folder: Path) -> str | type[Toolset]:
+    """Return a toolset's name, or its class for `module:Class` and `file.py:Class`.
+
+    Raises:
+        EnvironmentDefinitionError: If it does not exist.
+    """
+    module, colon, name = item.rpartition(":")
+    if not colon:
+        find_toolset(item, "toolsets")
+        return item
+    toolset: object = getattr(_load_toolsets(item, module, folder), name, None)
+    if isinstance(toolset, type) and issubclass(toolset, Toolset):
+        return toolset
+    actual = "nothing" if toolset is None else f"{toolset!r:.80}"
+    raise EnvironmentDefinitionError(
+        f"toolsets: expected a subclass of Toolset named {name!r} in {module}, got {actual}"
+    )
+
+
+def _load_toolsets(item: str, module: str, folder: Path) -> Any:
+    file = (folder / module).resolve() if module.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise EnvironmentDefinitionError(f"toolsets: expected a Python file at {file}, which does not exist")
+    try:
+        if file is None:
+            return import_module(module)
+        # A name for each path, so that two declarations may have files of one name.
+        return import_file(file, f"ors_toolsets_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}")
+    except Exception as error:  # the author's code may raise anything
+        raise EnvironmentDefinitionError(
+            f"toolsets: {item!r} cannot be loaded: {describe_authors(error)}"
+        ) from error

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -146,19 +147,17 @@ class TaskMaker:
         answers: list[Any] = _items(task.get(ANSWER))[:MAX_GOLDS]
         plain = [answer for answer in answers if isinstance(answer, str | int | float)]
         written = [as_text(answer, ANSWER) for answer in plain]
-        return [*written, *(form for answer in plain for form in _other_forms(answer))]
+        other_forms: list[str] = []  # for which rewards pay, too
+        for answer in plain:
+            if isinstance(answer, bool):
+                other_forms.append("yes" if answer else "no")
+            elif isinstance(answer, int) and 0 <= answer < LETTERS:
+                other_forms.append(chr(ord("A") + answer))
+        return [*written, *other_forms]
 
 
 def _items(value: Any) -> list[Any]:
     return list(cast("Sequence[Any]", value)) if isinstance(value, list) else [value]
-
-
-def _other_forms(answer: str | float) -> list[str]:
-    """Return other forms in which rewards pay for an answer."""
-    if isinstance(answer, bool):
-        return ["yes" if answer else "no"]
-    is_choice = isinstance(answer, int) and 0 <= answer < LETTERS
-    return [chr(ord("A") + int(answer))] if is_choice else []
 
 
 def _is_chat(value: Any) -> bool:
@@ -206,14 +205,9 @@ def _convert(name: str, kind: ColumnType, value: Any) -> Any:
             return _WORDS[text.lower()]
         if kind in {"integer", "number"} and _INTEGER.fullmatch(text):
             return int(text)
-        if kind == "number" and (number := _read_float(text)) is not None:
-            return number
+        if kind == "number":
+            with suppress(ValueError):
+                number = float(text)
+                if abs(number) < float("inf"):
+                    return number
     raise RowFaultError(name, kind, show_value(value))
-
-
-def _read_float(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < float("inf") else None

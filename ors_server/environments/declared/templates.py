@@ -228,7 +228,7 @@ def _refuse_if_call_makes_much(
     method: str, text: str, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> None:
     if method in _PADDING:
-        _refuse_large_numbers(args, named)
+        _refuse_large_numbers(*args, **named)
     elif method in {"format", "format_map"}:
         _refuse_wide_format(text, (*args, *named.values()), has_computed_width="}}" in text)
     elif method == "replace":
@@ -240,8 +240,8 @@ def _refuse_if_call_makes_much(
 def _refuse_wide_format(text: str, values: Iterable[Any], *, has_computed_width: bool) -> None:
     """Refuse a format with a wide field: `%9999999d`, or `{:>{}}` and `%*d`, whose width is a value."""
     if has_computed_width:
-        _refuse_large_numbers(values, {})
-    _refuse_large_numbers(map(int, _LONG_NUMBER.findall(text)), {})
+        _refuse_large_numbers(*values)
+    _refuse_large_numbers(*map(int, _LONG_NUMBER.findall(text)))
 
 
 def _refuse_large_join(items: Any, separator: str = "", attribute: object = None) -> None:
@@ -272,7 +272,7 @@ def _size_of_product(sequence: Any, count: Any) -> int:
     return 0
 
 
-def _refuse_large_numbers(values: Iterable[Any], named: Mapping[str, Any]) -> None:
+def _refuse_large_numbers(*values: Any, **named: Any) -> None:
     for value in (*values, *named.values()):
         if isinstance(value, int | float) and value > MAX_MADE:
             raise ValueError(f"the template pads to more than {MAX_MADE:,} characters or items")
@@ -283,10 +283,6 @@ def _refuse_large_replacement(text: str, old: Any = "", new: Any = "", *_count: 
         occurrences = text.count(old)
         if len(text) + occurrences * len(new) > MAX_TEXT:
             raise ValueError(f"the template makes more than {MAX_TEXT:,} characters of this row")
-
-
-def _refuse_large_arguments(*args: Any, **named: Any) -> None:
-    _refuse_large_numbers(args, named)
 
 
 def _check_format(text: str, *args: Any, **named: Any) -> None:
@@ -335,7 +331,7 @@ def _environment(folder: str) -> Any:
     }
     environment.filters.update(filters)
     for name in _PADDING_FILTERS:
-        environment.filters[name] = _checked_first(environment.filters[name], _refuse_large_arguments)
+        environment.filters[name] = _checked_first(environment.filters[name], _refuse_large_numbers)
     for name, check in _CHECKED_FILTERS.items():
         environment.filters[name] = _checked_first(environment.filters[name], check)
     del environment.globals["lipsum"]  # random, and as long as a row wants

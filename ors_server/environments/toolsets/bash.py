@@ -24,7 +24,7 @@ from ors_server.environments.toolsets.sandboxed import SandboxToolset
 from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.model.policy import PenaltyCause
 from ors_server.model.wire import ToolOutput
-from ors_server.sandboxes.base import ExecResult, Sandbox
+from ors_server.sandboxes.base import ExecResult
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.sandbox_errors import SandboxCommandError
 
@@ -86,7 +86,12 @@ class BashTools(SandboxToolset):
         if restart:
             await self.sandbox.restart()
         if checked is None:
-            return await pay_progress(self.environment, _restart_output(self.sandbox))
+            nothing = ExecResult(None, Output(), Output(), self.sandbox.work_dir, 0.0)
+            restarted = ToolOutput(
+                blocks=[*result_blocks(nothing, [_RESTARTED])],
+                metadata={"bash": result_metadata(nothing, restarted=True)},
+            )
+            return await pay_progress(self.environment, restarted)
         try:
             result = await self.sandbox.exec(checked, time_limit=seconds)
         except SandboxCommandError as error:
@@ -128,11 +133,3 @@ def _check_command(command: str | None, max_bytes: int, *, restart: bool) -> str
     if size > max_bytes:
         raise ToolError(f"expected at most {max_bytes} bytes, not {size}; write the data to files, in parts")
     return command
-
-
-def _restart_output(sandbox: Sandbox) -> ToolOutput:
-    result = ExecResult(None, Output(), Output(), sandbox.work_dir, 0.0)
-    return ToolOutput(
-        blocks=[*result_blocks(result, [_RESTARTED])],
-        metadata={"bash": result_metadata(result, restarted=True)},
-    )

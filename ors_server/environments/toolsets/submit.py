@@ -100,15 +100,13 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
             raise EnvironmentFailedError(
                 f"grade_submission read a path that cannot be in a work dir: {error}"
             ) from error
-        return RewardResult(_min_reward(grade), reason=f"the evidence cannot be read: {error}")
-
-
-def _min_reward(grade: Grade) -> float:
-    """Return the least reward: evidence that the agent made unreadable counts as wrong."""
-    environment = getattr(grade, "__self__", None)
-    episode = own_episode(environment)
-    policy = getattr(environment, "policy", None) if episode is None else episode.policy
-    return policy.reward_range[0] if isinstance(policy, EpisodePolicy) and policy.reward_range else 0.0
+        # Evidence that the agent made unreadable counts as wrong.
+        environment = getattr(grade, "__self__", None)
+        episode = own_episode(environment)
+        policy = getattr(environment, "policy", None) if episode is None else episode.policy
+        reward_range = policy.reward_range if isinstance(policy, EpisodePolicy) else None
+        least = reward_range[0] if reward_range else 0.0
+        return RewardResult(least, reason=f"the evidence cannot be read: {error}")
 
 
 def _close(judged: Any, where: str) -> ToolOutput:

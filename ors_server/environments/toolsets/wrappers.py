@@ -119,7 +119,10 @@ def base_name(name: str) -> str:
 
 def _wrapped(words: Words, wrapper: Wrapper) -> Inner:
     at = _after_options(words, wrapper)
-    while wrapper.assignments and at < len(words) and _is_assignment(words[at]):
+    while wrapper.assignments and at < len(words):
+        name, equals, _ = words[at].partition("=")
+        if not (equals and name.isidentifier()):
+            break
         at += 1
     rest = words[at + wrapper.operands :]
     return Inner(commands=(rest,)) if rest else Inner()
@@ -145,11 +148,6 @@ def _wants_value(word: str, wrapper: Wrapper) -> bool:
         # The next word is the value only if the letter is the last one: `-n10` has its value already.
         next((index for index, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
     )
-
-
-def _is_assignment(word: str) -> bool:
-    name, equals, _ = word.partition("=")
-    return bool(equals) and name.isidentifier()
 
 
 def _is_cluster(word: str) -> bool:
@@ -258,10 +256,8 @@ def written_by(words: Words) -> Sequence[str]:
     if words[0] not in {"echo", "printf"}:
         return ()
     texts = [
-        word.replace("\\n", "\n") for word in words[1:] if not (words[0] == "echo" and _is_echo_option(word))
+        word.replace("\\n", "\n")
+        for word in words[1:]
+        if not (words[0] == "echo" and _is_cluster(word) and set(word) <= set("-neE"))  # echo's options
     ]
     return (" ".join(texts), *texts) if words[0] == "printf" else (" ".join(texts),)
-
-
-def _is_echo_option(word: str) -> bool:
-    return _is_cluster(word) and set(word) <= set("-neE")

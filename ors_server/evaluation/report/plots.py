@@ -162,7 +162,11 @@ def returns_by_task(summary: RunSummary) -> Chart | None:
     caption = "Each point is a task; the band is the interval of its mean return, cut at the ends."
     marks: list[TaskMark] = []
     if len(tasks) <= MAX_TASKS:
-        marks = [_mark_task(task) for task in tasks]
+        for task in tasks:
+            mean, within, counted = task.reward or 0.0, task.interval, count_of(task.counted, "attempt")
+            ends = (mean, mean) if within is None else (within.low, within.high)
+            details = counted if within is None else f"{between(within)}; {counted}"
+            marks.append((mean, ends, f"{task.split}/{task.index}: {number(mean)} ({details})"))
     else:
         for ranks, group in neighbours(tasks):
             mean, ends = math.fsum(task.reward or 0.0 for task in group) / len(group), _ends(group)
@@ -204,14 +208,6 @@ def neighbours(ranked: Sequence[Ranked]) -> Iterator[tuple[str, Sequence[Ranked]
     for index in range(MAX_TASKS):
         start, end = round(index * step), round((index + 1) * step)
         yield f"ranks {start + 1:,} to {end:,}", ranked[start:end]
-
-
-def _mark_task(task: TaskFigures) -> TaskMark:
-    mean, within = task.reward or 0.0, task.interval
-    counted = count_of(task.counted, "attempt")
-    ends = (mean, mean) if within is None else (within.low, within.high)
-    details = counted if within is None else f"{between(within)}; {counted}"
-    return mean, ends, f"{task.split}/{task.index}: {number(mean)} ({details})"
 
 
 def _ends(tasks: Sequence[TaskFigures]) -> tuple[float, float]:

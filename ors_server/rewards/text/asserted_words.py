@@ -25,7 +25,6 @@ from ors_server.rewards.reading.polarity import (
     words_of,
 )
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
-from ors_server.rewards.text.regions import REGIONS
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
 GOLD: Final = ""
@@ -57,6 +56,43 @@ _TITLES: Final = frozenset({"jr", "sr"})
 _HEADING: Final = re.compile(r"(?: [a-z]+){1,3}\*{0,2}:")
 _MODALS: Final = words_of("would will has had might may could also always still never")
 _UNBOXED: Final = re.compile(r"\\boxed\{\s*(?:\\text\{([^{}\\]* [^{}\\]*)\}|([^{}\\]* [^{}\\]*))\s*\}")
+_REGION_NAMES: Final = """
+    afghanistan, albania, algeria, andorra, angola, argentina, armenia, australia, austria, azerbaijan
+    bahamas
+    bahrain, bangladesh, barbados, belarus, belgium, belize, benin, bhutan, bolivia, bosnia, botswana, brazil
+    brunei, bulgaria, burkina faso, burundi, cambodia, cameroon, canada, cape verde, chad, chile, china
+    colombia
+    comoros, congo, costa rica, croatia, cuba, cyprus, czechia, czech republic, denmark, djibouti, dominica
+    ecuador, egypt, el salvador, eritrea, estonia, eswatini, ethiopia, fiji, finland, france, gabon, gambia
+    georgia, germany, ghana, greece, grenada, guatemala, guinea, guyana, haiti, honduras, hungary
+    iceland, india
+    indonesia, iran, iraq, ireland, israel, italy, ivory coast, jamaica, japan, jordan, kazakhstan, kenya
+    kiribati, kosovo, kuwait, kyrgyzstan, laos, latvia, lebanon, lesotho, liberia, libya, liechtenstein
+    lithuania, luxembourg, madagascar, malawi, malaysia, maldives, mali, malta, mauritania, mauritius, mexico
+    micronesia, moldova, monaco, mongolia, montenegro, morocco, mozambique, myanmar, namibia, nauru, nepal
+    netherlands, the netherlands, holland, new zealand, nicaragua, niger, nigeria, north korea, macedonia
+    north macedonia, norway, oman, pakistan, palau, palestine, panama, papua new guinea, paraguay, peru
+    philippines, poland, portugal, qatar, romania, russia, rwanda, samoa, san marino, saudi arabia, senegal
+    serbia, seychelles, sierra leone, singapore, slovakia, slovenia, somalia, south africa, south korea, korea
+    south sudan, spain, sri lanka, sudan, suriname, sweden, switzerland, syria, taiwan, tajikistan, tanzania
+    thailand, togo, tonga, tunisia, turkey, türkiye, turkmenistan, tuvalu, uganda, ukraine, uae, uk, usa, us
+    united arab emirates, united kingdom, united states, great britain, britain, england, scotland, wales
+    northern ireland, uruguay, uzbekistan, vanuatu, venezuela, vietnam, yemen, zambia, zimbabwe
+    alabama, alaska
+    arizona, arkansas, california, colorado, connecticut, delaware, florida, hawaii, idaho, illinois, indiana
+    iowa, kansas, kentucky, louisiana, maine, maryland, massachusetts, michigan, minnesota, mississippi
+    missouri, montana, nebraska, nevada, new hampshire, new jersey, new mexico, new york, north carolina
+    north dakota, ohio, oklahoma, oregon, pennsylvania, rhode island, south carolina, south dakota, tennessee
+    texas, utah, vermont, virginia, washington, west virginia, wisconsin, wyoming, ontario, quebec, alberta
+    british columbia, manitoba, nova scotia, saskatchewan, queensland, victoria, new south wales, tasmania
+    bavaria, saxony, prussia, catalonia, andalusia, tuscany, sicily, sardinia, piedmont, lombardy, burgundy
+    brittany, normandy, provence, bohemia, moravia, silesia, crete, corsica, siberia, punjab, kerala
+    europe, asia, africa, america, north america, south america, oceania
+"""
+_REGIONS: Final = frozenset(
+    name for line in _REGION_NAMES.splitlines() for name in line.strip().split(", ") if name
+)
+"""Countries and states in lower case, which say where a place in front of them is: "Turin, Italy"."""
 _PARTICLE: Final = re.compile(r"([이가은는을를와과])\([이가은는을를와과]\)")
 _ECHO: Final = re.compile(
     r"(?im)\A(?P<no>[\s*\"“']{0,4}no)[,.;:!\u2013\u2014-]+\s+"
@@ -161,7 +197,7 @@ def _without_appositions(
             is_last
             and text[candidate.start - 2 : candidate.start] == ", "
             and candidate.start - 2 in ends
-            and candidate.name in REGIONS
+            and candidate.name in _REGIONS
         ):
             yield candidate
 

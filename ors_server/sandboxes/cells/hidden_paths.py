@@ -6,7 +6,7 @@ probe from inside a sandbox checks it.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from itertools import islice
@@ -74,7 +74,10 @@ def source_paths(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
 
 async def find_visible(sandbox: Sandbox, hidden: HiddenPaths) -> str | None:
     """Return a hidden file that can be read inside a sandbox; None if all are hidden."""
-    files = [str(file) for hidden_path in hidden.places for file in islice(_files_of(hidden_path), _SAMPLES)]
+    files: list[str] = []
+    for hidden_path in hidden.places:
+        below = (str(Path(folder, name)) for folder, _, names in os.walk(hidden_path) for name in names)
+        files += [str(hidden_path)] if hidden_path.is_file() else islice(below, _SAMPLES)
     names = json.dumps([list(hidden.modules), files])
     run = await sandbox.run_fresh(["python3", "-I", "-c", _LOOK, names], time_limit=_LOOK_LIMIT)
     if run.exit_code == 0:
@@ -83,13 +86,6 @@ async def find_visible(sandbox: Sandbox, hidden: HiddenPaths) -> str | None:
     script = 'for f; do [ -n "$(head -c 1 "$f" 2>/dev/null | tr "\\0" x)" ] && echo "$f" && break; done'
     run = await sandbox.run_fresh(["/bin/sh", "-c", script, "sh", *files], time_limit=_LOOK_LIMIT)
     return run.stdout.text.strip() or None
-
-
-def _files_of(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    for folder, _, names in os.walk(path):
-        yield from (Path(folder) / name for name in names)
 
 
 def readable_around(roots: Sequence[str], hidden: HiddenPaths) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from ors_server.sandboxes.cells import etc_folder, root_skeleton
+from ors_server.sandboxes.cells import root_skeleton
 from ors_server.sandboxes.cells.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.hidden_paths import HiddenPaths
@@ -143,8 +143,8 @@ class ServerState:
         os.write(self._lock, self._record())
         self._memory.mkdir(mode=0o711, exist_ok=True)
         self.static.mkdir(mode=0o755)
-        etc_folder.build(self.static / "etc")
-        etc_folder.build_dead_socket(self.static / "no-terminal")
+        root_skeleton.build_etc(self.static / "etc")
+        root_skeleton.build_dead_socket(self.static / "no-terminal")
         (self.static / "empty").mkdir(mode=0o755)
         (self.static / "nothing").touch(mode=0o644)
         root_skeleton.build(self.static / root_skeleton.FOLDER)

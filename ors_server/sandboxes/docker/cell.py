@@ -157,12 +157,15 @@ class DockerCell(Cell):
         received = b""
         with anyio.move_on_after(_REPORT_LIMIT):
             # The first launch reports twice: the holder of the files, then the container of the shell.
-            while "init" not in (report := _parse_reports(received)):
+            report: dict[str, Any] = {}
+            while "init" not in report:
                 await anyio.wait_readable(self._reports)
                 piece = os.read(self._reports, _STATUS_BYTES)
                 if not piece:
                     break
                 received += piece
+                for line in received.splitlines():
+                    report |= json.loads(line)
             return report
         raise SandboxStartError(f"no report within {_REPORT_LIMIT:g} s that the container runs")
 
@@ -322,10 +325,3 @@ def place_of(base: Path) -> str:
     """Return an identity of a base folder that no other one on this host has."""
     status = base.stat()
     return f"{status.st_dev}-{status.st_ino}"
-
-
-def _parse_reports(received: bytes) -> dict[str, Any]:
-    report: dict[str, Any] = {}
-    for line in received.splitlines():
-        report |= json.loads(line)
-    return report

@@ -72,7 +72,12 @@ class Launcher:
         if self._orders["begins"] >= 0:
             os.close(self._orders["begins"])
         threading.Thread(target=_feed, args=(link,), daemon=True).start()
-        _carry(link)
+        # Pass on standard output and standard error until the container has closed both.
+        frames = importlib.import_module("docker.utils.socket").frames_iter(link, tty=False)
+        for stream, piece in frames:
+            _write(2 if stream == _STDERR else 1, piece)
+        for descriptor in (1, 2):
+            os.close(descriptor)
         status = int(self._client.wait(container)["StatusCode"])
         self._report({"exit-code": status})
         return status
@@ -128,15 +133,6 @@ def _feed(link: Any) -> None:
         link.shutdown(1)  # SHUT_WR
     except OSError:
         return  # the program does not read any more
-
-
-def _carry(link: Any) -> None:
-    """Pass on standard output and standard error until the container has closed both."""
-    frames = importlib.import_module("docker.utils.socket").frames_iter(link, tty=False)
-    for stream, piece in frames:
-        _write(2 if stream == _STDERR else 1, piece)
-    for descriptor in (1, 2):
-        os.close(descriptor)
 
 
 def _write(descriptor: int, piece: bytes) -> None:

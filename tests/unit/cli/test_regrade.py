@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ors_server.cli.regrade_summary import MAX_REASONS, MAX_SHOWN, Correlation, RegradeSummary
+from ors_server.cli.regrade_command import MAX_REASONS, MAX_SHOWN, Correlation, RegradeSummary
 from ors_server.replaying.regrading import Regraded
 from ors_server.rewards.result import RewardResult, RewardStatus
 from tests.unit.cli.recording import write_record

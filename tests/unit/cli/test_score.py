@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from ors_server.cli.score_summary import MAX_EXTRAS, ScoreSummary
+from ors_server.cli.score_command import MAX_EXTRAS, ScoreSummary
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.result import RewardResult, RewardStatus
 from tests.unit.cli.conftest import COMMAND, start_command

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ors_server.grading.encoding import Encoder
-from ors_server.grading.equality import same
+from ors_server.grading.function_answer import same
 
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text(),

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from ors_server.grading.timed_process import TimedProcess
+from ors_server.grading.evidence import TimedProcess
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.processor_usage import ProcessorUsage

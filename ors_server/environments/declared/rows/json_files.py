@@ -4,7 +4,7 @@ An object may hold a table in one of the shapes in which pandas and others write
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, cast
@@ -39,48 +39,32 @@ def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
     values = list(table.values())
     columns, data = table.get("columns"), table.get("data")
     if isinstance(columns, list) and isinstance(data, list) and table.keys() <= {"columns", "index", "data"}:
-        return _split_rows(cast("Sequence[Any]", columns), cast("Sequence[Any]", data))
+        names, cells = cast("Sequence[Any]", columns), cast("Sequence[Any]", data)
+        are_names = _are(names, str) and len(set(names)) == len(names)
+        is_table = are_names and _are(cells, list) and all(len(row) == len(names) for row in cells)
+        return [dict(zip(names, row, strict=True)) for row in cells] if is_table else None
     if isinstance(data, list) and table.keys() == {"schema", "data"}:
         rows = cast("Sequence[JSONObject]", data)
         return list(rows) if _are(rows, dict) else None
     if values and _are(values, list):
-        return _rows_of_columns(cast("Mapping[str, list[Any]]", table))
-    if values and _are(values, dict):
-        return _rows_of_records(cast("Mapping[str, JSONObject]", table))
+        lists = cast("Sequence[Sequence[Any]]", values)
+        # One list, or lists of objects, are rather records under a name.
+        are_records = len(lists) == 1 or all(_are(column, dict) for column in lists)
+        if not are_records and lists[0] and len({len(column) for column in lists}) == 1:
+            return [dict(zip(table, row, strict=True)) for row in zip(*lists, strict=True)]
+    elif values and _are(values, dict):
+        records = cast("Mapping[str, JSONObject]", table)
+        first = next(iter(records.values()))
+        # The same keys 0, 1, 2 and so on in all: pandas wrote columns by their index.
+        has_indices = bool(first) and all(key == str(number) for number, key in enumerate(first))
+        if has_indices and all(record.keys() == first.keys() for record in records.values()):
+            return [{name: column[index] for name, column in records.items()} for index in first]
+        return [{"id": name, **record} for name, record in records.items()]
     return None
-
-
-def _rows_of_records(records: Mapping[str, JSONObject]) -> list[JSONObject]:
-    first = next(iter(records.values()))
-    if _are_indices(first) and all(record.keys() == first.keys() for record in records.values()):
-        return [{name: column[index] for name, column in records.items()} for index in first]
-    return [{"id": name, **record} for name, record in records.items()]
 
 
 def _are(values: Sequence[object], kind: type) -> bool:
     return all(isinstance(value, kind) for value in values)
-
-
-def _split_rows(columns: Sequence[Any], data: Sequence[Any]) -> list[JSONObject] | None:
-    if not _are(columns, str) or len(set(columns)) < len(columns):
-        return None
-    if not all(isinstance(row, list) and len(cast("Sequence[Any]", row)) == len(columns) for row in data):
-        return None
-    return [dict(zip(columns, row, strict=True)) for row in data]
-
-
-def _rows_of_columns(columns: Mapping[str, list[Any]]) -> list[JSONObject] | None:
-    lengths = {len(column) for column in columns.values()}
-    # One list, or lists of objects, are rather records under a name.
-    are_records = len(columns) == 1 or all(_are(column, dict) for column in columns.values())
-    if are_records or len(lengths) != 1 or lengths == {0}:
-        return None
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _are_indices(names: Mapping[str, object]) -> bool:
-    """Whether names are 0, 1, 2 and so on."""
-    return bool(names) and all(name == str(number) for name, number in zip(names, count(), strict=False))
 
 
 MAX_SNIPPET = 40
@@ -118,8 +102,9 @@ class JsonFile(RowReader):
         if end == len(text):
             records = self._records(first, self._path, {})
         elif isinstance(first, dict):
-            values = self._values(text)
-            records = (record for value in values for record in self._records_below(value))
+            records = self._values(text)
+            if self._path:
+                records = chain.from_iterable(self._records(value, self._path, {}) for value in records)
         else:
             raise self._fault(JSONDecodeError("Extra data", text, end))
         for number, value in enumerate(records, 1):
@@ -174,9 +159,6 @@ class JsonFile(RowReader):
         return EnvironmentDefinitionError(
             f"{self.name}, line {error.lineno}, column {error.colno}: expected JSON, and {error.msg}{near}"
         )
-
-    def _records_below(self, value: Any) -> Iterator[Any]:
-        return self._records(value, self._path, {}) if self._path else iter([value])
 
     def _records(self, value: Any, path: list[str], around: JSONObject) -> Iterator[Any]:
         if isinstance(value, list):

@@ -48,7 +48,13 @@ class ParquetRows(RowReader):
                     )
                 columns_read = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                    columns = [_values_of(batch.column(name)) for name in columns_read]
+                    columns: list[list[Any]] = []
+                    for column in map(batch.column, columns_read):
+                        try:
+                            columns.append(column.to_pylist())
+                        # Python has no type for such values, as nanoseconds, and pandas would be needed.
+                        except (ValueError, ImportError):
+                            columns.append([_value_of(value) for value in column])
                     for values in zip(*columns, strict=True):
                         number += 1
                         yield ScannedRow(
@@ -56,15 +62,6 @@ class ParquetRows(RowReader):
                         )
         except (OSError, ValueError) as error:  # what pyarrow raises derives from them
             raise EnvironmentDefinitionError(f"{self.name}: expected a parquet file, and {error}") from error
-
-
-def _values_of(column: Any) -> list[Any]:
-    """Return the values of a column; those that Python has no type for, such as nanoseconds, as text."""
-    try:
-        values: list[Any] = column.to_pylist()
-    except (ValueError, ImportError):  # pandas would be needed
-        values = [_value_of(value) for value in column]
-    return values
 
 
 def _value_of(scalar: Any) -> Any:

@@ -101,7 +101,11 @@ class RowIndex:
             log.warning("rows_index_damaged", file=self._source.name, error=str(error))
         try:
             with self._lock:  # another call may have made it again by now
-                return self._read_or_restore(number)
+                try:
+                    return self._read(number)
+                except (OSError, struct.error, _DamagedError, RowFaultError):
+                    self._restore()
+                    return self._read(number)
         except OSError as error:
             raise EnvironmentFailedError(
                 f"{error.filename or self._source.name} cannot be read any more: {error.strerror}; "
@@ -109,13 +113,6 @@ class RowIndex:
             ) from error
         except (EnvironmentDefinitionError, struct.error, _DamagedError, RowFaultError) as error:
             raise _changed(self._source) from error
-
-    def _read_or_restore(self, number: int) -> JSONObject:
-        try:
-            return self._read(number)
-        except (OSError, struct.error, _DamagedError, RowFaultError):
-            self._restore()
-            return self._read(number)
 
     def _read(self, number: int) -> JSONObject:
         with self._index_files.spans.open("rb", buffering=0) as spans:

@@ -118,11 +118,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _null(_constant: str) -> None:
-    """Read NaN and the infinities, which JSON does not have, as a missing value, as in parquet files."""
-
-
-ROW_DECODER = json.JSONDecoder(parse_constant=_null, object_pairs_hook=_object)
+# NaN and the infinities, which JSON does not have, are missing values, as in parquet files.
+ROW_DECODER = json.JSONDecoder(parse_constant=lambda _constant: None, object_pairs_hook=_object)
 """Reads rows; raises `RowFaultError` for a field that occurs twice."""
 
 

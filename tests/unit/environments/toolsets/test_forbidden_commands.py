@@ -20,8 +20,14 @@ from ors_server.environments.toolsets.forbidden_commands import (
     parse_patterns,
     search,
 )
-from ors_server.environments.toolsets.shell_braces import MAX_EXPANDED, expand_braces
-from ors_server.environments.toolsets.shell_text import UNKNOWN, cut_roughly, find_commands, resolve
+from ors_server.environments.toolsets.shell_text import (
+    MAX_EXPANDED,
+    UNKNOWN,
+    cut_roughly,
+    expand_braces,
+    find_commands,
+    resolve,
+)
 from ors_server.environments.toolsets.wrappers import (
     SHELLS,
     WRAPPERS,
