@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.conditions import (
-    INVERTED,
     ORDERS,
     SOURCES,
     is_condition,
@@ -18,63 +17,31 @@ from ors_server.rewards.reading.conditions import (
     is_own_work,
 )
 from ors_server.rewards.reading.dispositions import (
-    is_for_to_be,
     is_kept_in_mind,
     is_no_solution,
-    is_no_subject,
-    is_of_function,
-    is_of_user,
-    is_on_the_way,
     is_pending,
-    is_wrong_way,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
-    governs_another,
     has_unit_of_verb,
     has_wrong_source,
-    is_adverb,
     is_answer_of_another,
     is_apt_answer,
-    is_bounded,
     is_by_error,
     is_count_of,
-    is_counted,
-    is_exclaimed,
     is_filler,
     is_goal,
-    is_guess,
     is_identity,
-    is_in_place,
-    is_label_of,
-    is_mention,
     is_mere,
-    is_nothing_else,
     is_object_taker,
-    is_of_another,
     is_of_author,
-    is_of_error,
-    is_of_old_version,
-    is_of_relative,
-    is_of_some,
-    is_of_subject,
-    is_of_whole_subject,
-    is_owed,
-    is_own_report,
     is_part_counted,
-    is_settled,
-    is_setup,
     is_sought,
-    is_too,
     is_unit,
-    is_way,
-    is_what_others_get,
     names_quantity,
     states_behind,
-    takes_things,
 )
-from ors_server.rewards.reading.headings import HeadingRules, is_other_than
-from ors_server.rewards.reading.option_phrases import DROPPING, is_part_of
+from ors_server.rewards.reading.front_words import FrontRules, behind_value
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
     takes_back_words,
@@ -98,16 +65,10 @@ _CHANGES: Final = tuple(
     )
 )
 _FAILING: Final = frozenset({"negative", "reject", "refuse", "fault", "would", "suppose", "maybe"})
-_POLITE_SUBJECTS: Final = words_of("that this which i we i'd we'd that'd this'd")
 _ABOUT: Final = frozenset({"about", "around"})
-_CIRCUMSTANCES: Final = words_of("in with under at on without")
-_WHOLES: Final = words_of("total all sum end short conclusion other effect")
 _BE: Final = words_of("is was are were")
 _CONCLUDING: Final = words_of("so thus hence therefore then meaning")
-_NEEDS: Final = words_of("take need require cost")
 _NEEDING: Final = words_of("would need must requires require needs required")
-_COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
-_RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
     "to of in on at by for the a an that who per from into each every this with all its their"
 )
@@ -136,8 +97,6 @@ _LISTING: Final = words_of("and or nor even y e et und en i и ve och og") | {
 }
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _INDEFINITE: Final = words_of("a an any some no another my your")
-_ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
-"""Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED, Polarity.ASKED}
@@ -145,7 +104,6 @@ _INHERITED: Final = frozenset(
 """What a list passes on: "not 41 or 42"."""
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
 """What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
-_DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
 _OTHER_TIMES: Final = words_of("next previously earlier before afterwards later") | {"the year before"}
 """Times that are not asked about: "Riga will host it next", "Riga hosted the previous one"."""
@@ -157,16 +115,15 @@ _PARTICLE_VERBS: Final = words_of(
 """Verbs that reject a value together with a word behind it: "this rules 42 out"."""
 
 
-class ClauseReader(HeadingRules):
+class ClauseReader(FrontRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         # A question that the next sentence answers with "yes" states its value.
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
-        sentence.is_granted = any("granted" in token.classes for token in sentence.tokens) or any(
-            is_granted(clause) for clause in sentence.clauses[1:]
-        )
-        sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
+        sentence.is_granted = (
+            "granted" in self._classes and any("granted" in token.classes for token in sentence.tokens)
+        ) or any(is_granted(clause) for clause in sentence.clauses[1:])
         # The order of the steps matters: most of them look only at values that are still asserted.
         for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
@@ -203,12 +160,20 @@ class ClauseReader(HeadingRules):
                     value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
-        # Then the rules over all values of the sentence, which need the polarity of each.
+        self._read_together(sentence, number)
+
+    def _read_together(self, sentence: Sentence, number: int) -> None:
+        """Apply the rules over all values of a sentence, which need the polarity of each."""
         self._leave_asked(sentence)
         self._leave_first_steps(sentence)
         self._leave_unworked(sentence)
         self._leave_definitions(sentence)
         self._leave_cases(sentence)
+        if len(sentence.values) == 1:
+            # The others compare the values of a sentence.
+            self._reject_all(sentence)
+            self._set_checks_apart(sentence, number)
+            return
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -232,7 +197,9 @@ class ClauseReader(HeadingRules):
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         # Words that are about an earlier value of the clause must not judge this one twice.
-        left = _in_scope(left)
+        is_first = value is value.clause.values[0]
+        if not (is_first and self._words.isdisjoint(_IN_FAVOUR)):
+            left = _in_scope(left)
         before = classes_in(left)
         after = classes_in(right)
         value.is_maybe = "maybe" in before or "maybe" in after
@@ -247,10 +214,7 @@ class ClauseReader(HeadingRules):
         is_named = (
             "answer" in before
             and not (left and "oblique" in left[-1].classes)
-            and (
-                value is value.clause.values[0]
-                or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
-            )
+            and (is_first or (bool(left) and bool(left[-1].classes & {"copula", "answer"})))
         )
         value.is_framed = value.is_framed or is_named or is_confirmed
         if (
@@ -274,137 +238,6 @@ class ClauseReader(HeadingRules):
             return
         value.polarity = self._from_left(value, left, right, before) or self._from_right(
             value, left, right, before
-        )
-
-    def _from_left(
-        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
-    ) -> Polarity | None:
-        """Return what the words in front of a value say; the first rule that holds decides."""
-        last = left[-1] if left else None
-        near_value = _behind_value(left)
-        has_label = last is not None and ("label" in last.classes or last.word == "#")
-        has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
-        has_label = has_label and "=" not in self._text[value.token.start : value.token.end]
-        is_sure = bool(left) and left[0].word in ("nobody", "no one") and any(t.word == "that" for t in left)
-        is_sure = is_sure and left[-1].classes >= {"negative"}  # "Nobody can say that it isn't 42"
-        is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
-            "negative" in before
-            and not is_sure
-            and not is_nothing_else(left)
-            and not self._is_in_relative_clause(left)
-            and not (self.is_closed and governs_another(left))
-        )
-        is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
-        is_name = self.are_labels and value.token.end - value.token.start > 1
-        is_report = is_report and not _names_what_says(left)
-        is_report = is_report and not takes_things(left, right, is_name=is_name)
-        is_reported = is_report or is_answer_of_another(near_value)
-        is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
-        # The first rule that holds decides, so each may assume that none above it holds.
-        rules: tuple[tuple[bool, Polarity | None], ...] = (
-            (has_label and last is not None and "answer" in last.classes, None),
-            (has_label, Polarity.INTERMEDIATE),
-            (
-                bool(left)
-                and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)),
-                Polarity.DENIED,
-            ),
-            (self.are_labels and last is not None and last.word in DROPPING, Polarity.DENIED),
-            (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
-            (not left and is_what_others_get(right) and not is_goal(right), Polarity.QUOTED),
-            (is_in_place(left, right), Polarity.SUPPOSED),
-            (
-                is_on_the_way(value, left)
-                or (last is not None and last.word == "of" and is_of_function(left)),
-                Polarity.INTERMEDIATE,
-            ),
-            (self.are_labels and is_of_relative(left), Polarity.INTERMEDIATE),
-            # "Read B once more."
-            (self.are_labels and bool(right) and [t.word for t in left] == ["read"], Polarity.INTERMEDIATE),
-            (is_of_old_version(left), Polarity.QUOTED),
-            (self.is_closed and is_setup(left, right), Polarity.INTERMEDIATE),
-            (is_of_user(left), Polarity.ASKED),
-            (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
-            (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
-            (is_for_to_be(left, right), Polarity.SUPPOSED),
-            ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
-            (is_exclaimed(left) or (self.is_english and is_of_error(left)), Polarity.DENIED),
-            (takes_back_words(near_value), Polarity.RETRACTED),
-            (is_bounded(near_value[-1 - NEAR :]) and not is_of_whole_subject(left), Polarity.BOUNDED),
-            ("undecided" in before and not is_settled(left), Polarity.HEDGED),
-            (is_denied, Polarity.DENIED),
-            (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
-            (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (not is_owed(left) and is_reported, Polarity.QUOTED),
-            (not is_owed(left) and (self.is_english and is_of_another(near_value, right)), Polarity.QUOTED),
-            (self.are_labels and ("hearsay" in before or is_of_some(left)), Polarity.QUOTED),
-            (self.are_labels and is_mention(left, right), Polarity.INTERMEDIATE),
-            (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
-            ("wish" in before, Polarity.SUPPOSED),
-            ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
-            ("former" in before, Polarity.RETRACTED),
-            ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
-            (self.are_labels and is_other_than(left), Polarity.DENIED),
-            (self.are_labels and is_part_of(left, before), Polarity.INTERMEDIATE),
-        )
-        return next((polarity for holds, polarity in rules if holds), None)
-
-    def _is_digit_asked(self, value: Value, left: list[TextToken]) -> bool:
-        """Whether a digit is the answer, not the last one of a value: "the units digit is 9"."""
-        written = self._digits_of(value)
-        names_digit = any(t.word.endswith("digit") for t in left) and "copula" in left[-1].classes
-        if not names_digit or len(written) != 1 or any(token.word == "its" for token in left):
-            return False
-        earlier = [self._digits_of(other) for other in self._values[: self._values.index(value)]]
-        return not any(len(other) > 1 and other.endswith(written) for other in earlier)
-
-    def _digits_of(self, value: Value) -> str:
-        written = self._text[value.token.start : value.token.end].strip("$*_`. ")
-        return written.removeprefix("\\boxed{").strip("} ")
-
-    def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
-        lead = value.clause.lead
-        is_own = lead is not None and lead.word == "if" and is_own_work(value.clause)
-        is_if = "suppose" in before and not is_own and not is_guess(left)
-        # "Say there are 42", "Say n = 42", but not "Say 42"
-        is_equation = "=" in self._text[value.token.start : value.token.end]
-        is_case = bool(left) and left[0].word == "say" and (len(left) > 1 or is_equation)
-        is_if = is_if or (is_case and not is_guess(left))
-        if "would" in before and left and left[0].word in _CIRCUMSTANCES and "answer" not in before:
-            return len(left) > 1 and left[1].word not in _WHOLES  # "in base eight this would read 42"
-        return is_if or ("would" in before and not self._may_be_would(left, before))
-
-    def _is_in_relative_clause(self, left: list[TextToken]) -> bool:
-        """Whether all negations are about the subject: "the number that does not divide it is 42"."""
-        if (
-            not left
-            or "copula" not in left[-1].classes
-            or not any("negative" in token.classes for token in left)
-        ):
-            return False
-        first = next(index for index, token in enumerate(left) if "negative" in token.classes)
-        last = max(index for index, token in enumerate(left) if "negative" in token.classes)
-        behind = [token for token in left[last + 1 : -1] if not is_adverb(token)]
-        if not behind or any(
-            token.word in _COMPLEMENTIZERS or token.classes & {"answer"} for token in behind
-        ):
-            return False
-        before = left[:first]
-        if any(token.word in _RELATIVES for token in before):
-            return True
-        return bool(before) and not before[-1].classes & {"copula", "first_person", "pronoun"}
-
-    def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
-        """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
-        if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
-            return False  # "I would have said 42"
-        if any(token.word == "have to" for token in left[1:3]):
-            return True  # "he'd have to drive 42 km"
-        if len(left) > NEAR and left[0].word == "it" and left[-1].word in _NEEDS:
-            return True  # "it would take 42 workers"
-        return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
-            token.word in _POLITE_SUBJECTS for token in left
         )
 
     def _from_right(
@@ -582,7 +415,7 @@ class ClauseReader(HeadingRules):
         if not self.is_closed:
             return True
         words = [t for t in left if t.kind == "word" and not is_filler(t) and t.word not in _ABOUT]
-        if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
+        if not governor_states(behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
             is_subject = is_object_taker(right)
@@ -662,6 +495,8 @@ class ClauseReader(HeadingRules):
         own = clauses[position]
         if clauses[0].tokens[0].word == "if" and any(value.is_maybe for value in own.values):
             return True  # "If the map is right, it might be Riga."
+        if len(clauses) == 1:
+            return False
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and position + 1 < len(clauses):
             following = clauses[position + 1 : position + 4]
@@ -697,7 +532,7 @@ class ClauseReader(HeadingRules):
 
     def _subordinate(self, sentence: Sentence) -> None:
         """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
-        values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
+        values = [v for v in sentence.values if v.polarity is Polarity.ASSERTED]
         if len(values) < 2:  # noqa: PLR2004  (a main clause and another)
             return
         secondary: list[Value] = []
@@ -730,7 +565,7 @@ class ClauseReader(HeadingRules):
             return True
         if lead is not None and ("reason" in lead.classes or lead.word in "(["):
             return True
-        left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
+        left = behind_value(clause.tokens[: clause.tokens.index(value.token)])
         while left and left[-1].word in _DETERMINERS:
             left = left[:-1]
         is_result = left[-1:] != [] and left[-1].word in ("to", "of") and states_behind(left)
@@ -752,13 +587,6 @@ def _is_range(clause: Clause, index: int) -> bool:
     return between in (["to"], ["and"], ["through"], ["until"]) and not any(
         token.word == "my answer" for token in tokens[:start]
     )
-
-
-def _names_what_says(left: Sequence[TextToken]) -> bool:
-    """Whether a clause names the answer by what it says: "the correct option is the one that says so"."""
-    if len(left) < 4 or left[-2].word not in ("that", "which"):  # noqa: PLR2004  ("option is", "that says")
-        return False
-    return bool(classes_in(left[:-2]) & {"answer"}) and "copula" in classes_in(left[:-2])
 
 
 def _is_of_next_speaker(words: Sequence[TextToken], earlier: Clause) -> bool:
@@ -788,9 +616,3 @@ def _in_scope(left: list[TextToken]) -> list[TextToken]:
     if all(token.word in _LISTING for token in left[last + 1 :]):
         return left
     return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
-
-
-def _behind_value(tokens: list[TextToken]) -> list[TextToken]:
-    """Return the tokens behind the last value among them."""
-    last = max((index for index, token in enumerate(tokens) if token.kind == "value"), default=-1)
-    return tokens[last + 1 :]

@@ -33,7 +33,7 @@ _ANNOUNCING: Final = words_of(
 """Words in front of such a verb that only announce it."""
 _PENDING_WORDS: Final = words_of("still yet then now only")
 _PARTICIPLES: Final = words_of("split cut put spread shared taken paid spent")
-_PROGRESS: Final = words_of(
+PROGRESS: Final = words_of(
     "loaded loading processed processing downloaded downloading uploaded uploading fetched fetching parsed "
     "parsing compiled compiling installed installing copied copying indexed indexing imported importing "
     "exported exporting scanned scanning retried retrying rendered rendering cached caching synced syncing "
@@ -41,16 +41,16 @@ _PROGRESS: Final = words_of(
     "running restarting"
 )
 """Words with which a program reports its progress: "Loaded 42 records"."""
-_KEEPING: Final = words_of("remember recall memorise memorize insert where")
+KEEPING: Final = words_of("remember recall memorise memorize insert where")
 _OF_USERS: Final = words_of(
     "ask asks asked gave told asked wrote mentioned provided stated specified suggested typed entered"
 )
-_TASK_NOUNS: Final = words_of("problem question task exercise statement prompt text")
+TASK_NOUNS: Final = words_of("problem question task exercise statement prompt text")
 _TELLING: Final = words_of("gives states mentions says provides contains asks tells")
 _SHARES: Final = words_of("half third quarter fifth tenth some most")
-_HAVING: Final = words_of("has have had contains needs takes requires")
-_EMBEDDED: Final = words_of("what how whether")
-_PARTWAY: Final = words_of("after by within during nach après después dopo depois na po")
+HAVING: Final = words_of("has have had contains needs takes requires")
+EMBEDDED: Final = words_of("what how whether")
+PARTWAY: Final = words_of("after by within during nach après después dopo depois na po")
 _OF: Final = words_of("of von de di van из z")
 _COUNTS: Final = words_of(
     "one two three four five six seven eight nine ten first second third fourth fifth sixth seventh "
@@ -144,7 +144,7 @@ def is_on_the_way(value: Value, left: Sequence[TextToken]) -> bool:
 
 def is_partway(left: Sequence[TextToken]) -> bool:
     """Whether a clause tells how things stand before the end: "after two of five rounds the score is 42"."""
-    if not left or left[0].word not in _PARTWAY:
+    if not left or left[0].word not in PARTWAY:
         return False
     for first, link, second in zip(left[1:4], left[2:5], left[3:6], strict=False):
         is_count = first.kind == "value" or first.word.rpartition(" ")[2] in _COUNTS
@@ -202,7 +202,7 @@ def is_numbered(left: Sequence[TextToken]) -> bool:
 
 def is_kept(left: Sequence[TextToken]) -> bool:
     """Whether the reader is asked to keep a value for later: "Remember 42", "where 42 is the row"."""
-    return bool(left) and left[0].word in _KEEPING and all(is_filler(token) for token in left[1:])
+    return bool(left) and left[0].word in KEEPING and all(is_filler(token) for token in left[1:])
 
 
 def is_kept_in_mind(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
@@ -217,7 +217,7 @@ def is_given(left: Sequence[TextToken]) -> bool:
     if not words or any(token.classes & {"answer"} for token in left):
         return False
     is_known = "copula" in left[-1].classes and "known" in words and words[0] in ("the", "a")
-    is_of_task = len(words) > 2 and words[1] in _TASK_NOUNS and left[2].word in _TELLING  # noqa: PLR2004  ("the", a noun, a verb)
+    is_of_task = len(words) > 2 and words[1] in TASK_NOUNS and left[2].word in _TELLING  # noqa: PLR2004  ("the", a noun, a verb)
     return is_known or is_of_task or words[0] in ("given", "using")
 
 
@@ -225,7 +225,7 @@ def is_property(value: Value, left: Sequence[TextToken]) -> bool:
     """Whether a value counts parts of the answer: "the answer has 42 digits"."""
     return (
         len(left) > 1
-        and left[-1].word in _HAVING
+        and left[-1].word in HAVING
         and "answer" in left[-2].classes
         and value.clause.tokens[-1] is not value.token
     )
@@ -233,7 +233,7 @@ def is_property(value: Value, left: Sequence[TextToken]) -> bool:
 
 def is_progress(left: Sequence[TextToken]) -> bool:
     """Whether a line without a subject reports what a program does: "Loaded 42 records"."""
-    return bool(left) and left[0].word in _PROGRESS and all(is_filler(token) for token in left[1:])
+    return bool(left) and left[0].word in PROGRESS and all(is_filler(token) for token in left[1:])
 
 
 def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
@@ -248,7 +248,7 @@ def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
 
 def is_of_user(left: Sequence[TextToken]) -> bool:
     """Whether a value is the user's: "you want to know what 42 stands for", "you gave me 42"."""
-    return bool(left) and (left[-1].word in _EMBEDDED or (left[0].word == "you" and _is_asking(left[1:3])))
+    return bool(left) and (left[-1].word in EMBEDDED or (left[0].word == "you" and _is_asking(left[1:3])))
 
 
 def _is_asking(tokens: Sequence[TextToken]) -> bool:

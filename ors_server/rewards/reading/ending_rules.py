@@ -60,10 +60,9 @@ class EndingRules(CharacterReader):
         """Take back what the end of a text looks at again: "42 is right. I divided where I should add."."""
         for number in range(len(self._sentences) - 1, -1, -1):
             sentence = self._sentences[number]
-            words = _words_behind(sentence)
-            values = [value for clause in sentence.clauses for value in clause.values]
             if is_offer(sentence.tokens):
                 continue
+            words = _words_behind(sentence)
             if not sentence.is_question and endorses(words):
                 return
             if not sentence.is_question and reconsiders(words):
@@ -71,17 +70,16 @@ class EndingRules(CharacterReader):
                     if value.sentence <= number and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.RETRACTED
                 return
-            if values:
+            if sentence.values:
                 return  # what is in front of a later value is corrected by it
 
     def _leave_unfinished(self) -> None:
         """Take no value for the answer where the last sentence asks for one, or plans the next step."""
-        ending = [sentence for sentence in self._sentences[-_MAX_COURTESY:] if not _is_courtesy(sentence)]
-        if not ending:
+        ending = reversed(self._sentences[-_MAX_COURTESY:])
+        last = next((sentence for sentence in ending if not _is_courtesy(sentence)), None)
+        if last is None:
             return
-        last, tokens = ending[-1], ending[-1].tokens
-        opening = " ".join(token.word for token in tokens[:2])
-        values = [value for clause in last.clauses for value in clause.values]
+        tokens, values = last.tokens, last.values
         is_cut_off = (
             tokens[0].word in _CONTINUING
             and len(tokens) > NEAR
@@ -91,6 +89,7 @@ class EndingRules(CharacterReader):
         )
         if values and not is_cut_off:
             return
+        opening = " ".join(token.word for token in tokens[:2])
         is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
         words = {word for token in tokens for word in token.word.split()}
         is_left = not _LEFT_TO_DO.isdisjoint(words) and not _YET.isdisjoint(words)
@@ -131,6 +130,8 @@ class EndingRules(CharacterReader):
 
     def _leave_corrected(self) -> None:
         """Take back what only a correction follows: "The answer is 42. Actually no."."""
+        if "correction" not in self._classes:
+            return
         last = self._values[-1].sentence
         behind = [s.tokens for s in self._sentences[last + 1 :] if not is_offer(s.tokens)]
         is_left = any(
@@ -255,9 +256,10 @@ class EndingRules(CharacterReader):
 
 def _is_courtesy(sentence: Sentence) -> bool:
     """Whether a sentence only takes leave: "I hope this helps!", "Let me know if you have questions."."""
+    if sentence.values:
+        return False
     words = {word for token in sentence.tokens for word in token.word.split()}
-    has_value = any(clause.values for clause in sentence.clauses)
-    return not has_value and (not words or not words.isdisjoint(_COURTESIES))
+    return not words or not words.isdisjoint(_COURTESIES)
 
 
 def _words_behind(sentence: Sentence) -> list[str]:

@@ -83,7 +83,7 @@ _TEXTS: Final = (
 )
 """Beginnings of names of the text that a task gives, in several languages."""
 _MODALS: Final = words_of("could can may might would should must will shall cannot")
-_ASKING: Final = frozenset({"how", "why"})
+ASKING: Final = frozenset({"how", "why"})
 _ERROR_STARTS: Final = frozenset({"fault", "erring"})
 _IN_FRONT_OF_OBJECTS: Final = words_of(
     "the a an it this that its no every each all another many most some few my his her their our your them "
@@ -107,8 +107,8 @@ _PARTS: Final = words_of(
     "easier simpler related similar "
     "opposite earlier last's preceding"
 )
-_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
-_GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
+THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
+GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
 _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
@@ -124,13 +124,13 @@ _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're on
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")
 _SOUGHT: Final = words_of("asked wanted sought needed required want need seek after looking for wants")
-_OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
+OLD: Final = words_of("old older previous earlier former different another alternate alternative parallel")
 _OTHERS: Final = words_of("a many most some people others everybody everyone he she they")
 _HASTY: Final = words_of("careless hasty naive unwary impatient lazy")
-_FICTIONS: Final = words_of("movie film novel song joke")
+FICTIONS: Final = words_of("movie film novel song joke")
 _EDITIONS: Final = words_of("edition version draft printing textbook book key")
-_TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
-_WORK_NOUNS: Final = words_of(
+TREATING: Final = words_of("distinguish consider examine treat inspect go cover handle discuss")
+WORK_NOUNS: Final = words_of(
     "equations unknowns variables constraints inequalities cases subcases terms conditions relations"
 )
 _WHOLES: Final = words_of("the them these those his her my our their its all")
@@ -156,7 +156,7 @@ _RELATIONS: Final = words_of(
 _MENTIONING: Final = words_of("mention mentions mentioned discusses returns")
 _RESTATING: Final = words_of("restate repeat rephrase recap reread recall summarise summarize paraphrase")
 _TASKS: Final = words_of("problem question task exercise statement prompt puzzle setup")
-_ASKS: Final = words_of("asks asked ask wants want asking wanted")
+ASKS: Final = words_of("asks asked ask wants want asking wanted")
 _PARTICLES: Final = words_of("it them us me him her back up down out away off")
 _STATING_BASE: Final = words_of("say claim state report think believe guess")
 _STILL: Final = words_of("now then instead still and so")
@@ -306,9 +306,9 @@ def is_answer_of_another(left: Sequence[TextToken]) -> bool:
         noun = left[index + 1]
         if not noun.classes and noun.kind == "word" and index + 2 < len(left):
             noun = left[index + 2]  # "the forum's top answer"
-        if "answer" not in noun.classes and noun.word not in _GUESSES:
+        if "answer" not in noun.classes and noun.word not in GUESSES:
             continue
-        if owner.word in _THIRD_PERSON:
+        if owner.word in THIRD_PERSON:
             return True
         is_name = owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes
         is_name = is_name or owner.word in ("year's", "week's", "month's", "semester's", "yesterday's")
@@ -341,19 +341,19 @@ def is_of_old_version(left: Sequence[TextToken]) -> bool:
     The text may also be the subject: "the old edition has 42".
     """
     words = [word for token in left[:4] for word in token.word.split()]
-    if words[:1] == ["in"] and not _FICTIONS.isdisjoint(words):
+    if words[:1] == ["in"] and not FICTIONS.isdisjoint(words):
         return True  # "In the movie the answer is 42"
     is_subject = words[:1] == ["the"] and not _EDITIONS.isdisjoint(words)
     is_place = is_subject or words[:1] == ["in"]
-    return len(words) > NEAR and is_place and words[-1] not in _OLD and not _OLD.isdisjoint(words)
+    return len(words) > NEAR and is_place and words[-1] not in OLD and not OLD.isdisjoint(words)
 
 
 def is_setup(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a clause counts what the work begins with: "we have 42 equations", "42 cases to treat"."""
-    if any(token.word == "to" and following.word in _TREATING for token, following in pairwise(right)):
+    if any(token.word == "to" and following.word in TREATING for token, following in pairwise(right)):
         return True
     is_own = len(left) > 1 and left[0].word in ("we", "i") and left[1].word in ("have", "need", "use", "used")
-    return is_own and bool(right) and right[0].word in _WORK_NOUNS
+    return is_own and bool(right) and right[0].word in WORK_NOUNS
 
 
 def is_told_by_source(tokens: Sequence[TextToken]) -> bool:
@@ -384,8 +384,8 @@ def asks(tokens: Sequence[TextToken]) -> bool:
     words = [word for token in tokens[:4] for word in token.word.split()]
     if len(words) <= NEAR:
         return False
-    is_task = words[0] in ("the", "this", "our", "okay") and words[1] in _TASKS and words[2] in _ASKS
-    return is_task or (words[0] == "you" and words[1] in _ASKS)
+    is_task = words[0] in ("the", "this", "our", "okay") and words[1] in _TASKS and words[2] in ASKS
+    return is_task or (words[0] == "you" and words[1] in ASKS)
 
 
 def is_bounded(near: Sequence[TextToken]) -> bool:
@@ -434,7 +434,7 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
                 and all(t.word in _STILL or is_filler(t) for t in tokens[:index])
             ):
                 continue  # "I take back 41 and now say 42"
-            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
+            if token.word in GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
@@ -666,7 +666,7 @@ def is_of_error(left: Sequence[TextToken]) -> bool:
 
 def is_exclaimed(left: Sequence[TextToken]) -> bool:
     """Whether words ask how a value could be: "How could it be 42!"."""
-    is_asking = len(left) > 1 and left[0].word in _ASKING and left[1].word.partition(" ")[0] in _MODALS
+    is_asking = len(left) > 1 and left[0].word in ASKING and left[1].word.partition(" ")[0] in _MODALS
     return is_asking and all(token.word != "not" for token in left)  # "how could it not be 42?" asserts
 
 

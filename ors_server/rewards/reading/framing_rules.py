@@ -29,7 +29,7 @@ class FramingRules(ReferenceRules):
     def _frame_opening(self) -> None:
         """Take a name that comes first, alone, for the answer, and what follows for its reasons."""
         opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
-        values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
+        values = [value for sentence in opening for value in sentence.values]
         asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
         if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
             return
@@ -78,8 +78,10 @@ class FramingRules(ReferenceRules):
 
     def _set_cases_apart(self) -> None:
         """Hedge values of cases in sentences side by side: "If the map is right, A. If the text is, B."."""
+        if len(self._values) < 2 or "if" not in self._words:  # noqa: PLR2004  (two cases)
+            return
         cases = [
-            [value for clause in sentence.clauses for value in clause.values]
+            sentence.values
             for sentence in self._sentences
             if sentence.tokens and sentence.tokens[0].word == "if" and not sentence.is_question
         ]

@@ -135,7 +135,7 @@ class OptionReader(ClauseReader):
             _make_harmless(sentence.tokens)
         super()._read_sentence(sentence, number)
         if self.are_labels and sentence.is_question and self._is_yes(number + 1):
-            for value in (value for clause in sentence.clauses for value in clause.values):
+            for value in sentence.values:
                 if value.polarity is Polarity.SUPPOSED and "trial" in value.clause.classes():
                     value.polarity = Polarity.ASSERTED  # "What about A? It fits."
         # After the rules for any value, which these overrule; lists come last, since they judge values that
@@ -361,7 +361,7 @@ class OptionReader(ClauseReader):
 
     def _compare(self, sentence: Sentence) -> None:
         """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         words = list(words_in(sentence))
         # By identity: the same word may be in a sentence twice.
         positions = {id(word): index for index, word in enumerate(words)}
@@ -406,7 +406,7 @@ class OptionReader(ClauseReader):
         is_falling = any(phrase in words for phrase in _DESCENDING)
         if not is_falling and not any(phrase in words for phrase in _ASCENDING):
             return
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         if len(values) > 1:
             for value in values:
                 value.polarity = Polarity.DENIED
@@ -416,7 +416,7 @@ class OptionReader(ClauseReader):
     def _weigh(self, sentence: Sentence) -> None:
         """Read "A (90 %), B (10 %)" and "A first, B second": the first, or the likeliest, wins."""
         shares: dict[int, tuple[float, Value]] = {}
-        for value in (value for clause in sentence.clauses for value in clause.values):
+        for value in sentence.values:
             share = _SHARE.match(self._text, value.token.end)
             following = value.clause.tokens[value.clause.tokens.index(value.token) + 1 :][:1]
             if share is not None:
@@ -473,7 +473,7 @@ class OptionReader(ClauseReader):
 
     def _leave_open(self, sentence: Sentence) -> None:
         """Read "A, though it could be B" and "A, but B is as likely"; "A is similar to B" states neither."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         for first, second in pairwise(values):
             tokens, at = second.clause.tokens, second.clause.tokens.index(second.token)
             lead = second.clause.lead
@@ -493,7 +493,7 @@ class OptionReader(ClauseReader):
 
     def _set_against(self, sentence: Sentence, number: int) -> None:
         """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         positions = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             places = [positions[id(value.clause)] for value in (first, second)]
@@ -515,7 +515,7 @@ class OptionReader(ClauseReader):
 
     def _hedge_sides(self, sentence: Sentence) -> None:
         """Read "A in theory, B in practice": it states neither."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             lead = second.clause.lead
@@ -600,7 +600,7 @@ class OptionReader(ClauseReader):
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
-        for value in (value for clause in sentence.clauses for value in clause.values):
+        for value in sentence.values:
             start = value.token.start
             tick = _TICK.search(self._text[self._text.rfind("\n", max(0, start - 16), start) + 1 : start])
             if tick is not None and start - self._text.rfind("\n", 0, start) < _MAX_TICK:
@@ -621,7 +621,7 @@ class OptionReader(ClauseReader):
 
     def _set_aside_lists(self, sentence: Sentence) -> None:
         """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         listed = _listed(sentence)
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
         if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004  ("the former" and "the latter")

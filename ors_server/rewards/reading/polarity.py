@@ -168,17 +168,19 @@ def _languages_by_shared_word() -> dict[str, tuple[str, ...]]:
 def languages_of(words: Collection[str]) -> list[Lexicon]:
     """Return the lexicons that count for a text with these words: English, and its own language."""
     counts: dict[str, int] = {}
-    by_word = _languages_by_word()
-    for word in words:
+    by_word, english = _languages_by_word(), lexicons()["english"]
+    for word in () if by_word.keys().isdisjoint(words) else words:
         for name in by_word.get(word, ()):
             counts[name] = counts.get(name, 0) + 1
-    if not counts and not any(word in lexicons()["english"].words for word in words):
+    if not counts:
+        if not english.words.keys().isdisjoint(words):
+            return [english]
         for word in words:  # "pas Turin"
             for name in _languages_by_shared_word().get(word, ()):
                 counts[name] = counts.get(name, 0) + 1
     max_count = max(counts.values(), default=0)
     leading = [name for name, count in counts.items() if count == max_count]
-    return [lexicons()["english"], *(lexicons()[name] for name in leading)]
+    return [english, *(lexicons()[name] for name in leading)]
 
 
 def classes_of(word: str) -> Classes:

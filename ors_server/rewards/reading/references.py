@@ -130,7 +130,7 @@ class ReferenceRules(EndingRules):
     def _finish_sequence(self) -> None:
         """Take back what a sentence tells of former answers: "First I thought 40, then 41, finally 42."."""
         for sentence in self._sentences if len(self._values) >= _MIN_GROUP else ():
-            values = [value for clause in sentence.clauses for value in clause.values]
+            values = sentence.values
             if len(values) < _MIN_GROUP or values[0].polarity is not Polarity.RETRACTED:
                 continue
             last = values[-1]

@@ -38,6 +38,8 @@ _OWN_FAULT: Final = re.compile(
 )
 """Tells an error of the work in front of it."""
 _FAREWELLS: Final = words_of("bye goodbye good-bye farewell adieu")
+_LEAVING: Final = _FAREWELLS | words_of("good have let feel")
+"""Words that open a sentence in which an author takes leave."""
 _OBJECTING: Final = words_of("but however yet unfortunately sadly alas though still")
 _ACCOUNTING: Final = words_of(
     "account accounts consider include take allow handle cover respect satisfy meet distinguish divide even "
@@ -89,7 +91,7 @@ _ENDORSING: Final = words_of(
     "trust believe rely sense valid sound tally follow"
 )
 _PARTS: Final = words_of("second third other others both all rest last")
-_TAKING: Final = words_of(
+TAKING: Final = words_of(
     "take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed"
 )
 _SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
@@ -138,7 +140,7 @@ def takes_back_words(tokens: Sequence[TextToken]) -> bool:
         for token in tokens
     ):
         return True
-    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
+    taken = next((index for index, token in enumerate(tokens) if token.word in TAKING), None)
     if taken is None:
         return False
     behind = [token.word for token in tokens[taken + 1 : taken + 5]]
@@ -209,6 +211,8 @@ def reconsiders(words: Sequence[str]) -> bool:
 
 def tells_fault(words: Sequence[str]) -> bool:
     """Whether words tell an error of the work in front of them: "I dropped a minus sign"."""
+    if not words:
+        return False
     text = " ".join(words)
     fault = _OWN_FAULT.search(text)
     return fault is not None and _DENYING.search(text, 0, fault.start()) is None
@@ -239,6 +243,8 @@ def turns_against(sentence: Sentence, text: str) -> bool:
 
 def is_offer(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence only offers help, or takes leave: "Let me know if anything is unclear.", "Bye!"."""
+    if not tokens or tokens[0].word.partition(" ")[0] not in _LEAVING:
+        return False
     words = [word for token in tokens[:3] for word in token.word.split()]
     is_farewell = len(tokens) == 1 and tokens[0].word in _FAREWELLS
     is_wish = words[:2] in (["good", "luck"], ["have", "a"])

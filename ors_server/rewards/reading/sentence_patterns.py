@@ -110,8 +110,8 @@ class SentencePattern:
     text: str
     marks: str
     """What the pattern says of its values, in order: `+`, `-`, `?` or `.`."""
-    required: int
-    """A bit for each set of keys of which a text must have one: most texts have none of some set."""
+    required: tuple[Keys, ...]
+    """Sets of keys, of each of which a text must have one: most texts have none of some set."""
     of_names: bool | None = None
     """Whether it is for names and labels only, or for other values only; `None`: for all."""
     rank: int = 0
@@ -150,33 +150,26 @@ def _read_data() -> dict[str, dict[str, str]]:
 class PatternIndex:
     """Patterns by what a text must have for them."""
 
-    bits: Mapping[Key, int]
-    """Each key's sets."""
-    patterns: Mapping[Key, Sequence[SentencePattern]]
+    patterns: dict[Key, list[SentencePattern]]
     """Under each key of the set that texts have least often."""
 
     def find(self, words: Sequence[str], values: int) -> list[SentencePattern]:
         """Return the patterns that a text with so many values may match, in order."""
         words = [_START, *words, _FINISH]
         keys: set[Key] = {*words, *pairwise(words)}
-        known = [key for key in keys if key in self.bits]
-        bits = 0
-        for key in known:
-            bits |= self.bits[key]
-        possible = {
-            pattern.rank: pattern
-            for key in known
-            for pattern in self.patterns.get(key, ())
-            if pattern.required & bits == pattern.required and pattern.places <= values
-        }
+        possible: dict[int, SentencePattern] = {}
+        for key in self.patterns.keys() & keys:
+            for pattern in self.patterns[key]:
+                if pattern.places <= values and not any(map(keys.isdisjoint, pattern.required)):
+                    possible[pattern.rank] = pattern
         return [possible[rank] for rank in sorted(possible)]
 
 
 @cache
 def sentence_patterns(*, are_names: bool) -> PatternIndex:
     """Return the patterns for names or for other values."""
-    sets: dict[Keys, int] = {}
     by_key: dict[Key, list[SentencePattern]] = {}
+    sets: dict[Keys, Keys] = {}  # many patterns share a set
     ranks = count()
     for table, of_names in _TABLES.items():
         if of_names is (not are_names):
@@ -185,16 +178,12 @@ def sentence_patterns(*, are_names: bool) -> PatternIndex:
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
             known = [element.keys for element in elements if element.keys and not element.is_optional]
-            required = {*known, *_pairs_of(elements)}
-            bits = sum(1 << sets.setdefault(keys, len(sets)) for keys in required)
-            pattern = SentencePattern(text, marks, bits, of_names, rank)
-            for key in min(required, key=_frequency):
+            rarest, *others = sorted({*known, *_pairs_of(elements)}, key=_frequency)
+            required = tuple(sets.setdefault(keys, keys) for keys in others)
+            pattern = SentencePattern(text, marks, required, of_names, rank)
+            for key in rarest:
                 by_key.setdefault(key, []).append(pattern)
-    masks: dict[Key, int] = {}
-    for keys, bit in sets.items():
-        for key in keys:
-            masks[key] = masks.get(key, 0) | 1 << bit
-    return PatternIndex(masks, by_key)
+    return PatternIndex(by_key)
 
 
 def _elements_of(text: str) -> Iterator[_Element]:

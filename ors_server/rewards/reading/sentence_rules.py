@@ -14,6 +14,7 @@ from ors_server.rewards.reading.dispositions import (
     uses_part,
 )
 from ors_server.rewards.reading.frames import (
+    ASKS,
     asks,
     governs_another,
     is_answer_of_another,
@@ -65,6 +66,7 @@ _CHANGING: Final = (
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
+_CHECKING: Final = _VERIFYING | _EXPLAINING
 _ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
 _STATING: Final = frozenset({"copula", "result", "epistemic", "correction", "answer", "confirm", "becoming"})
 """Classes of words that state the value behind them."""
@@ -83,6 +85,7 @@ _OPERATOR: Final = re.compile(
 _OUT: Final = frozenset(
     {"it's out", "it is out", "that's out", "that one is out", "so it's out", "so it is out"}
 )
+_REJECTING_ALL: Final = _ALL_OF_THEM | _OUT
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -91,6 +94,7 @@ _SEARCHING: Final = words_of("look looking seek search want wonder")
 _FIRST: Final = frozenset({"first", "firstly", "first of all", "to begin", "to start", "to begin with"})
 _NOTING: Final = words_of("note observe notice recall compute find calculate")
 _SEEKING: Final = words_of("find determine compute calculate evaluate show prove solve")
+_OF_TASKS: Final = _SEEKING | ASKS
 _ANSWERING: Final = words_of("; : \u2013 \u2014 , which and so thus hence therefore but")
 """What may be in front of the answer behind a question that is repeated."""
 CASES: Final = words_of("for with without under if when by")
@@ -126,7 +130,7 @@ class SentenceRules(SentenceReader):
 
     def _trails_off(self, sentence: Sentence, position: int, value: Value) -> bool:
         """Whether words that no list knows follow a value that nothing names: "42 and what not"."""
-        if value.is_framed or not sentence.has_one_value or position + 1 == len(sentence.clauses):
+        if value.is_framed or len(sentence.values) != 1 or position + 1 == len(sentence.clauses):
             return False
         clauses = sentence.clauses[position + 1 :]
         following = clauses[0]
@@ -151,6 +155,8 @@ class SentenceRules(SentenceReader):
 
     def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
+        if position + 1 == len(sentence.clauses):
+            return None
         opening = sentence.clauses[max(position - 1, 0) : position + 1]
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(
@@ -264,7 +270,7 @@ class SentenceRules(SentenceReader):
 
     def _leave_asked(self, sentence: Sentence) -> None:
         """Take no value of what a task asks for the answer: "It asks how many cuts make 42 parts"."""
-        if self.are_labels:
+        if self.are_labels or self._words.isdisjoint(_OF_TASKS):
             return
         last = sentence.clauses[-1]
         is_order = last.tokens[0].word in _SEEKING and not last.values and len(sentence.clauses) > 1
@@ -332,6 +338,8 @@ class SentenceRules(SentenceReader):
 
     def _reject_all(self, sentence: Sentence) -> None:
         """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
+        if self._words.isdisjoint(_REJECTING_ALL):
+            return
         values: list[Value] = []
         for clause in sentence.clauses:
             subject = clause.tokens[:6]
@@ -349,7 +357,7 @@ class SentenceRules(SentenceReader):
 
     def _side_with(self, sentence: Sentence) -> None:
         """Assert what somebody stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         if len(values) < 2:  # noqa: PLR2004  (of two speakers)
             return
         for clause in sentence.clauses:
@@ -365,6 +373,8 @@ class SentenceRules(SentenceReader):
 
     def _set_checks_apart(self, sentence: Sentence, number: int) -> None:
         """Take values of a check behind an answer for no answer: "It is 42. Check: 42 - 2 = 40"."""
+        if self._words.isdisjoint(_CHECKING):
+            return
         tokens = sentence.tokens
         before = self._sentences[number - 1].tokens if number else []
         at = int(tokens[0].word in ("to", "quick", "sanity"))
@@ -379,7 +389,7 @@ class SentenceRules(SentenceReader):
         )
         if not (is_headed or is_check or is_reason):
             return
-        first = next((value for clause in sentence.clauses for value in clause.values), None)
+        first = next(iter(sentence.values), None)
         if first is None or first is self._values[0]:
             return
         earlier = self._values[: self._values.index(first)]
@@ -485,7 +495,7 @@ class SentenceRules(SentenceReader):
 
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004  (the denied value and its rival)
             return
         denied = [
@@ -524,7 +534,7 @@ class SentenceRules(SentenceReader):
         """Take a value behind another one for no answer, unless a verb states it: "box 41 beside 42 here"."""
         if not self.is_closed or self._takes_alternatives:
             return
-        values = [value for clause in sentence.clauses for value in clause.values]
+        values = sentence.values
         for earlier, value in pairwise(values):
             if value.polarity is not Polarity.ASSERTED or value.is_framed:
                 continue

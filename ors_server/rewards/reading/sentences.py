@@ -113,9 +113,13 @@ _STARTERS: Final = words_of(
     "you these those"
 )
 """Words with which a sentence begins behind a value without a full stop."""
+_RESTARTS: Final = frozenset({"it's", "its", "it is", "that's"})
+"""Words with which another sentence may begin without a full stop."""
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
 """Negations behind what they deny."""
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_CHANGED: Final = _NOES | {"statt", "answer", "answers"}
+"""Words whose class depends on their neighbours."""
 _BEFORE_NO: Final = frozenset({":", "but", "oh", "ah", "well", "hmm", "uh", "ugh"})
 _ARTICLES: Final = ("the ", "an ", "a ", "my ", "our ")
 _TRICKS: Final = words_of("trick tricks")
@@ -199,12 +203,14 @@ class Sentence:
     is_question: bool
     is_granted: bool = False
     """Whether it says that its condition holds: "if the coin is fair, as stated"."""
-    has_one_value: bool = False
+    tokens: list[TextToken] = field(init=False)
+    """The tokens of its clauses, in order."""
+    values: list[Value] = field(init=False)
 
-    @property
-    def tokens(self) -> list[TextToken]:
-        """The tokens of its clauses, in order."""
-        return [token for clause in self.clauses for token in clause.tokens]
+    def __post_init__(self) -> None:
+        """Gather what its clauses have, which do not change."""
+        self.tokens = [token for clause in self.clauses for token in clause.tokens]
+        self.values = [value for clause in self.clauses for value in clause.values]
 
 
 class SentenceReader:
@@ -232,8 +238,14 @@ class SentenceReader:
         # sentences are cut at classified words.
         self._tokens = self._tokenise(spans)
         self._classify()
+        phrases = {token.word for token in self._tokens}
+        self._words = phrases.union(" ".join(phrases).split())
+        """The words and phrases of the text: a rule that needs one of others is not tried."""
+        self._classify_in_place()
+        self._classes = classes_in(self._tokens)
+        """Their classes. A rule may make a word harmless later, and gives it no other class."""
         self._sentences = self._split()
-        self._values = [v for s in self._sentences for c in s.clauses for v in c.values]
+        self._values = [value for sentence in self._sentences for value in sentence.values]
 
     def _tokenise(self, spans: Sequence[Span]) -> list[TextToken]:
         tokens: list[TextToken] = []
@@ -276,11 +288,13 @@ class SentenceReader:
         match = _WORD.match(self._text, position, end)
         stop = position + 1 if match is None else match.end()
         written = self._text[position:stop]
-        word = written.casefold().replace("’", "'")
-        # Letters of other scripts may hide a denial from the lexicon.
-        if not word.isascii() and _LATIN.search(word):
-            word = word.translate(_LOOKALIKES)
-        return TextToken("word", position, stop, word, is_capital=written[0].isupper())
+        word = written.casefold()
+        if not word.isascii():
+            word = word.replace("’", "'")
+            # Letters of other scripts may hide a denial from the lexicon.
+            if not word.isascii() and _LATIN.search(word):
+                word = word.translate(_LOOKALIKES)
+        return TextToken("word", position, stop, word, NO_CLASSES, written[0].isupper())
 
     def _read_sign(self, position: int, end: int, tokens: Sequence[TextToken]) -> TextToken | None:
         """Read a sign; `None` for one that says nothing."""
@@ -290,7 +304,7 @@ class SentenceReader:
             return TextToken(kind, position, position + 1)
         if char == "." and self._ends_sentence(position, tokens):
             return TextToken("stop", position, position + 1)
-        if (unequal := _UNEQUAL.match(text, position, end)) is not None:
+        if char in "!=<" and (unequal := _UNEQUAL.match(text, position, end)) is not None:
             return TextToken("word", position, unequal.end(), "≠", frozenset({"negative"}))
         is_arrow = char in "-=" and text.startswith(">", position + 1)
         is_bracket = char in _MARKS and not self._is_call(position, tokens)
@@ -305,14 +319,15 @@ class SentenceReader:
         if char == "|":
             is_cell = self.are_labels and self._is_cell(position)
             return TextToken("mark", position, position + 1, ",") if is_cell else None
-        around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
-        is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
-        if char == "/" and around.isspace() and len(around) > 1:
-            return TextToken("word", position, position + 1, "or")
-        if char == "+" and not is_behind:
-            return None
+        if char == "/":
+            around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
+            is_apart = around.isspace() and len(around) > 1
+            return TextToken("word", position, position + 1, "or") if is_apart else None
         name = _SIGN_CLASSES.get(char)
-        return None if name is None else TextToken("word", position, position + 1, char, frozenset({name}))
+        is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
+        if name is None or (char == "+" and not is_behind):
+            return None
+        return TextToken("word", position, position + 1, char, frozenset({name}))
 
     def _tokenise_hashes(self, position: int, tokens: list[TextToken]) -> int:
         """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
@@ -377,33 +392,33 @@ class SentenceReader:
         # Rules that rely on English sentences need a text in English only.
         self.is_closed = self.is_english = len(lexicons) == 1 and CJK.search(self._text) is None
         tokens: list[TextToken] = []
-        index = 0
+        index, neutral = 0, self._neutral
         while index < len(words):
             token = self._tokens[index]
             length = 1
             # A sign has its class already; the gold answer's own words lose theirs.
             if token.kind != "word" or token.classes:
-                if token.word in self._neutral:
+                if token.word in neutral:
                     token.classes = NO_CLASSES
             else:
                 length, classes = _look_up(lexicons, words, index)
                 if self.are_labels:
                     length, classes = _look_up_option(words, index, length, classes)
-                parts = words[index : index + length]
                 # A phrase of the gold answer denies nothing, but still joins words.
-                if self._neutral and self._neutral.issuperset(parts):
+                if neutral and neutral.issuperset(words[index : index + length]):
                     classes = classes & {"copula", "pivot"}
-                token.end = self._tokens[index + length - 1].end
-                token.word, token.classes = " ".join(parts), classes
+                if length > 1:
+                    token.end = self._tokens[index + length - 1].end
+                    token.word = " ".join(words[index : index + length])
+                token.classes = classes
             tokens.append(token)
             index += length
         self._tokens = tokens
-        self._classify_in_place()
 
     def _classify_in_place(self) -> None:
         """Give words the classes that depend on their neighbours."""
         tokens = self._tokens
-        for earlier, token in pairwise(tokens):
+        for earlier, token in pairwise(() if self._words.isdisjoint(_CHANGED) else tokens):
             if earlier.word == "statt" and token.kind not in ("word", "value"):
                 earlier.classes = NO_CLASSES  # "fand in Riga statt", not "statt Riga"
             is_verb = token.word == "answer" and earlier.word in _BEFORE_VERBS
@@ -413,6 +428,8 @@ class SentenceReader:
                 earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
         # After all classes are known: a negation is read with the words behind it.
         for index, token in enumerate(tokens):
+            if not token.classes:
+                continue
             if "refuse" in token.classes and _is_about_way(tokens[index : index + 5]):
                 token.classes = frozenset({"harmless"})
             is_phrase = " " in token.word and token.word not in _NOBODY
@@ -539,64 +556,62 @@ class SentenceReader:
         return not after.is_capital and between.count("\n") == 1 and not between.strip()
 
     def _clauses(self, tokens: Sequence[TextToken], number: int, *, is_question: bool) -> Sentence:
-        clauses = [Clause(None)]
+        current = Clause(None)
+        clauses = [current]
         for index, token in enumerate(tokens):
+            word, classes = token.word, token.classes
             if token.kind == "mark":
                 # Quotation marks and empty brackets do not divide a clause.
-                is_silent = token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens)
+                is_silent = word in '"“”„«»' or (word in "[]" and not current.tokens)
                 # "Ich bezweifle, dass es Riga ist"
-                is_inner = token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1)
+                is_inner = word == "," and current.tokens and _is_complement(tokens, index + 1)
                 if is_silent or is_inner:
                     continue
-                clauses.append(Clause(token))
+                current = Clause(token)
+                clauses.append(current)
             elif (
                 token.kind == "word"
                 and (
                     (
-                        "pivot" in token.classes
-                        and not (token.word == "as" and _is_value(tokens, index + 1))
+                        "pivot" in classes
+                        and not (word == "as" and _is_value(tokens, index + 1))
                         # "it would then be 42"
-                        and not (token.word == "then" and "would" in classes_in(clauses[-1].tokens[-1:]))
+                        and not (word == "then" and "would" in classes_in(current.tokens[-1:]))
                     )
+                    or ((word in _RESTARTS or word == "and") and _opens_sentence(current, tokens, index))
                     or (
-                        token.word.partition(" ")[0] in AND
-                        and clauses[-1].values
-                        and "bound_after" not in token.classes
+                        current.values
+                        and (
+                            (word.partition(" ")[0] in AND and "bound_after" not in classes)
+                            or ("negative" in classes and _opens_contrast(tokens, index))
+                            or (word in _NOES and "correction" in classes)
+                        )
                     )
-                    or (clauses[-1].values and _opens_contrast(tokens, index))
-                    or _opens_sentence(clauses[-1], tokens, index)
-                    or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
                 )
             ):
+                lead = current.lead
                 # ", but" is one opener: the comma takes the word's class.
-                if (
-                    clauses[-1].lead is not None
-                    and not clauses[-1].tokens
-                    and clauses[-1].lead.kind == "mark"
-                ):
-                    clauses[-1].lead = TextToken(
-                        "word", clauses[-1].lead.start, token.end, token.word, token.classes
-                    )
-                elif (
-                    not clauses[-1].tokens
-                    and clauses[-1].lead is not None
-                    and clauses[-1].lead.word == "because"
-                ):
-                    clauses[-1].tokens.append(token)
+                if not current.tokens and lead is not None and lead.kind == "mark":
+                    current.lead = TextToken("word", lead.start, token.end, word, classes)
+                elif not current.tokens and lead is not None and lead.word == "because":
+                    current.tokens.append(token)
                     continue
                 else:
-                    clauses.append(Clause(token))
-                if token.classes - {"pivot", "reason"}:
-                    clauses[-1].tokens.append(token)
+                    current = Clause(token)
+                    clauses.append(current)
+                if classes - {"pivot", "reason"}:
+                    current.tokens.append(token)
             else:
                 # The bound keeps the work on a clause constant; what follows is read as another one.
-                if len(clauses[-1].tokens) >= _MAX_CLAUSE:
-                    clauses.append(Clause(None))
-                clauses[-1].tokens.append(token)
+                if len(current.tokens) >= _MAX_CLAUSE:
+                    current = Clause(None)
+                    clauses.append(current)
+                current.tokens.append(token)
                 if token.kind == "value":
-                    clauses[-1].values.append(Value(token, clauses[-1], number))
-                elif token.word and token.word in CROSSES + _CHECKS and clauses[-1].values:
-                    clauses.append(Clause(None))
+                    current.values.append(Value(token, current, number))
+                elif word and word in CROSSES + _CHECKS and current.values:
+                    current = Clause(None)
+                    clauses.append(current)
         return Sentence([clause for clause in clauses if clause.tokens], is_question)
 
 
@@ -608,8 +623,10 @@ def classes_in(tokens: Sequence[TextToken]) -> Classes:
 def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:
     """Return the length in words and the classes of the phrase or word at a place."""
     length, classes = 1, NO_CLASSES
+    neighbours = tuple(words[index : index + 2])
     for lexicon in lexicons:
-        phrase = lexicon.match_phrase(words, index)
+        # Most pairs of words begin no phrase.
+        phrase = lexicon.match_phrase(words, index) if neighbours in lexicon.phrases else None
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
     if length == 1:
@@ -670,14 +687,12 @@ def _opens_sentence(clause: Clause, tokens: Sequence[TextToken], index: int) -> 
     # "the key is wrong and it's 42": the answer is set against what the clause rejects
     is_joined = tokens[index].word == "and" and index + 1 < len(tokens) and "reject" in clause.classes()
     at = index + 1 if is_joined else index
-    is_stated = tokens[at].word in ("it's", "its", "it is", "that's") and _is_value(tokens, at + 1)
+    is_stated = tokens[at].word in _RESTARTS and _is_value(tokens, at + 1)
     return is_stated and (is_joined or bool(clause.values))
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
-    if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
-        return False
-    if tokens[index].word in _POSTPOSED:
+    if "copula" in tokens[index - 1].classes or tokens[index].word in _POSTPOSED:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])

@@ -278,7 +278,7 @@ class _Reader(FramingRules):
 
     def read(self) -> list[Value]:
         for index, sentence in enumerate(self._sentences):
-            if any(clause.values for clause in sentence.clauses):
+            if sentence.values:
                 self._read_sentence(sentence, index)
         matches = match_sentence_patterns(
             self._sentences,
@@ -343,6 +343,8 @@ class _Reader(FramingRules):
 
     def _give_up(self) -> None:
         """Deny what follows words of giving up and is not named as the answer."""
+        if "refuse" not in self._classes:
+            return
         has_given_up = False
         for sentence in self._sentences:
             for clause in sentence.clauses:
@@ -364,13 +366,15 @@ class _Reader(FramingRules):
 
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
+        if len(self._sentences) == 1:
+            return
         # Values that a later sentence could still take back.
         open_values: list[Value] = []
         is_announced = is_asked = is_supposing = False
         for sentence in self._sentences:
             if is_offer(sentence.tokens):
                 continue
-            values = [value for clause in sentence.clauses for value in clause.values]
+            values = sentence.values
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
             is_reply = (
                 is_asked
@@ -497,6 +501,7 @@ class _Reader(FramingRules):
     def _correct(self) -> None:
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
         earlier: list[Value] = []
+        is_correcting = "correction" in self._classes
         is_led = False
         led_at = 0
         # A correction announces a value within the next sentences; after that it was a remark.
@@ -505,10 +510,10 @@ class _Reader(FramingRules):
                 is_led = False
             for clause in sentence.clauses:
                 head = clause.tokens[:3]
-                opened = any("correction" in token.classes for token in head) or (
-                    clause.lead is not None and "correction" in clause.lead.classes
+                opened = is_correcting and any(
+                    token is not None and "correction" in token.classes for token in (clause.lead, *head)
                 )
-                opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
+                opened = opened or (len(clause.tokens) == 1 and head[0].word in _NOES)
                 opened = opened or (
                     not clause.values and looks_again([token.word for token in clause.tokens])
                 )
@@ -531,7 +536,7 @@ class _Reader(FramingRules):
                 or any(token.word in _ERRATA for token in last.tokens[:1])
             )
         )
-        if is_open and not any(clause.values for clause in last.clauses):
+        if is_open and not last.values:
             for value in earlier:
                 if value.polarity is Polarity.ASSERTED:
                     value.polarity = Polarity.RETRACTED  # "42. Wait, I need to count again."
@@ -539,6 +544,8 @@ class _Reader(FramingRules):
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
         self._spread_doubt()
+        if len(self._values) == 1:
+            return
         doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
@@ -555,6 +562,8 @@ class _Reader(FramingRules):
 
     def _spread_doubt(self) -> None:
         """Doubt all values of a sentence that begins with doubt."""
+        if "maybe" not in self._classes and "also" not in self._words:
+            return
         for sentence in self._sentences:
             opening = next(iter(sentence.clauses), None)
             if opening is not None and _opens_doubt(opening, sentence):
@@ -563,6 +572,8 @@ class _Reader(FramingRules):
                         value.is_maybe = True
 
     def _hedge_either(self) -> None:
+        if "either" not in self._words:
+            return
         for sentence in self._sentences:
             words = [
                 token.word
@@ -575,16 +586,17 @@ class _Reader(FramingRules):
 
     def _hedge_neighbours(self) -> None:
         """Decide for neither of two neighbours that "or" joins."""
-        positions = {id(token): index for index, token in enumerate(self._tokens)}
+        positions: dict[int, int] = {}
         for earlier, value in pairwise(self._values):
             if value.sentence > earlier.sentence + 1:
                 continue
-            between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
             if earlier.polarity is Polarity.BOUNDED:
                 pair.remove(Polarity.BOUNDED)  # "41 or so, or 42"
             if Polarity.ASSERTED not in pair or not pair <= UNDECIDED:
                 continue
+            positions = positions or {id(token): index for index, token in enumerate(self._tokens)}
+            between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             # The values are compared last: to parse them costs more than all the rest.
             if self._leaves_open(earlier, value, between) and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
@@ -609,8 +621,11 @@ class _Reader(FramingRules):
         if self._takes_alternatives:
             return
         for sentence in self._sentences:
-            self._hedge_choice(sentence)
-            values = [value for clause in sentence.clauses for value in clause.values]
+            values = sentence.values
+            if "undecided" in self._classes:
+                self._hedge_choice(sentence)
+            if len(values) < 2:  # noqa: PLR2004  (two clauses alike)
+                continue
             places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
@@ -661,7 +676,7 @@ class _Reader(FramingRules):
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        every = [value for clause in sentence.clauses for value in clause.values]
+        every = sentence.values
         values = [value for value in every if value.token.start > tokens[at].start]
         if not values:
             self._hedge_all([value for value in every if value.polarity in HEDGEABLE])
@@ -678,8 +693,10 @@ class _Reader(FramingRules):
 
     def _hedge_cases(self) -> None:
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
+        if CASES.isdisjoint(self._words):
+            return
         for sentence in self._sentences:
-            values = [value for clause in sentence.clauses for value in clause.values]
+            values = sentence.values
             asserted = [
                 value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
             ]
@@ -699,11 +716,12 @@ class _Reader(FramingRules):
 
     def _hedge_alternatives(self) -> None:
         """Decide for no value if the text adds an alternative: "Another candidate is 43."."""
-        if self._takes_alternatives:
+        is_adding = "alternative" in self._classes or any(s.is_question for s in self._sentences)
+        if self._takes_alternatives or not is_adding:
             return
         earlier: list[Value] = []
         for number, sentence in enumerate(self._sentences):
-            values = [value for clause in sentence.clauses for value in clause.values]
+            values = sentence.values
             named = [clause for clause in sentence.clauses if sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
