@@ -126,9 +126,10 @@ def _formulas(text: str) -> list[Span]:
 def _plain_values(text: str, start: int, end: int, *, has_factorials: bool) -> list[Span]:
     spans: list[Span] = []
     position = start
+    may_dash = " - " in text or " \\to " in text
     while position < end and (match := _EXPRESSION.search(text, position, end)) is not None:
         opening, closing = match.span()
-        dash = _DASHED.search(text, opening)
+        dash = _DASHED.search(text, opening) if may_dash else None
         if dash is not None and dash.start() < closing:
             closing = dash.start()
         written = text[opening:closing].rstrip()

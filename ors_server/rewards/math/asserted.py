@@ -532,6 +532,8 @@ def _is_code(text: str) -> bool:
     return _CODE.search(text) is not None or has_code(text)
 
 
+# The same response is asked for twice.
+@lru_cache(maxsize=2)
 def _may_be_code(text: str) -> bool:
     return not text.isascii() or any(map(text.lower().__contains__, _CODE_PARTS))
 

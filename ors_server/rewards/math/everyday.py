@@ -152,8 +152,8 @@ def _read_count(value: int | Fraction, nouns: list[str]) -> list[Node]:
 
 def date_of(text: str) -> tuple[int, int, int] | None:
     """Return month, day and year (0 without one) of a date, or `None`."""
-    if len(text) > _DATE_CHARS:
-        return None
+    if len(text) > _DATE_CHARS or text.upper() == text.lower():
+        return None  # a month has a name
     bare = _DRESS.sub(r" \1 ", text)
     for pattern in _DATES:
         if (match := pattern.fullmatch(bare)) is not None:

@@ -97,7 +97,7 @@ _MOD: Final = re.compile(r"\\(?:mathrm|text|operatorname)\s*\{[\s~]*mod[\s~]*\}(
 _IN_MODULUS: Final = re.compile(r"\(\s*(?:\\b?mod|mod)(?![A-Za-z])\s*([^()]{1,20})\)")
 _US: Final = re.compile(r"\bUS(?=\s?\\?\$\s?\d)")
 _ORDINAL: Final = re.compile(
-    r"(?<![\w.])(\d{1,4})(?:(?:st|nd|rd|th)\b|\^\{?(?:\\(?:text|mathrm)\{)?(?:st|nd|rd|th)\b\}{0,2})"
+    r"(\d(?<![\w.]\d)\d{0,3})(?:(?:st|nd|rd|th)\b|\^\{?(?:\\(?:text|mathrm)\{)?(?:st|nd|rd|th)\b\}{0,2})"
 )
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
 _ROW_END: Final = re.compile(r"(?<=[\s\w)}])[.;]\s*(?=\\\\|\\end)")

@@ -393,6 +393,7 @@ class SentenceReader:
         self.is_closed = self.is_english = len(lexicons) == 1 and CJK.search(self._text) is None
         tokens: list[TextToken] = []
         index, neutral = 0, self._neutral
+        english = lexicons[0]
         while index < len(words):
             token = self._tokens[index]
             length = 1
@@ -401,7 +402,12 @@ class SentenceReader:
                 if token.word in neutral:
                     token.classes = NO_CLASSES
             else:
-                length, classes = _look_up(lexicons, words, index)
+                word = token.word
+                # Most pairs of words begin no phrase.
+                if len(lexicons) > 1 or "n'" in word or tuple(words[index : index + 2]) in english.phrases:
+                    length, classes = _look_up(lexicons, words, index)
+                else:
+                    classes = english.words.get(word, NO_CLASSES)
                 if self.are_labels:
                     length, classes = _look_up_option(words, index, length, classes)
                 # A phrase of the gold answer denies nothing, but still joins words.
@@ -617,16 +623,15 @@ class SentenceReader:
 
 def classes_in(tokens: Sequence[TextToken]) -> Classes:
     """Return the classes of some tokens."""
-    return NO_CLASSES.union(*[token.classes for token in tokens if token.classes])
+    found = [token.classes for token in tokens if token.classes]
+    return NO_CLASSES.union(*found) if len(found) > 1 else found[0] if found else NO_CLASSES
 
 
 def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:
     """Return the length in words and the classes of the phrase or word at a place."""
     length, classes = 1, NO_CLASSES
-    neighbours = tuple(words[index : index + 2])
     for lexicon in lexicons:
-        # Most pairs of words begin no phrase.
-        phrase = lexicon.match_phrase(words, index) if neighbours in lexicon.phrases else None
+        phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
     if length == 1:

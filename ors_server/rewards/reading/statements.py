@@ -31,6 +31,7 @@ from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
 from ors_server.rewards.reading.frames import is_filler, sets_beside
 from ors_server.rewards.reading.framing_rules import HEDGEABLE, UNDECIDED, FramingRules
+from ors_server.rewards.reading.front_words import behind_value
 from ors_server.rewards.reading.option_phrases import approves_of_several
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import (
@@ -212,14 +213,15 @@ def _place_of(text: str, span: Span) -> Place:
     """Return where a value is, by the marks around it."""
     before = text[max(0, span[0] - _MARK_CHARS) : span[0]]
     line = before.rpartition("\n")[2] + text[span[1] : span[1] + _MARK_CHARS].partition("\n")[0]
-    marks = (
-        (_BOXED.match(text, span[0]) is not None, Place.BOX),
-        (_TAGGED.search(before) is not None, Place.TAG),
-        (before.rstrip().endswith("####"), Place.HASHES),
-        (FIELD_KEY.search(before) is not None, Place.FIELD),
-        (not line.strip(" \t.*_`"), Place.LINE),
-    )
-    return next((position for holds, position in marks if holds), Place.SENTENCE)
+    if _BOXED.match(text, span[0]) is not None:
+        return Place.BOX
+    if ">" in before and _TAGGED.search(before) is not None:
+        return Place.TAG
+    if before.rstrip().endswith("####"):
+        return Place.HASHES
+    if ":" in before and FIELD_KEY.search(before) is not None:
+        return Place.FIELD
+    return Place.SENTENCE if line.strip(" \t.*_`") else Place.LINE
 
 
 def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
@@ -251,9 +253,8 @@ def _announces_wrong(sentence: Sentence) -> bool:
 def _is_stated(value: Value) -> bool:
     """Whether a verb between the value and the one in front of it states it."""
     at = value.clause.tokens.index(value.token)
-    before = value.clause.tokens[:at]
-    last = max((index for index, token in enumerate(before) if token.kind == "value"), default=-1)
-    return bool(classes_in(before[last + 1 :]) & {"copula", "result", "epistemic", "quantity"})
+    before = classes_in(behind_value(value.clause.tokens[:at]))
+    return not before.isdisjoint(("copula", "result", "epistemic", "quantity"))
 
 
 def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
@@ -371,6 +372,7 @@ class _Reader(FramingRules):
         # Values that a later sentence could still take back.
         open_values: list[Value] = []
         is_announced = is_asked = is_supposing = False
+        may_announce = not self._words.isdisjoint(_AHEAD)
         for sentence in self._sentences:
             if is_offer(sentence.tokens):
                 continue
@@ -403,7 +405,7 @@ class _Reader(FramingRules):
                     value.polarity = Polarity.DENIED
                 asserted = []
             is_listed = is_announced and _LISTED.match(self._text, sentence.clauses[-1].end) is not None
-            is_announced = is_listed or (not values and _announces_wrong(sentence))
+            is_announced = is_listed or (may_announce and not values and _announces_wrong(sentence))
             open_values += asserted
             is_open = any("undecided" in token.classes for token in sentence.tokens)
             is_open = is_open and sentence.tokens[0].word not in _INVITING
