@@ -108,6 +108,8 @@ _CODE_PARTS: Final = words_of(
     "{{ environ systemexit sys.exit"
 )
 """Lower case, with the ends of common function names: a text without any of these is not code."""
+_CODE_CALLS: Final = frozenset(part for part in _CODE_PARTS if "(" in part)
+_CODE_WORDS: Final = _CODE_PARTS - _CODE_CALLS
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
 _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
@@ -290,10 +292,11 @@ def _is_plain(text: str) -> bool:
     marked = _MARKED.fullmatch(text)
     if marked is not None:
         text = marked[1] or marked[2] or ""
-    if _SAYING.search(text) is not None or (_may_be_code(text) and _CODE.search(text) is not None):
+    # One unknown word is enough for a sentence, which may deny its value; most texts begin with one.
+    if not all(_is_plain_word(text, match) for match in _WORD.finditer(text)):
         return False
-    # One unknown word is enough for a sentence, which may deny its value.
-    return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
+    is_code = _may_be_code(text) and _CODE.search(text) is not None
+    return not is_code and _SAYING.search(text) is None
 
 
 def _is_plain_word(text: str, match: re.Match[str]) -> bool:
@@ -363,6 +366,8 @@ def _ends_with_words(text: str, statements: Sequence[Statement], gold: str) -> b
 
 def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
     """Leave out the numbers of a numbered list."""
+    if "\n" not in text and "**" not in text:
+        return spans
     numbers = [match.span() for match in _LIST_NUMBER.finditer(text)]
     if len(numbers) < _MIN_ITEMS:
         numbers = [match.span() for match in _BOLD_NUMBER.finditer(text)]
@@ -532,10 +537,9 @@ def _is_code(text: str) -> bool:
     return _CODE.search(text) is not None or has_code(text)
 
 
-# The same response is asked for twice.
-@lru_cache(maxsize=2)
 def _may_be_code(text: str) -> bool:
-    return not text.isascii() or any(map(text.lower().__contains__, _CODE_PARTS))
+    has = text.lower().__contains__
+    return not text.isascii() or any(map(has, _CODE_WORDS)) or (has("(") and any(map(has, _CODE_CALLS)))
 
 
 def _without_other_field(text: str, statement: Statement) -> Statement:

@@ -181,8 +181,10 @@ def undress(text: str) -> str:
     if "\\begin" in text:
         text = _ALIGNED.sub(_join_rows, text)
     for signs, pattern, replacement in _STEPS:
-        if any(map(text.__contains__, signs)):
-            text = pattern.sub(replacement, text)
+        for sign in signs:
+            if sign in text:
+                text = pattern.sub(replacement, text)
+                break
     if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
     if text.count("\n- ") + text.startswith("- ") > 1:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ors_server.rewards.reading.conditions import (
+    INVERTED,
     ORDERS,
     SOURCES,
+    TEMPORAL,
     is_condition,
     is_granted,
     is_mistaken_way,
@@ -108,6 +110,9 @@ _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped ha
 _OTHER_TIMES: Final = words_of("next previously earlier before afterwards later") | {"the year before"}
 """Times that are not asked about: "Riga will host it next", "Riga hosted the previous one"."""
 _REASONS: Final = frozenset({"because", "since", "for"})
+_CONDITIONING: Final = frozenset({"suppose", "reject", "fault", "leave"})
+_CONDITIONAL: Final = TEMPORAL | INVERTED | {"if", "to", "wrong"}
+"""Words of which a clause that may be a condition or a purpose has one, or one of these classes."""
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
     "left vote throw set sets put puts push brush cast "
@@ -121,9 +126,10 @@ class ClauseReader(FrontRules):
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         # A question that the next sentence answers with "yes" states its value.
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
-        sentence.is_granted = (
-            "granted" in self._classes and any("granted" in token.classes for token in sentence.tokens)
-        ) or any(is_granted(clause) for clause in sentence.clauses[1:])
+        may_depend = bool(self._classes & _CONDITIONING) or not self._words.isdisjoint(_CONDITIONAL)
+        sentence.is_granted = may_depend and (
+            "granted" in classes_in(sentence.tokens) or any(map(is_granted, sentence.clauses[1:]))
+        )
         # The order of the steps matters: most of them look only at values that are still asserted.
         for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
@@ -147,7 +153,8 @@ class ClauseReader(FrontRules):
                         value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherit(sentence, position, left, right) or value.polarity
-                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
+                is_open = value.polarity is Polarity.ASSERTED and may_depend
+                if is_open and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._judge_by_following(sentence, position, value) or value.polarity

@@ -12,7 +12,7 @@ _HOLDING: Final = words_of("it they is are does do was true certain so given the
 _STANDING: Final = frozenset({"is", "does", "it is", "it does", "they are", "are", "so"})
 _MAX_ASIDE: Final = 6
 """Words of an aside that grants a condition: "and the caption says it is"."""
-_TEMPORAL: Final = words_of("when whenever once until wherever")
+TEMPORAL: Final = words_of("when whenever once until wherever")
 _SUPPOSING: Final = (
     "assum",
     "suppos",
@@ -68,7 +68,7 @@ def is_condition(clause: Clause) -> bool:
     if any(not word.partition(" ")[0].endswith("ing") or word.startswith(_SUPPOSING) for word in supposing):
         return True
     classes = clause.classes()
-    if any(token.word in _TEMPORAL for token in opening):
+    if any(token.word in TEMPORAL for token in opening):
         is_property = bool(classes & {"condition", "negative"}) or any(
             t.word in ORDERS for t in clause.tokens
         )

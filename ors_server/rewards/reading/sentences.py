@@ -177,8 +177,8 @@ class Clause:
 
     lead: TextToken | None
     """The punctuation or conjunction that opens it."""
-    tokens: list[TextToken] = field(default_factory=list["TextToken"])
-    values: list[Value] = field(default_factory=list["Value"])
+    tokens: list[TextToken]
+    values: list[Value]
 
     @property
     def start(self) -> int:
@@ -562,7 +562,7 @@ class SentenceReader:
         return not after.is_capital and between.count("\n") == 1 and not between.strip()
 
     def _clauses(self, tokens: Sequence[TextToken], number: int, *, is_question: bool) -> Sentence:
-        current = Clause(None)
+        current = Clause(None, [], [])
         clauses = [current]
         for index, token in enumerate(tokens):
             word, classes = token.word, token.classes
@@ -573,7 +573,7 @@ class SentenceReader:
                 is_inner = word == "," and current.tokens and _is_complement(tokens, index + 1)
                 if is_silent or is_inner:
                     continue
-                current = Clause(token)
+                current = Clause(token, [], [])
                 clauses.append(current)
             elif (
                 token.kind == "word"
@@ -603,20 +603,20 @@ class SentenceReader:
                     current.tokens.append(token)
                     continue
                 else:
-                    current = Clause(token)
+                    current = Clause(token, [], [])
                     clauses.append(current)
                 if classes - {"pivot", "reason"}:
                     current.tokens.append(token)
             else:
                 # The bound keeps the work on a clause constant; what follows is read as another one.
                 if len(current.tokens) >= _MAX_CLAUSE:
-                    current = Clause(None)
+                    current = Clause(None, [], [])
                     clauses.append(current)
                 current.tokens.append(token)
                 if token.kind == "value":
                     current.values.append(Value(token, current, number))
                 elif word and word in CROSSES + _CHECKS and current.values:
-                    current = Clause(None)
+                    current = Clause(None, [], [])
                     clauses.append(current)
         return Sentence([clause for clause in clauses if clause.tokens], is_question)
 

@@ -695,7 +695,7 @@ class _Reader(FramingRules):
 
     def _hedge_cases(self) -> None:
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
-        if CASES.isdisjoint(self._words):
+        if self._words.isdisjoint(CASES):
             return
         for sentence in self._sentences:
             values = sentence.values
