@@ -1,7 +1,7 @@
 """Decides from the words of its sentence whether a value is asserted. Pure.
 
-The words in front of a value in its clause (`front_words.py`), those behind it, and the clauses around it decide,
-in this order. `statements.py` then reads what other sentences say.
+The words in front of a value in its clause (`front_words.py`), those behind it, and the clauses around it
+decide, in this order. `statements.py` then reads what other sentences say.
 """
 
 import re
