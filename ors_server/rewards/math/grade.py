@@ -9,7 +9,6 @@ cannot (`ors_server.rewards.math.algebra`).
 
 import functools
 import itertools
-import re
 from fractions import Fraction
 
 from ors_server.rewards.math import choice_letters
@@ -46,8 +45,6 @@ _DEFAULT = MathOptions()
 _LEFT = "equal, but left to compute"
 # A plain number: a gold answer that exceeds the limits even against it does so against every answer.
 _PROBE_ANSWER = Number(Fraction(355, 113))
-_WHOLE = re.compile(r"[1-9][0-9]{0,14}")
-"""Whole numbers that are one value only if they are one text."""
 _MAX_WORDS = 12
 """Words of a gold answer in words; a longer one is a solution that contains the answer."""
 
@@ -117,8 +114,6 @@ def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bo
 
 
 def _is_same_value(options: MathOptions, first: str, second: str) -> bool:
-    if _WHOLE.fullmatch(first) is not None and _WHOLE.fullmatch(second) is not None:
-        return first == second
     try:
         return _same_reading(AnswerComparison(options), read(first), read(second))
     except (MathError, RecursionError):

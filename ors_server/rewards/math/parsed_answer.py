@@ -23,7 +23,10 @@ from ors_server.rewards.math.tree import (
     Words,
     contains,
 )
+from ors_server.rewards.math.written_numbers import to_number
 
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,14}(?:\.[0-9]{1,9})?")
+"""A text that is a number in any reading: most answers are."""
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
 _RUNS: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
 _SIGN: Final = re.compile(r"[\d=<>^_+*/|()\[\]]")
@@ -57,6 +60,8 @@ def read(text: str) -> ParsedAnswer:
     if len(text) > ANSWER_CHARS:
         raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
     text = unfence(text)
+    if _NUMBER.fullmatch(text) is not None:
+        return ParsedAnswer(text, (to_number(text),), is_math=True)
     if text.startswith("<") and text.endswith(">") and "," in text:
         text = f"({text[1:-1]})"
     trees = _readings(text)

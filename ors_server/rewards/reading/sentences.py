@@ -232,6 +232,8 @@ class SentenceReader:
         self.is_closed = True
         """Whether the text is English, whose sentences the lexicon knows, and the values are mathematics."""
         self.is_english = True
+        self.has_characters = not text.isascii() and CJK.search(text) is not None
+        """Whether the text has words in a script that is read by characters."""
         self.are_labels = are_labels
         """Whether the values are labels or names."""
         # In this order: words need no classes to be cut, phrases need all words of their sentence, and
@@ -390,7 +392,7 @@ class SentenceReader:
         words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
         lexicons = languages_of({word for word in words if word[0] != "\0"})
         # Rules that rely on English sentences need a text in English only.
-        self.is_closed = self.is_english = len(lexicons) == 1 and CJK.search(self._text) is None
+        self.is_closed = self.is_english = len(lexicons) == 1 and not self.has_characters
         tokens: list[TextToken] = []
         index, neutral = 0, self._neutral
         english = lexicons[0]

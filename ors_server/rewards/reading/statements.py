@@ -49,7 +49,6 @@ from ors_server.rewards.reading.remarks import (
 from ors_server.rewards.reading.sentence_patterns import match_sentence_patterns
 from ors_server.rewards.reading.sentence_rules import CASES, cases_of, verb_of
 from ors_server.rewards.reading.sentences import (
-    CJK,
     CROSSES,
     NEAR,
     OR,
@@ -315,7 +314,7 @@ class _Reader(FramingRules):
         self._frame_conclusion()
         for match in matches:
             match.judge(is_final=True)
-        if CJK.search(self._text):
+        if self.has_characters:
             self._read_characters()
         return self._values
 
