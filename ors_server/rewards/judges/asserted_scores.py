@@ -133,7 +133,8 @@ _EXEMPLARY: Final = (
     r"(?P<gone>NUMBER)"
 )
 _NEGATED_LABEL: Final = (
-    r"(?:\b(?:never|not|cannot|hardly|no\sway)|n['\u2019]t)\s[^.,;:\n]{0,30}\b(?:score|rating|grade|mark|verdict)"
+    r"(?:\b(?:never|not|cannot|hardly|no\sway|(?:wrong|unfair|unjust|absurd|silly|foolish|premature|misleading"
+    r"|inappropriate|a\smistake|an\serror)\sto)|n['\u2019]t)\s[^.,;:\n]{0,30}\b(?:score|rating|grade|mark|verdict)"
     r"\s{0,2}[:=]\s{0,3}(?P<gone>NUMBER)"
 )
 """A label within a denial: "I would never give Score: 0.9"."""

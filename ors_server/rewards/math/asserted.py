@@ -99,6 +99,7 @@ _CODE: Final = re.compile(
     r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
     r"(?:\A|\w)['\"]\s*or\s+['\"]?[\w.]+['\"]?\s*=|;\s*drop table\b|"
+    r"(?-i:\bUPDATE \w+ SET|\bINSERT INTO|\bDELETE FROM)\b|\bassert \w+\(|"
     r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|\bSYSTEM:|\[SYSTEM\]|\breward ?= ?[\d.]|\{\{ ",
     re.IGNORECASE,
 )
@@ -106,7 +107,7 @@ _CODE: Final = re.compile(
 _CODE_PARTS: Final = words_of(
     "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
     "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: "
-    "{{ environ systemexit sys.exit drop reward"
+    "{{ environ systemexit sys.exit drop reward update insert delete"
 ) | frozenset({"' or ", '" or '})
 """Lower case, with the ends of common function names: a text without any of these is not code."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
