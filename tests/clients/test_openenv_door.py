@@ -22,13 +22,19 @@ def url(serve_with):
 
 
 def play(url, client, script):
+    python = client_python(client)
     ran = subprocess.run(
-        [str(client_python(client)), str(SCRIPTS / script), f"{url}/openenv/guessing"],
+        [str(python), str(SCRIPTS / script), f"{url}/openenv/guessing"],
         capture_output=True,
         text=True,
         check=False,
         timeout=PLAY_LIMIT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # Programs of the client's environment, such as uv, are found first.
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
+        },
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)

@@ -132,6 +132,12 @@ _EXEMPLARY: Final = (
     r"(?:\A|\n|[.!]\s)[*#\s]{0,4}(?:example|sample|template|format|expected\sformat)(?:\s\w{1,12}){0,2}\s?:[^.\n]{0,30}?"
     r"(?P<gone>NUMBER)"
 )
+_NEGATED_LABEL: Final = (
+    r"(?:\b(?:never|not|cannot|hardly|no\sway|(?:wrong|unfair|unjust|absurd|silly|foolish|premature|misleading"
+    r"|inappropriate|a\smistake|an\serror)\sto)|n['\u2019]t)\s[^.,;:\n]{0,30}\b(?:score|rating|grade|mark|verdict)"
+    r"\s{0,2}[:=]\s{0,3}(?P<gone>NUMBER)"
+)
+"""A label within a denial: "I would never give Score: 0.9"."""
 _CONDITIONAL: Final = r"(?P<gone>NUMBER)\s(?:if|provided|assuming)\s(?:you|one|we)\b(?!\sask)"
 _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
@@ -161,6 +167,7 @@ _NOT_SCORES: Final = tuple(
         _UNREACHED,
         _PROVISIONAL,
         _EXEMPLARY,
+        _NEGATED_LABEL,
     )
 )
 _SCORE_NOUN: Final = r"(?:score|rating|grade|mark|verdict|number|figure)"

@@ -98,15 +98,17 @@ _CODE: Final = re.compile(
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
     r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
-    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
+    r"(?:\A|\w)['\"]\s*or\s+['\"]?[\w.]+['\"]?\s*=|;\s*drop table\b|"
+    r"(?-i:\bUPDATE \w+ SET|\bINSERT INTO|\bDELETE FROM)\b|\bassert \w+\(|"
+    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|\bSYSTEM:|\[SYSTEM\]|\breward ?= ?[\d.]|\{\{ ",
     re.IGNORECASE,
 )
 """Code around a value, which does not state it."""
 _CODE_PARTS: Final = words_of(
     "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
     "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: "
-    "{{ environ systemexit sys.exit"
-)
+    "{{ environ systemexit sys.exit drop reward update insert delete"
+) | frozenset({"' or ", '" or '})
 """Lower case, with the ends of common function names: a text without any of these is not code."""
 _CODE_CALLS: Final = frozenset(part for part in _CODE_PARTS if "(" in part)
 _CODE_WORDS: Final = _CODE_PARTS - _CODE_CALLS
@@ -185,6 +187,15 @@ _ANSWER_KEY: Final = re.compile(
     r"selected|chosen|choice|(?:(?:final|right|correct)[_ ]?)?(?:answer|result|solution|value|number)|final",
     re.IGNORECASE,
 )
+_REJECTED_FIELD: Final = re.compile(
+    r"[,{]\s*\"(?:not|(?:rejected|discarded|excluded|eliminated|dismissed|wrong|incorrect|ruled[_ ]?out)(?:_[a-z_]{1,30})?)\""
+    r"\s*:\s*(?:\"[^\"\n]{0,200}\"|-?\d[\d.]{0,40}|\[[^\[\]\n]{0,400}\])",
+)
+"""A field of JSON with values that were rejected, which takes nothing back of the other fields."""
+_JOINED: Final = re.compile(
+    r"(?<=[\d$)}\]]),? (?:as well as|along with|together with|and also|and additionally) (?=[-−$\\(\d]|[a-z] ?=)"
+)
+"""Words between two values that are both answers, if the gold answer is a list."""
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300
@@ -231,6 +242,10 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     # A gold answer with brackets may itself look like a reference.
     if "[" not in question.gold and ("[" in response or "(" in response):
         response = _REFERENCES.sub("", response)
+    if '":' in response:
+        response = _REJECTED_FIELD.sub(lambda field: field[0][0] if field[0][0] == "{" else "", response)
+    if question.is_list:
+        response = _JOINED.sub(" and ", response)
     if "!" in response and "!" not in question.gold:
         response = _EXCLAMATION.sub(r"\1.", response)
     if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:

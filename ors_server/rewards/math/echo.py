@@ -40,6 +40,8 @@ _EXACT_DIGITS: Final = 12
 _SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
+_MARK: Final = re.compile(r"</?answer>|####|\\(?:boxed|fbox)\s*(?=\{)", re.IGNORECASE)
+"""What marks a value as the answer."""
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
 _LETTERS: Final = re.compile(r"[^\W_]+")
 _MAX_FORMULAS: Final = 8
@@ -73,7 +75,7 @@ def read_prompt(text: str) -> Prompt:
     """Read the formulas and sentences of a prompt; of a long one the last 20,000 characters."""
     text = undress(unify(text[-_PROMPT_CHARS:]))
     formulas = [text[start:end] for start, end in find_values(text)]
-    sides = [side for formula in formulas for side in formula.split("=")]
+    sides = [side for formula in formulas for side in _sides(formula)]
     parts = [_parts(side) for side in sides if _has_operation(side)]
     numbers = [number.rstrip(".,") for number in _NUMBER.findall(text)]
     # A version or a date ("1.0.2") has no hundredth.
@@ -93,8 +95,7 @@ def read_prompt(text: str) -> Prompt:
 
 def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
     """Return whether a value of a response only repeats or rewrites a formula of the prompt."""
-    last = value.rstrip(" .$)\\]").rpartition("=")[2] if "=" in value else value
-    bare = _without_box(last)
+    bare = unfence(_sides(_without_marks(value))[-1])
     if (
         not _has_operation(bare)
         or _written(bare) == _written(gold)
@@ -133,19 +134,23 @@ def _has_operation(text: str) -> bool:
     return _OPERATION.search(text.strip().lstrip("-+$ ")) is not None
 
 
-def _without_box(text: str) -> str:
-    return (
-        unfence(
-            _DRESS.sub(
-                lambda mark: (
-                    mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " "
-                ),
-                text,
-            )
-        )
-        if "boxed" in text or "fbox" in text
-        else unfence(text)
-    )
+def _without_marks(value: str) -> str:
+    """Return a value without its box, its tag and the like."""
+    bare = unfence(_MARK.sub("", value).strip().rstrip("."))
+    # Of a box that is the whole value the braces go, too.
+    is_whole = "box" in value and bare.startswith("{") and bare.endswith("}")
+    return bare[1:-1] if is_whole else bare
+
+
+def _sides(formula: str) -> list[str]:
+    r"""Return the sides of an equation; the sign within braces belongs to its side (`\sum_{k=1}^{9} k`)."""
+    sides, depth, start = list[str](), 0, 0
+    for position, sign in enumerate(formula):
+        if sign == "=" and depth <= 0:
+            sides.append(formula[start:position])
+            start = position + 1
+        depth += (sign == "{") - (sign == "}")
+    return [*sides, formula[start:]]
 
 
 def _written(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from ors_server.rewards.math.tree import (
     Add,
+    Binder,
     Function,
     Multiply,
     Node,
@@ -38,8 +39,12 @@ def is_as_evaluated(answer: Node, gold: Node) -> bool:
 
 
 def functions_of(node: Node) -> frozenset[str]:
-    """Return the names of the functions of numbers alone in an answer."""
-    own = frozenset({node.name}) if isinstance(node, Function) and _is_numeric(node) else frozenset[str]()
+    """Return the names of the functions of numbers alone in an answer, and of its sums and integrals."""
+    own = frozenset[str]()
+    if isinstance(node, Binder):
+        own = frozenset({node.kind})
+    elif isinstance(node, Function) and _is_numeric(node):
+        own = frozenset({node.name})
     return own.union(*map(functions_of, children(node)))
 
 
@@ -47,11 +52,10 @@ def is_settled(node: Node) -> bool:
     """Return whether no part of an answer that is made of numbers alone can be computed further."""
     if isinstance(node, _SYMBOLIC) and _is_numeric(node):
         return _is_settled_number(node)
-    if (
-        isinstance(node, Multiply)
-        and sum(isinstance(f, Number) and f.value not in (-1, 1) for f in node.factors) > 1
-    ):
-        return False
+    if isinstance(node, Multiply):
+        numbers = [factor for factor in _factors(node) if isinstance(factor, Number)]
+        if sum(factor.value not in (-1, 1) for factor in numbers) > 1:
+            return False
     if isinstance(node, Add) and sum(isinstance(term, Number) for term in node.terms) > 1:
         return False
     return all(map(is_settled, children(node)))
@@ -67,8 +71,8 @@ def _is_numeric(node: Node) -> bool:
 
 def _is_settled_number(node: Node) -> bool:  # noqa: PLR0911  (a table of kinds)
     match node:
-        case Multiply(factors):
-            return _is_settled_product(factors)
+        case Multiply():
+            return _is_settled_product(_factors(node))
         case Add(terms):
             rational = sum(
                 not contains(term, (Power, Function))
@@ -95,6 +99,15 @@ def _is_settled_number(node: Node) -> bool:  # noqa: PLR0911  (a table of kinds)
             return not _is_perfect(radicand, index)
         case _:
             return True  # functions are judged by their names
+
+
+def _factors(product: Multiply) -> tuple[Node, ...]:
+    r"""Return the factors of a product, and of the products in it (`\frac{20}{100} \cdot 330`)."""
+    return tuple(
+        inner
+        for factor in product.factors
+        for inner in (_factors(factor) if isinstance(factor, Multiply) else (factor,))
+    )
 
 
 def _is_settled_product(factors: tuple[Node, ...]) -> bool:
