@@ -42,13 +42,13 @@ def written():
     return scoring.read_sample(WRITTEN)
 
 
-def _with_marks(mode):
+def _parameter_of(mode):
     # Two modes of the mathematical reward read nearly every response as another one does.
     is_dear = mode.name in ("boxes=agree", "evaluated")
     return pytest.param(mode, id=f"{mode.reward}-{mode.name}", marks=[pytest.mark.stress] if is_dear else [])
 
 
-@pytest.mark.parametrize("mode", map(_with_marks, scoring.MODES))
+@pytest.mark.parametrize("mode", [_parameter_of(mode) for mode in scoring.MODES])
 def test_written_responses_are_read(written, mode):
     cases = [case for case in written if case.reward == mode.reward]
     if not cases:
