@@ -46,6 +46,7 @@ from ors_server.sandboxes.host.image_mounts import (
     UPPER,
     USER_OPTIONS,
     VIEW,
+    WHOLE,
     make_root,
     make_user_namespace,
 )
@@ -313,7 +314,7 @@ class ImageCell(BubblewrapCell):
         upper = os.open(UPPER, _FOLDER | os.O_NOFOLLOW, dir_fd=self._files)
         try:
             files = RootFiles(root, self._first_id)
-            view = ImageView(self.image.layers, files, upper, self._data, own_layer)
+            view = ImageView(self.image.layers, files, upper, self._data, own_layer, MOUNT_POINTS)
             await anyio.to_thread.run_sync(self._plan_view, view, request, is_alone)
         except BaseException:
             self.remove_folders(ImageFolders(folders.files, own_layer=own_layer))
@@ -324,8 +325,8 @@ class ImageCell(BubblewrapCell):
 
     def _plan_view(self, view: ImageView, request: FreshProgram, is_alone: bool) -> None:  # noqa: FBT001  (of a thread)
         homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
-        keeps = {path.split("/")[1] for path in (self.layout.work, *homes)} if request.is_writable else ()
-        view.plan(self._find_programs(), keeps, keeps_all=request.is_writable and is_alone)
+        keeps = {path.split("/")[1] for path in (self.layout.work, *homes)}
+        view.plan(self._find_programs(), keeps if request.is_writable else None, is_alone=is_alone)
 
     @override
     def remove_folders(self, folders: FreshFolders) -> None:
@@ -343,8 +344,9 @@ class ImageCell(BubblewrapCell):
         empty = str(self._state.static / "empty")
         restored = folders.rows if isinstance(folders, ImageFolders) else ()
         view: list[str] = []
+        is_whole = any(row.kind == WHOLE for row in restored)
         for row in restored:
-            if row.kind == TOP:
+            if row.kind == TOP and not is_whole:
                 view += [bind, str(data / VIEW / TOPS / row.path), f"/{row.path}"]
         view += ["--ro-bind", empty, CONTROL, "--ro-bind", empty, STATE_PATH, "--chdir", "/"]
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", FRESH_HOME]
@@ -355,7 +357,11 @@ class ImageCell(BubblewrapCell):
         inside = [] if held.pids else ["/bin/sh", "-c", _LIMIT_PROCESSES.format(pids=limits.pids), "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         user = find_user(self.image.layers, request.user)
-        isolation = [*self._enter_restored(outside, restored, user), *self._isolation(bind, user=user), *view]
+        isolation = [
+            *self._enter_restored(outside, restored, user),
+            *self._isolation(bind, user=user, root=f"{VIEW}/{TOPS}" if is_whole else ROOT),
+            *view,
+        ]
         isolation += ["--new-session", *set_variables(request.variables(FRESH_HOME))]
         return self._spawn_program(request, folders, ends, isolation, inside)
 
@@ -419,7 +425,12 @@ class ImageCell(BubblewrapCell):
 
     @override
     def _isolation(
-        self, bind: str = "--bind", *, is_beside: bool = False, user: ImageUser | None = None
+        self,
+        bind: str = "--bind",
+        *,
+        is_beside: bool = False,
+        user: ImageUser | None = None,
+        root: str = ROOT,
     ) -> list[str]:
         user = user or self._user
         static = self._state.static
@@ -436,7 +447,7 @@ class ImageCell(BubblewrapCell):
         return [
             *("bwrap", *identity, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
             *("--unshare-cgroup-try", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
-            *(bind, str(self._data / ROOT), "/"),
+            *(bind, str(self._data / root), "/"),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
             *("--ro-bind", dead, "/dev/tty", "--ro-bind", dead, "/dev/console", "--remount-ro", "/dev"),

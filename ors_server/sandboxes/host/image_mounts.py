@@ -53,11 +53,11 @@ exec "$@"
 """
 """Makes a session's root without root on the host, and starts the command."""
 
-TOP, INSIDE, DIRECT = "top", "inside", "direct"
-"""How a folder is restored for a fresh program: a folder of `/` in its view; a folder in such a one;
-or a folder of the session's root, over which the restored one is mounted in the program's namespace."""
+WHOLE, TOP, INSIDE, DIRECT = "whole", "top", "inside", "direct"
+"""How a folder is restored for a fresh program: `/` itself; a folder of `/`; a folder below one of these; or
+a folder of the session's root, over which the restored one is mounted in the program's namespace."""
 TOPS = "tops"
-"""The folder of a view that has the folders of `/`."""
+"""The folder of a view that has the folders of `/`, and is `/` itself in a whole view."""
 
 # $1: mount point, $2: options of the tmpfs, $3: options of overlays, $4: owner or "", then for each folder
 # its kind, its path and its lower layers; `--`, and the command. `cd -P` and `pwd -P` tell a link from a
@@ -72,14 +72,15 @@ mkdir "$data/{VIEW}/{TOPS}" || exit 76
 while [ "$1" != -- ]; do
   kind=$1 path=$2 lower=$3 number=$((number + 1))
   shift 3
-  upper=$data/{VIEW}/$number.upper work=$data/{VIEW}/$number.work target=$data/{VIEW}/{TOPS}/$path
+  upper=$data/{VIEW}/$number.upper work=$data/{VIEW}/$number.work
+  target=$data/{VIEW}/{TOPS}${{path:+/$path}} session=$data/{ROOT}${{path:+/$path}}
   mkdir "$upper" "$work" || exit 76
   if [ -n "$owner" ]; then chown "$owner:$owner" "$upper" || exit 76; fi
   case $kind in
-    {TOP}) mkdir "$target" || exit 76 ;;
+    {TOP}) [ -d "$target" ] || mkdir "$target" || exit 76 ;;
     {INSIDE}) cd -P "$target" && [ "$(pwd -P)" = "$target" ] || exit 76 ;;
   esac
-  if cd -P "$data/{ROOT}/$path" 2>/dev/null && [ "$(pwd -P)" = "$data/{ROOT}/$path" ]; then
+  if cd -P "$session" 2>/dev/null && [ "$(pwd -P)" = "$session" ]; then
     lower="$lower:."
     [ "$kind" != {DIRECT} ] || target=.
   elif [ "$kind" = {DIRECT} ]; then

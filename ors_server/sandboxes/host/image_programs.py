@@ -81,7 +81,7 @@ def step(layers: Layers, name: str) -> tuple[Layers, str | None]:
         except OSError:
             continue
         if stat.S_ISLNK(mode) and not folders:
-            return [], str(entry.readlink())
+            return [], os.readlink(entry)  # noqa: PTH115  (exactly as it is)
         if not stat.S_ISDIR(mode):
             break  # a file, or the device that hides what lower layers have
         folders.append((number, entry))

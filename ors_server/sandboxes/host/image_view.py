@@ -5,11 +5,13 @@ Invariants:
 - Every mount point of a view lies in folders that the server has made: its own layer, the highest of the
   view's lower ones, has the folders above it and the image's links to it. What the agent has put in their
   place is neither followed nor removed.
+- A program that only reads sees a view of the whole root, of which no process of the agent's can rename
+  a part.
 - A program that may change the session's files is to change those, and a view would keep what it writes for
-  itself. So when none of the agent's processes runs, nested folders are mounted on the session's own instead,
-  if they are where the image has them. While processes run, they could rename the folders above such a mount
-  point; only below the folders of the working directory and the homes it is used then, too, because what is
-  written there must stay.
+  itself. So it has views of the restored folders of `/` alone. When none of the agent's processes runs,
+  nested folders are mounted on the session's own instead, if they are where the image has them. While
+  processes run, they could rename the folders above such a mount point; it is used then, too, in the folders
+  of `/` with the working directory and the homes, because what is written there must stay.
 - All of it takes time with the number of the agent's files, so it runs in a thread, on descriptors that no
   other task closes.
 """
@@ -18,7 +20,7 @@ import contextlib
 import os
 import posixpath
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.root_skeleton import LOADER_FILES, PYTHON_STARTERS, SYSTEM
 from ors_server.sandboxes.cells.server_state import remove_entry
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
-from ors_server.sandboxes.host.image_mounts import DIRECT, INSIDE, TOP, lower_layers
+from ors_server.sandboxes.host.image_mounts import DIRECT, INSIDE, TOP, WHOLE, lower_layers
 from ors_server.sandboxes.host.image_programs import ImagePrograms, Layers, holds, step
 from ors_server.sandboxes.host.image_shadows import ShadowFinder
 
@@ -54,6 +56,8 @@ class RootFiles:
     """Descriptor of the root."""
     first_id: int | None
     """The host's id of the sandbox's root; `None` if everything belongs to one user."""
+    is_layer: bool = False
+    """Whether it is a layer above a session's root rather than a root."""
 
     def put_link(self, name: str, target: str) -> None:
         """Make a link, in the place of anything else."""
@@ -81,7 +85,7 @@ class RootFiles:
             os.chown(name, self.first_id, self.first_id, dir_fd=folder, follow_symlinks=False)
 
     def put_file(self, folder: int, name: str, content: bytes | None) -> None:
-        """Make a file with this content, or remove what has its name."""
+        """Make a file with this content; without, let nothing have its name."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with contextlib.suppress(OSError), opened(name, flags, dir_fd=folder) as file:
             is_plain = stat.S_ISREG(os.fstat(file).st_mode)
@@ -94,6 +98,8 @@ class RootFiles:
                 out.write(content)
                 os.fchmod(file, 0o644)
             self.give_to_root(folder, name)
+        elif self.is_layer:
+            os.mknod(name, stat.S_IFCHR, dir_fd=folder)  # hides the session's (overlayfs.rst)
 
     def has_plainly(self, path: str, target: str | None) -> bool:
         """Return whether a folder, or a link with this target, is at a path without a link above it."""
@@ -126,29 +132,46 @@ class ImageView:
     """The mount point of the session's tmpfs."""
     own: Path
     """The layer that is made for this view; it does not exist yet."""
+    mount_points: Sequence[str]
+    """Folders of `/` that bubblewrap mounts over."""
     rows: list[RestoredFolder] = field(default_factory=list[RestoredFolder])
 
-    def plan(self, programs: ImagePrograms, keeps: Collection[str], *, keeps_all: bool) -> None:
-        """Put the image's links and settings back into the root, make the layer, and fill `rows`.
+    def plan(self, programs: ImagePrograms, keeps: Collection[str] | None, *, is_alone: bool) -> None:
+        """Make the layer, fill `rows`, and put the image's links and settings back.
 
         Args:
-            keeps: Folders of `/` in which the program's writes must stay.
-            keeps_all: Whether all of its writes must stay, and none of the agent's processes runs.
+            keeps: Folders of `/` in which the program's writes must stay in any case; `None` if it reads.
+            is_alone: Whether none of the agent's processes runs.
 
         Raises:
             OSError: Something could not be written, such as on a full disk.
         """
-        self._restore_settings()
         self.own.mkdir(mode=0o755)
         self.own.chmod(0o755)
+        self._give("")
         shadows = ShadowFinder(self.layers, programs, self.upper, self.files.root).find()
         hidden = {*shadows.paths, *shadows.caches}
+        with opened(self.own, os.O_RDONLY | os.O_DIRECTORY) as own:
+            files = RootFiles(own, self.files.first_id, is_layer=True) if keeps is None else self.files
+            if keeps is None:
+                self.rows.append(RestoredFolder(WHOLE, "", str(self.own)))
+                for name in self.mount_points:
+                    files.put_folder(name)
+            self._restore_settings(files)
+            self._add_tops(
+                programs, files, hidden, lambda top: keeps is not None and (is_alone or top in keeps)
+            )
+        self._hide(sorted(hidden))
+
+    def _add_tops(
+        self, programs: ImagePrograms, files: RootFiles, hidden: set[str], is_direct: Callable[[str], bool]
+    ) -> None:
         root = list(enumerate(self.layers))
         tops: dict[str, list[tuple[str, Layers]]] = {}
         for name in SYSTEM:
             folders, target = step(root, name)
             if target is not None:
-                self.files.put_link(name, target)
+                files.put_link(name, target)
             else:
                 tops[name] = [(name, folders)]
         for path, folders in programs.prefixes.items():
@@ -157,25 +180,29 @@ class ImageView:
             if "/" in path:
                 tops.setdefault(path.split("/")[0], [])
             else:
-                self.files.put_link(path, target)
+                files.put_link(path, target)
         for top, entries in tops.items():
             # What the image lacks needs a view only for what is hidden in it.
             rows = [row for row in entries if row[1] or any(holds(row[0], path) for path in hidden)]
             links = {path: to for path, to in programs.links.items() if path.startswith(f"{top}/")}
-            self._add_top(top, rows, links, is_direct=keeps_all or top in keeps)
-        self._hide(sorted(hidden))
+            if rows or links:
+                self._add_top(files, rows, links, top, is_direct=is_direct(top))
 
     def _add_top(
-        self, top: str, entries: list[tuple[str, Layers]], links: dict[str, str], *, is_direct: bool
+        self,
+        files: RootFiles,
+        entries: list[tuple[str, Layers]],
+        links: dict[str, str],
+        top: str,
+        *,
+        is_direct: bool,
     ) -> None:
         """Add a folder of `/` with what is restored in it."""
-        if not entries and not links:
-            return
         nested = [path for path, _ in entries if path != top]
         plain = [(path, None) for path in nested] + list(links.items())
         is_direct = bool(plain) and is_direct and all(self.files.has_plainly(*entry) for entry in plain)
         if not is_direct:
-            self.files.put_folder(top)
+            files.put_folder(top)
         for path in [*([] if is_direct else [top]), *nested]:
             self._make_folders(path)
         if plain and not is_direct:
@@ -215,9 +242,9 @@ class ImageView:
         if self.files.first_id is not None:
             os.chown(self.own / path, self.files.first_id, self.files.first_id, follow_symlinks=False)
 
-    def _restore_settings(self) -> None:
+    def _restore_settings(self, files: RootFiles) -> None:
         """Put the loader's configuration, and what Debian's Python imports first, back into `/etc`."""
-        files, flags = self.files, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         files.put_folder("etc")
         with opened("etc", flags, dir_fd=files.root) as etc:
             for name in LOADER_FILES:
