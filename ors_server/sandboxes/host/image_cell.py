@@ -309,24 +309,25 @@ class ImageCell(BubblewrapCell):
             return folders
         own_layer = self._folder.path / f"view-{number}"
         is_alone = self._first is None and not self._fresh
+        homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
+        tops = {path.split("/")[1] for path in (self.layout.work, *homes)}
         # By descriptors that no other task closes, since the session may end meanwhile.
         root = os.dup(self._work)
         upper = os.open(UPPER, _FOLDER | os.O_NOFOLLOW, dir_fd=self._files)
+        files = RootFiles(root, self._first_id)
+        view = ImageView(self.image.layers, files, upper, self._data, own_layer, MOUNT_POINTS)
+
+        def plan() -> None:
+            view.plan(self._find_programs(), tops if request.is_writable else None, is_alone=is_alone)
+
         try:
-            files = RootFiles(root, self._first_id)
-            view = ImageView(self.image.layers, files, upper, self._data, own_layer, MOUNT_POINTS)
-            await anyio.to_thread.run_sync(self._plan_view, view, request, is_alone)
+            await anyio.to_thread.run_sync(plan)
         except BaseException:
             self.remove_folders(ImageFolders(folders.files, own_layer=own_layer))
             raise
         finally:
             close_all(root, upper)
         return ImageFolders(folders.files, rows=tuple(view.rows), own_layer=own_layer)
-
-    def _plan_view(self, view: ImageView, request: FreshProgram, is_alone: bool) -> None:  # noqa: FBT001  (of a thread)
-        homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
-        keeps = {path.split("/")[1] for path in (self.layout.work, *homes)}
-        view.plan(self._find_programs(), keeps if request.is_writable else None, is_alone=is_alone)
 
     @override
     def remove_folders(self, folders: FreshFolders) -> None:

@@ -113,25 +113,24 @@ class ShadowFinder:
         if name.endswith(".pth") and posixpath.basename(path) in _SITE_FOLDERS:
             return self._runs_code(folder, path, name)
         is_module = "." not in name if is_folder else name.endswith(_MODULE_SUFFIXES)
-        if not is_module or not any(_PYTHON_FOLDER.fullmatch(part) for part in path.split("/")):
+        return is_module and self._is_module_shadow(path, name.partition(".")[0], originals)
+
+    def _is_module_shadow(self, path: str, module: str, originals: set[str]) -> bool:
+        """Return whether an added module is imported in the place of one of the image's."""
+        if not any(_PYTHON_FOLDER.fullmatch(part) for part in path.split("/")):
             return False
         # A package, and a module in machine code, is imported before a plain module of the same folder.
-        module = name.partition(".")[0]
-        modules = {own.partition(".")[0] for own in originals if own.endswith(_MODULE_SUFFIXES)}
+        if any(own.partition(".")[0] == module for own in originals if own.endswith(_MODULE_SUFFIXES)):
+            return True
         library = path.removesuffix("/lib-dynload")
-        if _STANDARD_LIBRARY.fullmatch(posixpath.basename(library)) and module not in modules:
-            # The standard library is imported before all packages.
-            modules = self._packages_of(library)
-        return module in modules
-
-    def _packages_of(self, library: str) -> set[str]:
-        """Return the names of the modules that a Python of the image imports from its folders of packages."""
-        name = posixpath.basename(library)
+        version = posixpath.basename(library)
+        if not _STANDARD_LIBRARY.fullmatch(version):
+            return False
+        # The standard library is imported before all packages; two of the folders are Debian's.
         paths = [f"{library}/{site}" for site in _SITE_FOLDERS]
-        # Debian's own arrangement.
-        paths += ["usr/lib/python3/dist-packages", f"usr/local/lib/{name}/dist-packages"]
+        paths += ["usr/lib/python3/dist-packages", f"usr/local/lib/{version}/dist-packages"]
         folders = [folder for path in paths if (folder := walk(self.layers, path)) is not None]
-        return {own.partition(".")[0] for folder in folders for own in _names(folder.layers)}
+        return any(own.partition(".")[0] == module for folder in folders for own in _names(folder.layers))
 
     def _runs_code(self, folder: int, path: str, name: str) -> bool:
         """Return whether Python's start runs code because of an added `.pth` file.

@@ -205,6 +205,7 @@ class Shell:
         self._has_lost_state = False  # whether the shell began without the state of the one before
         self._early_ends = 0  # shells in a row that ended before their first prompt
         self._start_deadline = 0.0
+        self._is_launched = False  # whether the latest launch reached the session's own programs
         self._pid = 0
         self._finish: PromptMark | None = None
         self._exit: ExitMark | None = None
@@ -219,7 +220,9 @@ class Shell:
     async def _start_within(self, limit: float) -> None:
         self._is_up = self._is_gone = False
         self._early_ends = 0
+        self._is_launched = False
         self._cell.launch(self._terminal.open())
+        self._is_launched = True
         await self._wait_for_shell(limit)
         if not self._is_up:
             printed = self._terminal.other_output.strip()[-500:]
@@ -483,8 +486,9 @@ class Shell:
             except SandboxStartError:
                 printed = self._terminal.other_output.strip()[-200:]
                 is_late = self._clock.monotonic() - began >= limit
+                is_silent = self._is_launched and not self._is_up and self._cell.was_used
                 await self._end()
-                if (is_late or pause is None) and self._cell.was_used and await self._can_start_control():
+                if is_silent and (is_late or pause is None) and await self._can_start_control():
                     raise SandboxShellError(
                         "No shell starts over the files of this session, though another program does: look "
                         "at what a shell reads at its start, such as /etc/bash.bashrc, and at /bin/bash. "
