@@ -410,6 +410,7 @@ _PLAIN = (
 _SECRETIVE = (
     errors.SettingsError,
     sandboxes.SandboxCommandError,
+    sandboxes.SandboxShellError,
     sandboxes.SandboxFileError,
     sandboxes.SandboxFrozenError,
 )

@@ -22,8 +22,8 @@ from ors_server.sandboxes.cells.root_skeleton import (
     LOADER_FILES,
     MOUNT_POINTS,
     PROGRAM_FOLDERS,
-    PYTHON_STARTERS,
     SYSTEM,
+    is_python_starter,
 )
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
@@ -115,10 +115,10 @@ class ArtifactFilter:
         if self.layers is None:
             return top in MOUNT_POINTS
         if top == "etc":
-            return target in {f"/etc/{file}" for file in LOADER_FILES} or name in PYTHON_STARTERS
+            return target in {f"/etc/{file}" for file in LOADER_FILES} or is_python_starter(name)
         if top not in SYSTEM:
             return False
-        if self.source.split("/")[1] not in SYSTEM or name in PYTHON_STARTERS:
+        if self.source.split("/")[1] not in SYSTEM or is_python_starter(name):
             return True
         paths = [target.lstrip("/")]
         if posixpath.dirname(target).lstrip("/") in PROGRAM_FOLDERS:

@@ -262,7 +262,9 @@ class Sandbox(ABC):
         second, the last one ten; background jobs survive the first two. `killed` is set, and
         `shell_restarted` if the shell is new. A shell that ends by itself (`exit`, `exec`,
         a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
-        and traps back if it could still save them.
+        and traps back if it could still save them. If no shell starts because of what the session's programs
+        have left, such as a loop in `/etc/bash.bashrc`, that is a result too, after at most the time limit
+        and some seconds: `killed` is `SHELL_DIED`, and the command did not run.
 
         Processes: a session that stays at its limit of `pids` has its processes killed; files stay.
 
@@ -285,6 +287,7 @@ class Sandbox(ABC):
 
         Raises:
             SandboxClosedError: The sandbox is closed.
+            SandboxShellError: No shell starts over the files as the session's programs have left them.
             SandboxStartError: The new shell did not start.
         """
 

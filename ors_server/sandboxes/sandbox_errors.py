@@ -55,6 +55,12 @@ class SandboxCommandError(ClientError):
     code = "sandbox_command"
 
 
+class SandboxShellError(ClientError):
+    """No shell starts over the session's files as its own programs have left them."""
+
+    code = "sandbox_shell"
+
+
 class SandboxFileError(ClientError):
     """A file operation was refused; the message has the file system's reason."""
 

@@ -113,6 +113,7 @@ FAULTS = MappingProxyType(
         sandboxes.SandboxStarvedError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SnapshotError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxCommandError: Fault(400, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxShellError: Fault(400, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxFileError: Fault(400, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxPathError: Fault(400, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxFileMissingError: Fault(404, JSONRPC_INVALID_PARAMS),

@@ -26,7 +26,7 @@ from ors_server.model.policy import PenaltyCause
 from ors_server.model.wire import ToolOutput
 from ors_server.sandboxes.base import ExecResult
 from ors_server.sandboxes.captured_output import Output
-from ors_server.sandboxes.sandbox_errors import SandboxCommandError
+from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxShellError
 
 _RESTARTED = "The shell was restarted: files are kept, variables, jobs and the working directory are not."
 
@@ -84,7 +84,10 @@ class BashTools(SandboxToolset):
         # Before a restart: a refused call changes nothing.
         await _refuse_forbidden(checked, context.policy.forbidden_commands)
         if restart:
-            await self.sandbox.restart()
+            try:
+                await self.sandbox.restart()
+            except SandboxShellError as error:
+                raise ToolError(str(error)) from error
         if checked is None:
             nothing = ExecResult(None, Output(), Output(), self.sandbox.work_dir, 0.0)
             restarted = ToolOutput(

@@ -25,7 +25,7 @@ from ors_server.sandboxes.cells.server_state import remove_entry
 MAX_DEPTH = 300
 """Folders in a path; the copying functions call themselves once or twice for each."""
 _PIECE = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
@@ -58,7 +58,7 @@ class OverlayWriter:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             below = f"{path}/{name}"
             if stat.S_ISDIR(status.st_mode):
-                with _readable(folder, name, _FOLDER) as opened:
+                with readable(folder, name, FOLDER_FLAGS) as opened:
                     self._put("folder", name, status, opaque=_is_opaque(opened))
                     self._write_folder(opened, below, depth + 1)
                     self._put("end", name, status)
@@ -73,7 +73,7 @@ class OverlayWriter:
 
     def _write_entry(self, folder: int, name: str, status: os.stat_result) -> None:
         if stat.S_ISREG(status.st_mode):
-            with _readable(folder, name, _FILE) as opened:
+            with readable(folder, name, _FILE) as opened:
                 self._write_file(opened, name, status)
         elif stat.S_ISLNK(status.st_mode):
             self._put("symlink", name, status, target=os.readlink(name, dir_fd=folder))
@@ -157,7 +157,7 @@ class OverlayReader:
                 remove_entry(parent, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
-        return os.open(name, _FOLDER, dir_fd=parent)
+        return os.open(name, FOLDER_FLAGS, dir_fd=parent)
 
     def _make_entry(self, root: int, folder: int, row: dict[str, Any]) -> None:
         name, kind = row["name"], row["kind"]
@@ -208,9 +208,10 @@ class OverlayReader:
 
 
 def changed_files(upper: int, lower: int, names: tuple[str, ...], max_paths: int) -> list[str]:
-    """Return files below folders of these names that are in an upper folder and also in a lower one.
+    """Return files below these folders that are in an upper folder and also in a lower one.
 
     Args:
+        names: Paths relative to both.
         upper: Descriptor of the folder with the changes.
         lower: Descriptor of the image's folder.
     """
@@ -228,40 +229,33 @@ def changed_files(upper: int, lower: int, names: tuple[str, ...], max_paths: int
             if not is_folder or not stat.S_ISDIR(status.st_mode):
                 paths.append(f"{path}/{name}")
                 continue
-            with _readable(changed, name, _FOLDER) as inner, _readable(original, name, _FOLDER) as outer:
+            entries = (readable(folder, name, FOLDER_FLAGS) for folder in (changed, original))
+            with next(entries) as inner, next(entries) as outer:
                 if _is_opaque(inner):
                     paths.append(f"{path}/{name}")
                 look(inner, outer, f"{path}/{name}", depth + 1)
 
+    def look_at(path: str) -> None:
+        """Go down to a folder; what the session has put in the place of one above it is a change, too."""
+        with contextlib.ExitStack() as stack:
+            folders = (upper, lower)
+            way = ""
+            for name in path.split("/"):
+                way += f"/{name}"
+                modes = [os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode for folder in folders]
+                if not all(stat.S_ISDIR(mode) for mode in modes):
+                    paths.append(way)
+                    return
+                inner, outer = (readable(folder, name, FOLDER_FLAGS) for folder in folders)
+                folders = (stack.enter_context(inner), stack.enter_context(outer))
+                if way != f"/{path}" and _is_opaque(folders[0]):
+                    paths.append(way)
+            look(*folders, f"/{path}", 0)
+
     for name in names:
         with contextlib.suppress(OSError):
-            original_status = os.stat(name, dir_fd=lower, follow_symlinks=False)
-            status = os.stat(name, dir_fd=upper, follow_symlinks=False)
-            if not stat.S_ISDIR(status.st_mode) or not stat.S_ISDIR(original_status.st_mode):
-                paths.append(f"/{name}")
-                continue
-            with _readable(upper, name, _FOLDER) as inner, _readable(lower, name, _FOLDER) as outer:
-                look(inner, outer, f"/{name}", 0)
+            look_at(name)
     return sorted(paths)
-
-
-def find_added(upper: int, names: tuple[str, ...], last_names: tuple[str, ...]) -> list[str]:
-    """Return entries of these last names below folders of an upper folder, as relative paths."""
-    paths: list[str] = []
-
-    def look(folder: int, path: str, depth: int) -> None:
-        for name in os.listdir(folder):
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if name in last_names and not stat.S_ISCHR(status.st_mode):
-                paths.append(f"{path}/{name}")
-            elif stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
-                with _readable(folder, name, _FOLDER) as below:
-                    look(below, f"{path}/{name}", depth + 1)
-
-    for name in names:
-        with contextlib.suppress(OSError), _readable(upper, name, _FOLDER) as folder:
-            look(folder, name, 0)
-    return paths
 
 
 def _is_opaque(folder: int) -> bool:
@@ -273,7 +267,7 @@ def _is_opaque(folder: int) -> bool:
 
 
 @contextlib.contextmanager
-def _readable(folder: int, name: str, flags: int) -> Generator[int]:
+def readable(folder: int, name: str, flags: int) -> Generator[int]:
     """Open an entry, also one that its owner has locked for himself; its mode is as before afterwards."""
     mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     # What is in a folder is found by the right to search it, until the last entry.
@@ -289,3 +283,12 @@ def _readable(folder: int, name: str, flags: int) -> Generator[int]:
         opened = os.open(name, flags, dir_fd=folder)
         stack.callback(os.close, opened)
         yield opened
+
+
+@contextlib.contextmanager
+def open_below(folder: int, path: str) -> Generator[int]:
+    """Open a folder below another one, through folders alone; `OSError` if there is none."""
+    with contextlib.ExitStack() as stack:
+        for name in path.split("/"):
+            folder = stack.enter_context(readable(folder, name, FOLDER_FLAGS))
+        yield folder

@@ -12,7 +12,7 @@ SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Folders of `/` with the host's programs, besides `/usr`."""
 SYSTEM = ("usr", *SYSTEM_FOLDERS)
 PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-PYTHON_STARTERS = ("sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize")
+PYTHON_STARTERS = ("sitecustomize", "usercustomize")
 """Modules that Python imports before every program, wherever it finds them (Python: `site`)."""
 LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf")
 """Files of `/etc` that decide which libraries every program loads."""
@@ -93,3 +93,11 @@ def build_dead_socket(path: Path) -> None:
     ask for a password there fail instead of waiting.
     """
     os.mknod(path, stat.S_IFSOCK | 0o600)  # no listener is needed, and the path may be longer than an address
+
+
+def is_python_starter(name: str) -> bool:
+    """Return whether a file or folder is a module that Python imports before every program.
+
+    Such a module may also be compiled, to bytecode or to machine code: `sitecustomize.cpython-311.so`.
+    """
+    return name.partition(".")[0] in PYTHON_STARTERS

@@ -7,8 +7,9 @@ Invariants:
   lowest of them. Its processes have the capabilities of a Docker container within that namespace, and none
   on the host. Without root a session has one id, and its only user is root.
 - Mount points directly below `/` are made again before each start, as in every whole root (`root_view`).
-- Fresh programs see what the image had below the system's folders as it was: what an agent has put in the
-  place of a program, of a library or of the loader's configuration is neither run nor read.
+- Fresh programs see what the image had below the system's folders, and in the folders of its `PATH`, as it
+  was: what an agent has put in the place of a program, of a library or of the loader's configuration is
+  neither run nor read (`image_programs`, `image_shadows`, `image_view`).
 """
 
 import contextlib
@@ -19,29 +20,17 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.sandboxes.base import ImageTree, Limits, SandboxRoot
 from ors_server.sandboxes.cells.cell import FreshFolders
 from ors_server.sandboxes.cells.descriptors import close_all, opened
 from ors_server.sandboxes.cells.fresh_process import ProcessStreams
-from ors_server.sandboxes.cells.overlay_copy import (
-    OverlayReader,
-    OverlayWriter,
-    changed_files,
-    find_added,
-)
-from ors_server.sandboxes.cells.root_skeleton import (
-    CONTROL,
-    FRESH_FILES,
-    FRESH_HOME,
-    LOADER_FILES,
-    PROGRAM_FOLDERS,
-    PYTHON_STARTERS,
-    SYSTEM,
-)
+from ors_server.sandboxes.cells.overlay_copy import OverlayReader, OverlayWriter, changed_files
+from ors_server.sandboxes.cells.root_skeleton import CONTROL, FRESH_FILES, FRESH_HOME, SYSTEM
 from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
-from ors_server.sandboxes.cells.server_state import ServerState, remove_entry
+from ors_server.sandboxes.cells.server_state import ServerState, remove_tree
 from ors_server.sandboxes.cells.syscalls import Resolve, openat2
 from ors_server.sandboxes.cells.uids import IDS_OF_IMAGES
 from ors_server.sandboxes.fresh import ROOT_NAMES, FreshProgram
@@ -52,13 +41,18 @@ from ors_server.sandboxes.host.image_mounts import (
     ROOT,
     ROOT_OPTIONS,
     STATE,
+    TOP,
+    TOPS,
     UPPER,
     USER_OPTIONS,
     VIEW,
-    lower_layers,
+    WHOLE,
     make_root,
     make_user_namespace,
 )
+from ors_server.sandboxes.host.image_programs import ImagePrograms, ProgramRule
+from ors_server.sandboxes.host.image_shadows import ShadowFinder
+from ors_server.sandboxes.host.image_view import ImageView, RestoredFolder, RootFiles, read_in_image
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
@@ -67,7 +61,6 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "
 """Those that root has in a container of Docker, without the ones for devices and networks."""
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
 _INSIDE = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
-_MAX_BYTES = 8 << 20
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # User namespaces below the session's are refused by the kernel, not only by the filter.
 _SEAL_NAMESPACE = 'echo 0 >/proc/sys/user/max_user_namespaces || exit 75; exec "$@"'
@@ -85,14 +78,12 @@ class ImageUser:
 
 
 @dataclass(frozen=True)
-class RestoredFolder:
-    """A folder of the system as fresh programs see it."""
+class ImageFolders(FreshFolders):
+    """The folders of a fresh program that sees the image's own programs."""
 
-    name: str
-    lower: str
-    """The image's folders, as the lower layers of an overlay."""
-    hidden: tuple[str, ...]
-    """Paths in it that the session has added, and fresh programs do not see."""
+    rows: tuple[RestoredFolder, ...] = ()
+    own_layer: Path | None = None
+    """The layer that was made for its view."""
 
 
 class ImageCell(BubblewrapCell):
@@ -106,6 +97,7 @@ class ImageCell(BubblewrapCell):
         self._user_namespace = self._open_namespace = -1
         self._held: list[int] = []
         self._first_id: int | None = None
+        self._programs: ImagePrograms | None = None
         if state.uids is None:
             self._refuse_ids(self._user, root.user)
         for program in ("bin/sh", "bin/bash"):
@@ -244,7 +236,7 @@ class ImageCell(BubblewrapCell):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                     os.chmod(part, mode if number == len(parts) - 1 else 0o755, dir_fd=folder)
-                    self._give_to_root(folder, part)
+                    RootFiles(self._work, self._first_id).give_to_root(folder, part)
             finally:
                 os.close(folder)
 
@@ -283,39 +275,21 @@ class ImageCell(BubblewrapCell):
             return []
         paths: set[str] = set()
         flags = os.O_RDONLY | os.O_DIRECTORY
-        for layer in self.image.layers:
-            with opened(UPPER, flags, dir_fd=self._files) as upper, opened(str(layer), flags) as lower:
-                paths |= set(changed_files(upper, lower, SYSTEM, self.limits.entries))
-        return sorted(paths | {f"/{path}" for path in self._added_shadows()})[: self.limits.entries]
+        programs, layers = self._find_programs(), self.image.layers
+        names = (*SYSTEM, *programs.prefixes)
+        with opened(UPPER, flags, dir_fd=self._files) as upper:
+            for layer in layers:
+                with opened(str(layer), flags) as lower:
+                    paths |= set(changed_files(upper, lower, names, self.limits.entries))
+            shadows = ShadowFinder(layers, programs, upper, self._work).find()
+        return sorted(paths | {f"/{path}" for path in shadows.paths})[: self.limits.entries]
 
-    def _added_shadows(self) -> list[str]:
-        """Return files that the session has added and that would be run for the image's own.
-
-        Those are programs in a folder of `PATH` with the name of a program that the image has in another one,
-        and the modules that Python runs before every program.
-        """
-        programs: dict[str, set[str]] = {}
-        for layer in self.image.layers:
-            for folder in PROGRAM_FOLDERS:
-                if not (layer / folder.split("/")[0]).is_symlink():
-                    with contextlib.suppress(OSError):
-                        programs.setdefault(folder, set()).update(os.listdir(layer / folder))  # noqa: PTH208  (names only)
-        everywhere = set[str]().union(*programs.values())
-        shadows: list[str] = []
-        with opened(UPPER, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._files) as upper:
-            for folder in PROGRAM_FOLDERS:
-                with contextlib.suppress(OSError):
-                    flags = os.O_RDONLY | os.O_DIRECTORY
-                    held = openat2(upper, os.fsencode(folder), flags, resolve=Resolve.NO_SYMLINKS)
-                    with opened(".", flags, dir_fd=held) as added:
-                        names = (set(os.listdir(added)) & everywhere) - programs.get(folder, set())  # noqa: PTH208  (names only)
-                    os.close(held)
-                    shadows += [f"{folder}/{name}" for name in names]
-            shadows += find_added(upper, SYSTEM, PYTHON_STARTERS)
-        layers = self.image.layers
-        return sorted(
-            {path for path in shadows if not any(os.path.lexists(layer / path) for layer in layers)}
-        )
+    def _find_programs(self) -> ImagePrograms:
+        """Return the image's folders of programs, which do not change."""
+        if self._programs is None:
+            rule = ProgramRule(self.image.layers, self.layout.work, self._user.home)
+            self._programs = rule.find(self.layout.environment["PATH"])
+        return self._programs
 
     @override
     def close_folders(self) -> None:
@@ -327,6 +301,41 @@ class ImageCell(BubblewrapCell):
     # Fresh programs
 
     @override
+    async def make_folders(self, request: FreshProgram, number: int) -> FreshFolders:
+        folders = await super().make_folders(request, number)
+        # Before the first command no process of the agent can have changed anything, and what a program
+        # writes into the system's folders is part of how the session is made.
+        if self._image_root().keeps_system or not self.was_used:
+            return folders
+        own_layer = self._folder.path / f"view-{number}"
+        is_alone = self._first is None and not self._fresh
+        homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
+        tops = {path.split("/")[1] for path in (self.layout.work, *homes)}
+        # By descriptors that no other task closes, since the session may end meanwhile.
+        root = os.dup(self._work)
+        upper = os.open(UPPER, _FOLDER | os.O_NOFOLLOW, dir_fd=self._files)
+        files = RootFiles(root, self._first_id)
+        view = ImageView(self.image.layers, files, upper, self._data, own_layer, MOUNT_POINTS)
+
+        def plan() -> None:
+            view.plan(self._find_programs(), tops if request.is_writable else None, is_alone=is_alone)
+
+        try:
+            await anyio.to_thread.run_sync(plan)
+        except BaseException:
+            self.remove_folders(ImageFolders(folders.files, own_layer=own_layer))
+            raise
+        finally:
+            close_all(root, upper)
+        return ImageFolders(folders.files, rows=tuple(view.rows), own_layer=own_layer)
+
+    @override
+    def remove_folders(self, folders: FreshFolders) -> None:
+        super().remove_folders(folders)
+        if isinstance(folders, ImageFolders) and folders.own_layer is not None:
+            remove_tree(folders.own_layer)
+
+    @override
     def spawn_fresh(
         self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
@@ -334,13 +343,12 @@ class ImageCell(BubblewrapCell):
         bind = "--bind" if request.is_writable else "--ro-bind"
         self._restore_mount_points()
         empty = str(self._state.static / "empty")
-        # Before the first command no process of the agent can have changed anything, and what a program
-        # writes into the system's folders is part of how the session is made.
-        is_kept = self._image_root().keeps_system or not self.was_used
-        restored = [] if is_kept else self._restored_folders()
+        restored = folders.rows if isinstance(folders, ImageFolders) else ()
         view: list[str] = []
-        for folder in restored:
-            view += [bind, str(data / VIEW / folder.name), f"/{folder.name}"]
+        is_whole = any(row.kind == WHOLE for row in restored)
+        for row in restored:
+            if row.kind == TOP and not is_whole:
+                view += [bind, str(data / VIEW / TOPS / row.path), f"/{row.path}"]
         view += ["--ro-bind", empty, CONTROL, "--ro-bind", empty, STATE_PATH, "--chdir", "/"]
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", FRESH_HOME]
         if folders.files is not None:
@@ -350,91 +358,25 @@ class ImageCell(BubblewrapCell):
         inside = [] if held.pids else ["/bin/sh", "-c", _LIMIT_PROCESSES.format(pids=limits.pids), "sh"]
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         user = find_user(self.image.layers, request.user)
-        isolation = [*self._enter_restored(outside, restored, user), *self._isolation(bind, user=user), *view]
+        isolation = [
+            *self._enter_restored(outside, restored, user),
+            *self._isolation(bind, user=user, root=f"{VIEW}/{TOPS}" if is_whole else ROOT),
+            *view,
+        ]
         isolation += ["--new-session", *set_variables(request.variables(FRESH_HOME))]
         return self._spawn_program(request, folders, ends, isolation, inside)
 
-    def _restored_folders(self) -> list[RestoredFolder]:
-        """Return the system's folders of the image with their lower layers; put its links and files back.
-
-        A link of the image's, such as `/bin`, and the loader's configuration are put back into the root.
-        """
-        restored: list[RestoredFolder] = []
-        shadows = self._added_shadows()
-        for name in SYSTEM:
-            numbers: list[int] = []
-            for number, layer in enumerate(self.image.layers):
-                entry = layer / name
-                if entry.is_symlink():
-                    if not numbers:
-                        self._put_link(name, str(entry.readlink()))
-                    break
-                if entry.is_dir():
-                    numbers.append(number)
-            if numbers:
-                self._put_folder(name)
-                hidden = tuple(path[len(name) + 1 :] for path in shadows if path.startswith(f"{name}/"))
-                restored.append(RestoredFolder(name, lower_layers(self._data, tuple(numbers), name), hidden))
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-        self._put_folder("etc")
-        with opened("etc", flags, dir_fd=self._work) as etc:
-            for name in LOADER_FILES:
-                self._put_file(etc, name, read_in_image(self.image.layers, f"etc/{name}"))
-            # Debian's Python imports a module from here before every program.
-            pythons = {path.name for layer in self.image.layers for path in layer.glob("etc/python3*")}
-            for name in pythons:
-                self._put_folder(name, etc)
-                with opened(name, flags, dir_fd=etc) as folder:
-                    content = read_in_image(self.image.layers, f"etc/{name}/{PYTHON_STARTERS[0]}")
-                    self._put_file(folder, PYTHON_STARTERS[0], content)
-        return restored
-
-    def _put_link(self, name: str, target: str) -> None:
-        with contextlib.suppress(OSError):
-            if os.readlink(name, dir_fd=self._work) == target:
-                return
-        with opened(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._work) as root:
-            remove_entry(root, name)
-            os.symlink(target, name, dir_fd=root)
-            self._give_to_root(root, name)
-
-    def _put_folder(self, name: str, parent: int | None = None) -> None:
-        above = self._work if parent is None else parent
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-                return
-            os.unlink(name, dir_fd=above)
-        os.mkdir(name, 0o755, dir_fd=above)
-        self._give_to_root(above, name)
-
-    def _give_to_root(self, folder: int, name: str) -> None:
-        """Make the sandbox's root the owner of what the server has made."""
-        if self._first_id is not None:
-            os.chown(name, self._first_id, self._first_id, dir_fd=folder, follow_symlinks=False)
-
-    def _put_file(self, folder: int, name: str, content: bytes | None) -> None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with contextlib.suppress(OSError), opened(name, flags, dir_fd=folder) as file:
-            is_plain = stat.S_ISREG(os.fstat(file).st_mode)
-            if content is not None and is_plain and os.pread(file, len(content) + 1, 0) == content:
-                return
-        remove_entry(folder, name)
-        if content is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with opened(name, flags, dir_fd=folder) as file, open(file, "wb", closefd=False) as out:
-                out.write(content)
-                os.fchmod(file, 0o644)
-            self._give_to_root(folder, name)
-
     # How everything is started
 
-    def _enter_restored(self, limits: str, restored: list[RestoredFolder], user: ImageUser) -> list[str]:
+    def _enter_restored(
+        self, limits: str, restored: tuple[RestoredFolder, ...], user: ImageUser
+    ) -> list[str]:
         """Return the command that enters the session's namespaces, and mounts the image's folders again."""
         if not restored:
             return self._enter(limits, user)
         first = self._first_id
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
-        rows = [part for row in restored for part in (row.name, row.lower, str(len(row.hidden)), *row.hidden)]
+        rows = [part for row in restored for part in (row.kind, row.path, row.lower)]
         owner = "" if first is None else str(first)
         options = ROOT_OPTIONS if first is not None else USER_OPTIONS
         mounts = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_VIEW, "sh"]
@@ -484,7 +426,12 @@ class ImageCell(BubblewrapCell):
 
     @override
     def _isolation(
-        self, bind: str = "--bind", *, is_beside: bool = False, user: ImageUser | None = None
+        self,
+        bind: str = "--bind",
+        *,
+        is_beside: bool = False,
+        user: ImageUser | None = None,
+        root: str = ROOT,
     ) -> list[str]:
         user = user or self._user
         static = self._state.static
@@ -501,7 +448,7 @@ class ImageCell(BubblewrapCell):
         return [
             *("bwrap", *identity, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
             *("--unshare-cgroup-try", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
-            *(bind, str(self._data / ROOT), "/"),
+            *(bind, str(self._data / root), "/"),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
             *("--ro-bind", dead, "/dev/tty", "--ro-bind", dead, "/dev/console", "--remount-ro", "/dev"),
@@ -520,7 +467,7 @@ class ImageCell(BubblewrapCell):
     def _restore_mount_points(self) -> None:
         if self._work >= 0:
             for name in MOUNT_POINTS:
-                self._put_folder(name)
+                RootFiles(self._work, self._first_id).put_folder(name)
 
 
 def find_user(layers: tuple[Path, ...], stated: str) -> ImageUser:
@@ -544,24 +491,6 @@ def find_user(layers: tuple[Path, ...], stated: str) -> ImageUser:
     if not home.startswith("/"):
         home = "/"
     return ImageUser(uid, gid, name, home)
-
-
-def read_in_image(layers: tuple[Path, ...], path: str, max_bytes: int = _MAX_BYTES) -> bytes | None:
-    """Return the first bytes of a plain file of an image; `None` if it has no such file.
-
-    Links are followed within the image's folders.
-    """
-    for layer in layers:
-        folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            opened = openat2(folder, os.fsencode(path), os.O_RDONLY | os.O_NONBLOCK, resolve=_INSIDE)
-        except OSError:
-            continue
-        finally:
-            os.close(folder)
-        with open(opened, "rb") as file:  # noqa: PTH123  (a descriptor)
-            return file.read(max_bytes)
-    return None
 
 
 def _find_row(layers: tuple[Path, ...], file: str, key: str) -> list[str] | None:

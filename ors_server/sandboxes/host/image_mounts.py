@@ -7,8 +7,8 @@ Invariants:
 - With root the server mounts, in a thread of its own: the overlay belongs to the host's root, and shows the
   image's files as those of the session's range of ids (an idmapped lower layer). Without root a shell in a
   user namespace mounts, and everything belongs to the server's user.
-- Paths in the options of mounts are ours: no name of the image or of an agent is among them, because commas
-  and colons would change their meaning.
+- Paths in the options of mounts are ours, or an image's without a comma or colon, which would change their
+  meaning: no name of an agent is among them.
 """
 
 import os
@@ -53,29 +53,41 @@ exec "$@"
 """
 """Makes a session's root without root on the host, and starts the command."""
 
+WHOLE, TOP, INSIDE, DIRECT = "whole", "top", "inside", "direct"
+"""How a folder is restored for a fresh program: `/` itself; a folder of `/`; a folder below one of these; or
+a folder of the session's root, over which the restored one is mounted in the program's namespace."""
+TOPS = "tops"
+"""The folder of a view that has the folders of `/`, and is `/` itself in a whole view."""
+
 # $1: mount point, $2: options of the tmpfs, $3: options of overlays, $4: owner or "", then for each folder
-# its name, its lower layers, how many entries are hidden, and their paths; `--`, and the command. `cd -P` and
-# `pwd -P` tell a link from a folder, and `.` is the folder that was checked, whatever has its name now.
+# its kind, its path and its lower layers; `--`, and the command. `cd -P` and `pwd -P` tell a link from a
+# folder, and `.` is the folder that was checked, even if another has its name now: -c keeps mount(8) from
+# looking it up again.
 MOUNT_VIEW = f"""\
-data=$1 options=$3 owner=$4
+data=$1 options=$3 owner=$4 number=0
 mount -t tmpfs -o "nosuid,nodev,$2" ors "$data/{VIEW}" || exit 76
 shift 4
 umask 022
+mkdir "$data/{VIEW}/{TOPS}" || exit 76
 while [ "$1" != -- ]; do
-  name=$1 lower=$2 hidden=$3
+  kind=$1 path=$2 lower=$3 number=$((number + 1))
   shift 3
-  cd "$data/{VIEW}" && mkdir "$name" "$name.upper" "$name.work" || exit 76
-  while [ "$hidden" -gt 0 ]; do
-    mkdir -p "$name.upper/${{1%/*}}" && mknod "$name.upper/$1" c 0 0 || exit 76
-    hidden=$((hidden - 1))
-    shift
-  done
-  if [ -n "$owner" ]; then chown -R "$owner:$owner" "$name.upper" || exit 76; fi
-  if cd -P "$data/{ROOT}/$name" 2>/dev/null && [ "$(pwd -P)" = "$data/{ROOT}/$name" ]; then
+  upper=$data/{VIEW}/$number.upper work=$data/{VIEW}/$number.work
+  target=$data/{VIEW}/{TOPS}${{path:+/$path}} session=$data/{ROOT}${{path:+/$path}}
+  mkdir "$upper" "$work" || exit 76
+  if [ -n "$owner" ]; then chown "$owner:$owner" "$upper" || exit 76; fi
+  case $kind in
+    {TOP}) [ -d "$target" ] || mkdir "$target" || exit 76 ;;
+    {INSIDE}) cd -P "$target" && [ "$(pwd -P)" = "$target" ] || exit 76 ;;
+  esac
+  if cd -P "$session" 2>/dev/null && [ "$(pwd -P)" = "$session" ]; then
     lower="$lower:."
+    [ "$kind" != {DIRECT} ] || target=.
+  elif [ "$kind" = {DIRECT} ]; then
+    exit 76
   fi
-  mount -t overlay -o "$options,lowerdir=$lower,upperdir=$data/{VIEW}/$name.upper,\
-workdir=$data/{VIEW}/$name.work,nosuid,nodev" ors "$data/{VIEW}/$name" || exit 76
+  options_of_row=lowerdir=$lower,upperdir=$upper,workdir=$work
+  mount -c -t overlay -o "$options,$options_of_row,nosuid,nodev" ors "$target" || exit 76
 done
 shift
 cd /

@@ -10,6 +10,9 @@ Invariants:
   contain or print is not read as control.
 - Every wait is bounded, and an end that does not work is followed by a harder one: ^C, SIGKILL to the
   foreground job, the shell's own end, a new sandbox over the same files.
+- A shell that does not start is the machine's failure, which is retried and raised, or the agent's, whose
+  files a shell reads: a control program, with the system's own shell, tells which. Waiting for a shell is
+  part of a command's time.
 - A new shell that no caller requested is reported exactly once, by the first result after it
   (`_has_unreported_restart`).
 """
@@ -28,9 +31,16 @@ import anyio
 
 from ors_server.model.clock import Clock
 from ors_server.sandboxes.base import ExecResult, Killed, Limits
+from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.cells.cell import Cell
+from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.poller import Poller
-from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxStartError
+from ors_server.sandboxes.sandbox_errors import (
+    SandboxCommandError,
+    SandboxError,
+    SandboxShellError,
+    SandboxStartError,
+)
 from ors_server.sandboxes.shell.command_pipes import BackgroundOutput, CommandStreams
 from ors_server.sandboxes.shell.process_limit import ProcessLimitMonitor
 from ors_server.sandboxes.shell.shell_marks import ExitMark, Mark, MarkParser, PromptMark
@@ -155,6 +165,10 @@ _LOOK_INTERVAL = 0.5
 _PAUSES = (0.05, 0.25, 1.0)
 """Seconds before a launch over the same files is retried."""
 _SYNC_TRIES = 3
+_START_GRACE = 5.0
+"""Seconds that a shell may take to start after its command's time limit."""
+_MAX_EARLY_ENDS = 3
+"""Shells that end before their first prompt; the init starts the next one at once, for ever."""
 
 
 @dataclass
@@ -189,6 +203,9 @@ class Shell:
         self._is_gone = True
         self._has_unreported_restart = False  # whether no result has reported the new shell yet
         self._has_lost_state = False  # whether the shell began without the state of the one before
+        self._early_ends = 0  # shells in a row that ended before their first prompt
+        self._start_deadline = 0.0
+        self._is_launched = False  # whether the latest launch reached the session's own programs
         self._pid = 0
         self._finish: PromptMark | None = None
         self._exit: ExitMark | None = None
@@ -198,10 +215,16 @@ class Shell:
 
     async def start(self) -> None:
         """Launch the cell and wait for the shell; `SandboxStartError` if no shell answered in time."""
+        await self._start_within(self._cell.start_limit)
+
+    async def _start_within(self, limit: float) -> None:
         self._is_up = self._is_gone = False
+        self._early_ends = 0
+        self._is_launched = False
         self._cell.launch(self._terminal.open())
-        limit = self._cell.start_limit
-        if not await self._wait_until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
+        self._is_launched = True
+        await self._wait_for_shell(limit)
+        if not self._is_up:
             printed = self._terminal.other_output.strip()[-500:]
             await self._cell.kill()
             raise SandboxStartError(f"no shell answered within {limit:g} s; the sandbox printed: {printed!r}")
@@ -211,9 +234,11 @@ class Shell:
         """Kill every process and start a new shell in the work dir, without the old one's state.
 
         Raises:
+            SandboxShellError: No shell starts over what the agent has left.
             SandboxStartError: No shell answered in time.
         """
         await self.end_processes()
+        self._start_deadline = self._clock.monotonic() + self._limits.time_limit
         await self._start_again()
         self._has_unreported_restart = False
 
@@ -229,7 +254,20 @@ class Shell:
         began = self._clock.monotonic()
         end = _CommandEnd()
         self._cell.was_used = True
-        await self._ensure_running()
+        self._start_deadline = began + time_limit + _START_GRACE
+        try:
+            await self._ensure_running()
+        except SandboxShellError as error:
+            return ExecResult(
+                exit_code=None,
+                stdout=Output(),
+                stderr=Output(),
+                cwd=self.cwd,
+                duration_s=self._clock.monotonic() - began,
+                killed=Killed.SHELL_DIED,
+                background=self._background.take(),
+                notes=(f"The command did not run. {error}",),
+            )
         await self._attempt(data, time_limit, end)
         # Such as after `ulimit -n 0`: the redirections of the typed line failed, so no process opened the
         # pipes. The command never ran, and running it again in another shell cannot repeat an effect.
@@ -239,13 +277,13 @@ class Shell:
                 "The shell could not open its pipes under limits that it had set itself; it was replaced."
             )
             if not await self._signal_shell(signal.SIGKILL):
-                await self._relaunch()
+                await self._relaunch(end)
             end.restarted = True
             await self._attempt(data, time_limit, end)
         duration = self._clock.monotonic() - began
         if (end.restarted or self._has_unreported_restart) and not self._is_up:
             # Only the new shell knows whether it has the old one's state.
-            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_for_shell(self._start_limit())
         return self._result(end, duration)
 
     def close(self) -> None:
@@ -367,11 +405,11 @@ class Shell:
                 end.note("The shell did not let go of the command and was replaced.")
                 return
         end.note("The sandbox was restarted over the same files; background jobs are gone.")
-        await self._relaunch()
+        await self._relaunch(end)
 
     async def _renew_full_session(self, end: _CommandEnd) -> None:
         end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
-        await self._relaunch()
+        await self._relaunch(end)
         self._process_limit.reset()
         end.restarted = True
 
@@ -405,7 +443,7 @@ class Shell:
     async def _resynchronise(self) -> bool:
         """Drain pending interrupts, so that none reaches the next command."""
         if self._finish is None:
-            return await self._wait_until(lambda: self._is_up, self._cell.start_limit)
+            return await self._wait_until(lambda: self._is_up, self._start_limit())
         # The marks of these lines replace the command's own mark, which holds its status.
         finish = self._finish
         try:
@@ -423,25 +461,67 @@ class Shell:
 
     async def _ensure_running(self) -> None:
         if not self._is_gone:
-            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_for_shell(self._start_limit())
         if self._is_gone or not self._is_up:
             self._has_unreported_restart = True
-            await self._relaunch()
+            await self._end()
+            await self._start_again()
 
-    async def _relaunch(self) -> None:
+    async def _relaunch(self, end: _CommandEnd) -> None:
+        """Start again for a command that has run; without a shell, the next command says why."""
         await self._end()
-        await self._start_again()
+        try:
+            await self._start_again()
+        except SandboxShellError as error:
+            end.note(str(error))
 
     async def _start_again(self) -> None:
         """Start over the same files, with retries: dead processes count against limits for a while."""
-        for pause in _PAUSES:
+        self._start_deadline = max(self._start_deadline, self._clock.monotonic() + _START_GRACE)
+        for pause in (*_PAUSES, None):
+            began, limit = self._clock.monotonic(), self._start_limit()
             try:
-                await self.start()
+                await self._start_within(limit)
                 return
             except SandboxStartError:
+                printed = self._terminal.other_output.strip()[-200:]
+                is_late = self._clock.monotonic() - began >= limit
+                is_silent = self._is_launched and not self._is_up and self._cell.was_used
                 await self._end()
+                if is_silent and (is_late or pause is None) and await self._can_start_control():
+                    raise SandboxShellError(
+                        "No shell starts over the files of this session, though another program does: look "
+                        "at what a shell reads at its start, such as /etc/bash.bashrc, and at /bin/bash. "
+                        f"It printed: {printed!r}"
+                    ) from None
+                if pause is None:
+                    raise
+                if is_late:
+                    # The machine is too slow, so the shell gets the time of a session's start.
+                    self._start_deadline = self._clock.monotonic() + self._cell.start_limit
                 await self._clock.sleep(pause)
-        await self.start()
+
+    def _start_limit(self) -> float:
+        return min(self._cell.start_limit, max(0.0, self._start_deadline - self._clock.monotonic()))
+
+    async def _can_start_control(self) -> bool:
+        """Return whether the machine starts a program over the same files, with the system's own shell."""
+        try:
+            with anyio.move_on_after(_START_GRACE):
+                process = await self._cell.start_fresh(FreshProgram(("/bin/sh", "-c", ":")))
+                try:
+                    return await process.wait() == 0
+                finally:
+                    await process.aclose()
+        except (OSError, SandboxError):
+            pass
+        return False
+
+    async def _wait_for_shell(self, limit: float) -> None:
+        """Wait until the shell is up, or until it is known that it will not be."""
+        await self._wait_until(
+            lambda: self._is_up or self._is_gone or self._early_ends >= _MAX_EARLY_ENDS, limit
+        )
 
     async def _end(self) -> None:
         await self._cell.kill()
@@ -450,6 +530,7 @@ class Shell:
     def _on_mark(self, mark: Mark) -> None:
         if isinstance(mark, ExitMark):
             self._exit = mark
+            self._early_ends += not self._is_up
             self._is_up = False
             self._has_unreported_restart = True
         else:
@@ -457,6 +538,7 @@ class Shell:
             self._set_cwd(mark.cwd)
             if mark.sequence == 0:
                 self._is_up = True
+                self._early_ends = 0
                 self._has_lost_state = mark.status != 0
             elif mark.sequence == self._sequence:
                 self._finish = mark
