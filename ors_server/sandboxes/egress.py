@@ -225,7 +225,7 @@ Connect: TypeAlias = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, 
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
-    """Return a name's addresses; raises `OSError` if it has none."""
+    """Return a name's addresses; raises `OSError` without any."""
     rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 

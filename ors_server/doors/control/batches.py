@@ -40,7 +40,7 @@ MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Approximate limit on the content of one answer: results beyond it must be requested one by one."""
 
 SLICE = 16
-"""Calls of a request that begin before others of it, and other requests, go on."""
+"""Calls of a request that begin before others of it, and other requests, have their turn."""
 
 Item = TypeVar("Item")
 

@@ -100,7 +100,8 @@ _CODE: Final = re.compile(
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
     r"(?:\A|\w)['\"]\s*or\s+['\"]?[\w.]+['\"]?\s*=|;\s*drop table\b|"
     r"(?-i:\bUPDATE \w+ SET|\bINSERT INTO|\bDELETE FROM)\b|\bassert \w+\(|"
-    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|\bSYSTEM:|\[SYSTEM\]|\breward ?= ?[\d.]|\{\{ ",
+    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|"
+    r"\bSYSTEM:|\[SYSTEM\]|\breward ?= ?[\d.]|\{\{ ",
     re.IGNORECASE,
 )
 """Code around a value, which does not state it."""
@@ -188,12 +189,14 @@ _ANSWER_KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _REJECTED_FIELD: Final = re.compile(
-    r"[,{]\s*\"(?:not|(?:rejected|discarded|excluded|eliminated|dismissed|wrong|incorrect|ruled[_ ]?out)(?:_[a-z_]{1,30})?)\""
+    r"[,{]\s*\"(?:not|(?:rejected|discarded|excluded|eliminated|dismissed|wrong|incorrect|ruled[_ ]?out)"
+    r"(?:_[a-z_]{1,30})?)\""
     r"\s*:\s*(?:\"[^\"\n]{0,200}\"|-?\d[\d.]{0,40}|\[[^\[\]\n]{0,400}\])",
 )
 """A field of JSON with values that were rejected, which takes nothing back of the other fields."""
 _JOINED: Final = re.compile(
-    r"(?<=[\d$)}\]]),? (?:as well as|along with|together with|and also|and additionally) (?=[-−$\\(\d]|[a-z] ?=)"
+    r"(?<=[\d$)}\]]),? (?:as well as|along with|together with|and also|and additionally) "
+    r"(?=[-\u2212$\\(\d]|[a-z] ?=)"
 )
 """Words between two values that are both answers, if the gold answer is a list."""
 _KEY_CHARS: Final = 60
@@ -234,6 +237,28 @@ class Assertion:
 def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
+    response = _clean(response, question)
+    # The cheap readings come first: reading all sentences takes about ten times as long.
+    if (named := _read_last_line(response, question)) is not None:
+        return named
+    cue = _CUE.match(response) if prompt is None else None
+    rest = "" if cue is None else response[cue.end() :]
+    is_single = question.is_list or (" or " not in rest and "(or" not in rest)
+    if cue is not None and is_single and _is_plain(rest):
+        return Assertion(response)
+    if prompt is None and "=" not in question.gold and (side := _derived_side(response)) is not None:
+        return Assertion(response, (side,))
+    if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
+        return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
+    searched, _ = without_programs(response)
+    assertion = _read_prose(searched, question)
+    if searched == response or assertion.answers or assertion.text != searched:
+        return assertion
+    return Assertion(response)  # nothing but programs, or their output
+
+
+def _clean(response: str, question: AnsweredQuestion) -> str:
+    """Leave out what says nothing about the values: layout, references, exclamations and the like."""
     response = response.replace("\\,", " ")  # a thin space
     if "style" in response:
         response = _STYLE.sub("", response)
@@ -252,23 +277,7 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
         response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
-    # The cheap readings come first: reading all sentences takes about ten times as long.
-    if (named := _read_last_line(response, question)) is not None:
-        return named
-    cue = _CUE.match(response) if prompt is None else None
-    rest = "" if cue is None else response[cue.end() :]
-    is_single = question.is_list or (" or " not in rest and "(or" not in rest)
-    if cue is not None and is_single and _is_plain(rest):
-        return Assertion(response)
-    if prompt is None and "=" not in question.gold and (side := _derived_side(response)) is not None:
-        return Assertion(response, (side,))
-    if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
-        return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
-    searched, _ = without_programs(response)
-    assertion = _read_prose(searched, question)
-    if searched == response or assertion.answers or assertion.text != searched:
-        return assertion
-    return Assertion(response)  # nothing but programs, or their output
+    return response
 
 
 def _read_last_line(response: str, question: AnsweredQuestion) -> Assertion | None:

@@ -74,7 +74,7 @@ def extract(
 
 
 def _read_stated(text: str) -> ParsedAnswer | None:
-    """Parse the text of an asserted value, which may be a number in words; `None` if it is none."""
+    """Parse the text of an asserted value, which may be a number in words; `None` for other text."""
     reading = try_reading(text)
     return read(text) if reading is None and readings_of(text) else reading
 

@@ -37,8 +37,8 @@ from ors_server.rewards.math.token_names import (
 )
 from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, MIXED, WORDS
 
-# A number with groups of three digits; `%s` takes the gaps that may be between them. The digits of an index end
-# at the gap: `\log_2 128`.
+# A number with groups of three digits; `%s` takes the gaps that may be between them. The digits of an index
+# end at the gap: `\log_2 128`.
 _GROUPED: Final = r"(?<![_^])\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
 # The order matters: `coded` comes before `number`, or `0x1F` would be 0 and letters; `double` before

@@ -370,7 +370,7 @@ def _is_article(text: str, end: int) -> bool:
     near = _WORD.findall(text[end : end + _NEAR_CHARS].casefold())
     if word.islower() and portuguese in languages_of(near):
         return not portuguese.words.get(word, NO_CLASSES) & _VERB_CLASSES  # "A resposta certa é"
-    if not word.isascii() or len(languages_of({word})) > 1:
+    if not word.isascii() or (len(languages_of({word})) > 1 and len(languages_of(near)) > 1):
         return False  # "सही विकल्प A है", "Die Antwort kann nur A sein"
     if word[0].isupper():
         return True

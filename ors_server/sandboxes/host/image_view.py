@@ -70,7 +70,7 @@ class RootFiles:
             self.give_to_root(root, name)
 
     def put_folder(self, name: str, parent: int | None = None) -> None:
-        """Make a folder where there is none, in the place of anything else."""
+        """Make a folder unless it exists, in the place of anything else."""
         above = self.root if parent is None else parent
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):

@@ -1,8 +1,8 @@
 """The rewards read responses that were written without knowledge of them, in about 1,490 wordings.
 
-Each line of `written.jsonl` is a response with its gold answer and its label: of each wording one that must be
-paid and one that must not, or two. It guards what has been read; for an estimate of new wordings, score a
-held-out set (`scripts/score_responses.py`).
+Each line of `written.jsonl` is a response with its gold answer and its label: of each wording one that must
+be paid and one that must not, or two. It guards what has been read; for an estimate of new wordings, score
+a held-out set (`scripts/score_responses.py`).
 """
 
 from pathlib import Path
