@@ -364,7 +364,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     if "####" in head or "<answer>" in head:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
-    statements = _read(response, spans, question, prompt)
+    statements = _bounded_to_the_end(response, _read(response, spans, question, prompt))
     # A response that asserts no value has no answer, rather than any of its numbers.
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
@@ -374,6 +374,18 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     return Assertion(
         text, (question.gold,) if _ends_with_words(response, statements, question.gold) else None
     )
+
+
+def _bounded_to_the_end(text: str, statements: list[Statement]) -> list[Statement]:
+    """Take a value for a bound wherever it stands, if the text ends with it as one: "... so more than 42"."""
+    last = statements[-1] if statements else None
+    if last is None or last.polarity is not Polarity.BOUNDED:
+        return statements
+    value = text[last.start : last.end]
+    return [
+        replace(item, polarity=Polarity.BOUNDED) if text[item.start : item.end] == value else item
+        for item in statements
+    ]
 
 
 def _ends_with_words(text: str, statements: Sequence[Statement], gold: str) -> bool:

@@ -40,7 +40,7 @@ _EXACT_DIGITS: Final = 12
 _SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
-_MARK: Final = re.compile(r"</?answer>|####|\\(?:boxed|fbox)\s*(?=\{)", re.IGNORECASE)
+_MARK: Final = re.compile(r"</?answer>|####|```(?:[a-z]{1,10}\n)?|\\(?:boxed|fbox)\s*(?=\{)", re.IGNORECASE)
 """What marks a value as the answer."""
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
 _LETTERS: Final = re.compile(r"[^\W_]+")

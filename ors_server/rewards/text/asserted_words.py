@@ -251,9 +251,13 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
         pattern = _YES_OR_NO
     elif all(any(char.isdigit() for char in gold) for gold in golds):
         pattern = _NUMBER
+    length = len(text.rstrip())
     for index, match in enumerate(pattern.finditer(text)):
         if index >= MAX_CANDIDATES:
             return
+        # A heading above other text is a title: "### Reasoning".
+        if text.startswith("#", text.rfind("\n", 0, match.start()) + 1) and text.find("\n", match.end(), length) >= 0:
+            continue
         start = _name_start(text, match) if pattern is _PROPER else match.start()
         name = text[start : match.end()].casefold()
         if not name or any(gold in name or name in gold for gold in golds):

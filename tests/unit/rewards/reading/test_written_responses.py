@@ -1,4 +1,4 @@
-"""The rewards read responses that were written without knowledge of them, in about 1,490 wordings.
+"""The rewards read responses that were written without knowledge of them, in about 2,000 wordings.
 
 Each line of `written.jsonl` is a response with its gold answer and its label: of each wording one that must
 be paid and one that must not, or two. It guards what has been read; for an estimate of new wordings, score
@@ -14,12 +14,13 @@ from tests.script_modules import load_script
 scoring = load_script("score_responses")
 WRITTEN = Path(__file__).parents[3] / "data" / "responses" / "written.jsonl"
 MISREAD = {
-    "A moment, please.",
     "Thanks for waiting. After some thought I settled on (B). What did you choose?",
     "Thanks for waiting. After some thought I settled on (D). What did you choose?",
     "Answer: D\n\nUpdate: that was a typo, the letter is A.",
     "We want Leeds; Dakar doesn't fit the description.",
     "For this plant, it's a yes from me.",
+    '"D", says Ruth. Nonsense: C.',
+    "Answer: C\nCorrection: B",
     "No, Ines, it is not.",
     "No, Oskar, it is not.",
     "\\boxed{0.375}\n\nOops, there is a sign error in that box. It should read -129.",
@@ -34,7 +35,7 @@ UNWRITTEN = {
     "code_completion_reward",
 }
 """Rewards that only the generated responses try."""
-MIN_CASES = 2_900
+MIN_CASES = 3_900
 
 
 @pytest.fixture(scope="module")
