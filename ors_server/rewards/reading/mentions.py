@@ -18,9 +18,7 @@ from ors_server.rewards.reading.statements import FIELD_KEY, Statement, read_sta
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
-SENTENCE_START: Final = re.compile(
-    r"(?:\A|[.!?:;\n\"“(*>|#]|(?:\A|\n)[ \t]{0,4}[-+\u2013\u2022])\s{0,4}\Z"
-)
+SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|#]|(?:\A|\n)[ \t]{0,4}[-+\u2013\u2022])\s{0,4}\Z")
 OPENERS: Final = words_of(
     "the a an this that these those in on at my our their his her its there here with for to by "
     "everywhere anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any "

@@ -256,7 +256,8 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
         if index >= MAX_CANDIDATES:
             return
         # A heading above other text is a title: "### Reasoning".
-        if text.startswith("#", text.rfind("\n", 0, match.start()) + 1) and text.find("\n", match.end(), length) >= 0:
+        is_heading = text.startswith("#", text.rfind("\n", 0, match.start()) + 1)
+        if is_heading and text.find("\n", match.end(), length) >= 0:
             continue
         start = _name_start(text, match) if pattern is _PROPER else match.start()
         name = text[start : match.end()].casefold()
