@@ -377,7 +377,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
 
 
 def _bounded_to_the_end(text: str, statements: list[Statement]) -> list[Statement]:
-    """Take a value for a bound wherever it stands, if the text ends with it as one: "... so more than 42"."""
+    """Take a value for a bound wherever it is, if the text ends with it as one: "... so more than 42"."""
     last = statements[-1] if statements else None
     if last is None or last.polarity is not Polarity.BOUNDED:
         return statements
