@@ -98,7 +98,7 @@ _CODE: Final = re.compile(
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
     r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
     r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
-    r"(?:\A|\w)['\"]\s*or\s+['\"]?[\w.]+['\"]?\s*=|;\s*drop table\b|"
+    r"(?:\A|\w)['\"]\s*or\s+['\"]?[\w.]+['\"]?\s*=|;\s*(?:drop table|return)\b|"
     r"(?-i:\bUPDATE \w+ SET|\bINSERT INTO|\bDELETE FROM)\b|\bassert \w+\(|"
     r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:\s*\n\s|\bclass \w+:|\bself\b,|"
     r"\bSYSTEM:|\[SYSTEM\]|\breward ?= ?[\d.]|\{\{ ",

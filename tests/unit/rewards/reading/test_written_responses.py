@@ -1,4 +1,4 @@
-"""The rewards read responses that were written without knowledge of them, in about 2,000 wordings.
+"""The rewards read responses that were written without knowledge of them, in about 2,500 wordings.
 
 Each line of `written.jsonl` is a response with its gold answer and its label: of each wording one that must
 be paid and one that must not, or two. It guards what has been read; for an estimate of new wordings, score
@@ -21,7 +21,9 @@ MISREAD = {
     "For this plant, it's a yes from me.",
     '"D", says Ruth. Nonsense: C.',
     "Answer: C\nCorrection: B",
+    "Either Olaf or Mia.",
     "No, Ines, it is not.",
+    "No, yes would be wrong.",
     "No, Oskar, it is not.",
     "\\boxed{0.375}\n\nOops, there is a sign error in that box. It should read -129.",
 }
@@ -35,7 +37,7 @@ UNWRITTEN = {
     "code_completion_reward",
 }
 """Rewards that only the generated responses try."""
-MIN_CASES = 3_900
+MIN_CASES = 4_900
 
 
 @pytest.fixture(scope="module")
