@@ -199,6 +199,11 @@ _JOINED: Final = re.compile(
     r"(?=[-\u2212$\\(\d]|[a-z] ?=)"
 )
 """Words between two values that are both answers, if the gold answer is a list."""
+_FAREWELL: Final = re.compile(
+    r"\s*(?:thanks?|i hope|hope|let me know|feel free|have a|happy to|cheers|good luck)\b[^\n\d\\$]{0,160}",
+    re.IGNORECASE,
+)
+"""A last paragraph that says nothing about the problem."""
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300
@@ -269,6 +274,9 @@ def _clean(response: str, question: AnsweredQuestion) -> str:
         response = _REFERENCES.sub("", response)
     if '":' in response:
         response = _REJECTED_FIELD.sub(lambda field: field[0][0] if field[0][0] == "{" else "", response)
+    paragraph = response.rfind("\n\n")
+    if paragraph > 0 and _FAREWELL.fullmatch(response, paragraph):
+        response = response[:paragraph]
     if question.is_list:
         response = _JOINED.sub(" and ", response)
     if "!" in response and "!" not in question.gold:
@@ -364,7 +372,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     if "####" in head or "<answer>" in head:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
-    statements = _bounded_to_the_end(response, _read(response, spans, question, prompt))
+    statements = _taken_together(response, _read(response, spans, question, prompt))
     # A response that asserts no value has no answer, rather than any of its numbers.
     if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
         return Assertion("", ())
@@ -376,14 +384,20 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     )
 
 
-def _bounded_to_the_end(text: str, statements: list[Statement]) -> list[Statement]:
-    """Take a value for a bound wherever it is, if the text ends with it as one: "... so more than 42"."""
+def _taken_together(text: str, statements: list[Statement]) -> list[Statement]:
+    """Take a value for denied, or for a bound, wherever it is, if that is the last word on it.
+
+    "First we get 42, ... so it isn't 42." "The terms add up to 42. ... So it is more than 42."
+    """
     last = statements[-1] if statements else None
-    if last is None or last.polarity is not Polarity.BOUNDED:
-        return statements
-    value = text[last.start : last.end]
+    final = {text[item.start : item.end]: item.polarity for item in statements}
+    taken = {value for value, polarity in final.items() if polarity is Polarity.DENIED}
+    if last is not None and last.polarity is Polarity.BOUNDED:
+        taken.add(text[last.start : last.end])
     return [
-        replace(item, polarity=Polarity.BOUNDED) if text[item.start : item.end] == value else item
+        replace(item, polarity=final[value])
+        if (value := text[item.start : item.end]) in taken and item.polarity is Polarity.ASSERTED
+        else item
         for item in statements
     ]
 
