@@ -51,13 +51,15 @@ from ors_server.sessions.session_call import (
     Call,
     CallResult,
     Completed,
+    Concurrency,
     Failure,
     Refusal,
     RefusalReason,
+    Turns,
     result_on_record,
 )
 from ors_server.sessions.session_services import LastUse, Services
-from ors_server.sessions.session_tools import BoundTool, Concurrency, SessionTools, Turns
+from ors_server.sessions.session_tools import BoundTool, SessionTools
 from ors_server.sessions.tool_arguments import (
     CheckedOutput,
     InvalidArgumentsError,
@@ -546,7 +548,9 @@ class CallRunner:
             if result is not None:
                 return result
         thread = LingeringThread()
-        run = self._run_in_span if spans.is_traced() else self._run_tool
+        # Most servers trace nothing.
+        is_traced = spans.tracing.tracer is not None and spans.is_traced()
+        run = self._run_in_span if is_traced else self._run_tool
         try:
             return await run(call, tool, parsed, thread, has_waited=has_waited)
         finally:  # the turn is released once nothing of the tool's runs

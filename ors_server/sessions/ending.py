@@ -21,7 +21,7 @@ from ors_server.sessions.call_runner import CallRunner, MakeError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
-from ors_server.sessions.session_tools import Concurrency
+from ors_server.sessions.session_call import Concurrency
 from ors_server.sessions.snapshots import Snapshots
 from ors_server.timing.call_clock import make_scope
 

@@ -143,7 +143,7 @@ class MemoryStore:
         episode.summary = summary
 
     def _count_call(self, step: Step) -> None:
-        number = to_microseconds(step.started_at) // MINUTE
+        number = int(step.started_at.timestamp()) // 60  # since 1970, as `MINUTE` counts
         counts = self._minutes.get(number)
         if counts is None:  # seldom, so the oldest ones are looked for only now
             oldest = max([number, *self._minutes]) - KEPT_MINUTES

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.sessions.session_tools import Concurrency, Turns
+from ors_server.sessions.session_call import Concurrency, Turns
 
 SERIAL, CONCURRENT, EXCLUSIVE = Concurrency.SERIAL, Concurrency.CONCURRENT, Concurrency.EXCLUSIVE
 
