@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import shutil
 import stat
 from pathlib import Path
@@ -14,7 +15,7 @@ SYSTEM = ("usr", *SYSTEM_FOLDERS)
 PROGRAM_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 PYTHON_STARTERS = ("sitecustomize", "usercustomize")
 """Modules that Python imports before every program, wherever it finds them (Python: `site`)."""
-LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf")
+LOADER_FILES = ("ld.so.preload", "ld.so.cache", "nsswitch.conf", f"ld-musl-{platform.machine()}.path")
 """Files of `/etc` that decide which libraries every program loads."""
 CONTROL, STATE = "/.ors-control", "/.ors-state"
 """Where the shell's protocol is mounted."""

@@ -209,7 +209,11 @@ def remove_tree(path: Path) -> None:
         device = path.lstat().st_dev
     except OSError:
         return
-    with opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as parent:
+    # A thread may remove a folder of a session's that ends meanwhile.
+    with (
+        contextlib.suppress(FileNotFoundError),
+        opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as parent,
+    ):
         _remove_below(parent, path.name, device)
         with contextlib.suppress(OSError):
             os.rmdir(path.name, dir_fd=parent)

@@ -17,6 +17,7 @@ import fcntl
 import os
 import stat
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -282,7 +283,8 @@ class ImageCell(BubblewrapCell):
                 with opened(str(layer), flags) as lower:
                     paths |= set(changed_files(upper, lower, names, self.limits.entries))
             shadows = ShadowFinder(layers, programs, upper, self._work).find()
-        return sorted(paths | {f"/{path}" for path in shadows.paths})[: self.limits.entries]
+        paths |= {f"/{path}" for path in (*shadows.paths, *shadows.links)}
+        return sorted(paths)[: self.limits.entries]
 
     def _find_programs(self) -> ImagePrograms:
         """Return the image's folders of programs, which do not change."""
@@ -307,10 +309,12 @@ class ImageCell(BubblewrapCell):
         # writes into the system's folders is part of how the session is made.
         if self._image_root().keeps_system or not self.was_used:
             return folders
-        own_layer = self._folder.path / f"view-{number}"
+        # In memory, if the server has such a folder: an agent may have added thousands of what is hidden.
+        own_layer = self.control.parent / f"view-{number}"
         is_alone = self._first is None and not self._fresh
         homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
-        tops = {path.split("/")[1] for path in (self.layout.work, *homes)}
+        # What is written to `/etc` stays, as the settings do that are put back there.
+        tops = {path.split("/")[1] for path in (self.layout.work, *homes, "/etc")}
         # By descriptors that no other task closes, since the session may end meanwhile.
         root = os.dup(self._work)
         upper = os.open(UPPER, _FOLDER | os.O_NOFOLLOW, dir_fd=self._files)
@@ -333,7 +337,8 @@ class ImageCell(BubblewrapCell):
     def remove_folders(self, folders: FreshFolders) -> None:
         super().remove_folders(folders)
         if isinstance(folders, ImageFolders) and folders.own_layer is not None:
-            remove_tree(folders.own_layer)
+            # In a thread, because it takes time with the number of what is hidden.
+            threading.Thread(target=remove_tree, args=(folders.own_layer,), name="ors-view-end").start()
 
     @override
     def spawn_fresh(

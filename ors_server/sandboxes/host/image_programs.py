@@ -19,6 +19,7 @@ import stat
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from pathlib import Path
 
 from ors_server.sandboxes.cells.root_skeleton import MOUNT_POINTS, PROGRAM_FOLDERS, SYSTEM
@@ -36,9 +37,13 @@ _LIBRARIES = ("lib", "lib64", "libexec")
 """Folders next to a `bin` that its programs run or load."""
 _STORES = ("nix/store", "gnu/store")
 """Folders in which every program is a package's, and links to others: they are restored whole."""
+_SETTINGS = ("etc/alternatives", "etc/crypto-policies", "etc/perl")
+"""Folders of settings that decide which programs, libraries and modules run: Debian's and Fedora's links from
+`/usr` lead through the first two, and Perl imports from the third."""
 _PYTHON_LIBRARY = re.compile(r"python3(?:\.\d+)?")
-_IN_OPTIONS = frozenset(',:\\"')
-"""Characters with a meaning in the options of an overlay: a folder with one in its path is left alone."""
+_IN_OPTIONS = frozenset(',:\\"\n')
+"""Characters with a meaning in the options of an overlay, or for the shell that mounts it: a folder with one
+in its path is left alone."""
 Layers = list[tuple[int, Path]]
 """The folders of an image's layers that are one folder together, the highest first, with their numbers."""
 
@@ -133,6 +138,8 @@ class ProgramRule:
     def find(self, path_variable: str) -> ImagePrograms:
         """Return the folders of programs for a `PATH`, and what is restored because of them."""
         programs = ImagePrograms()
+        for path in filterfalse(self._is_work, _SETTINGS):
+            self._add(programs, ImagePath(path, [], {}), path)
         stated = [entry for entry in path_variable.split(":") if entry.startswith("/")]
         for entry in dict.fromkeys([*PROGRAM_FOLDERS, *stated]):
             folder = walk(self.layers, entry)

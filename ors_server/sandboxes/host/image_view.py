@@ -34,6 +34,8 @@ from ors_server.sandboxes.host.image_shadows import ShadowFinder
 
 _INSIDE = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _MAX_BYTES = 8 << 20
+_MODULE_SETTINGS = ("ssl/openssl.cnf", "pki/tls/openssl.cnf")
+"""Files of `/etc` that name modules, which every program with OpenSSL loads; the second is Fedora's."""
 _STARTER = f"{PYTHON_STARTERS[0]}.py"
 
 
@@ -135,6 +137,8 @@ class ImageView:
     mount_points: Sequence[str]
     """Folders of `/` that bubblewrap mounts over."""
     rows: list[RestoredFolder] = field(default_factory=list[RestoredFolder])
+    _made: set[str] = field(default_factory=set[str])
+    """Folders of the layer; an agent's may be many and deep."""
 
     def plan(self, programs: ImagePrograms, keeps: Collection[str] | None, *, is_alone: bool) -> None:
         """Make the layer, fill `rows`, and put the image's links and settings back.
@@ -150,7 +154,7 @@ class ImageView:
         self.own.chmod(0o755)
         self._give("")
         shadows = ShadowFinder(self.layers, programs, self.upper, self.files.root).find()
-        hidden = {*shadows.paths, *shadows.caches}
+        hidden = {*shadows.paths, *shadows.caches, *shadows.links}
         with opened(self.own, os.O_RDONLY | os.O_DIRECTORY) as own:
             files = RootFiles(own, self.files.first_id, is_layer=True) if keeps is None else self.files
             if keeps is None:
@@ -158,13 +162,23 @@ class ImageView:
                 for name in self.mount_points:
                     files.put_folder(name)
             self._restore_settings(files)
+            cut = {link.split("/")[0] for link in shadows.links}
             self._add_tops(
-                programs, files, hidden, lambda top: keeps is not None and (is_alone or top in keeps)
+                programs,
+                files,
+                hidden,
+                shadows.links,
+                lambda top: keeps is not None and top not in cut and (is_alone or top in keeps),
             )
-        self._hide(sorted(hidden))
+        self._hide(list(hidden))
 
     def _add_tops(
-        self, programs: ImagePrograms, files: RootFiles, hidden: set[str], is_direct: Callable[[str], bool]
+        self,
+        programs: ImagePrograms,
+        files: RootFiles,
+        hidden: set[str],
+        hidden_links: list[str],
+        is_direct: Callable[[str], bool],
     ) -> None:
         root = list(enumerate(self.layers))
         tops: dict[str, list[tuple[str, Layers]]] = {}
@@ -183,10 +197,11 @@ class ImageView:
                 files.put_link(path, target)
         for top, entries in tops.items():
             # What the image lacks needs a view only for what is hidden in it.
-            rows = [row for row in entries if row[1] or any(holds(row[0], path) for path in hidden)]
+            rows = [row for row in entries if row[1] or any(path.startswith(f"{row[0]}/") for path in hidden)]
+            is_cut = any(holds(top, link) for link in hidden_links)
             links = {path: to for path, to in programs.links.items() if path.startswith(f"{top}/")}
-            if rows or links:
-                self._add_top(files, rows, links, top, is_direct=is_direct(top))
+            if rows or links or is_cut:
+                self._add_top(files, rows, links, top, is_direct=is_direct(top), is_cut=is_cut)
 
     def _add_top(
         self,
@@ -196,8 +211,13 @@ class ImageView:
         top: str,
         *,
         is_direct: bool,
+        is_cut: bool,
     ) -> None:
-        """Add a folder of `/` with what is restored in it."""
+        """Add a folder of `/` with what is restored in it.
+
+        Args:
+            is_cut: Whether a link in it is hidden that is the way to a folder of programs.
+        """
         nested = [path for path, _ in entries if path != top]
         plain = [(path, None) for path in nested] + list(links.items())
         is_direct = bool(plain) and is_direct and all(self.files.has_plainly(*entry) for entry in plain)
@@ -205,7 +225,7 @@ class ImageView:
             files.put_folder(top)
         for path in [*([] if is_direct else [top]), *nested]:
             self._make_folders(path)
-        if plain and not is_direct:
+        if (plain or is_cut) and not is_direct and not any(path == top for path, _ in entries):
             self.rows.append(RestoredFolder(TOP, top, str(self.own / top)))
             for path, target in links.items():
                 self._make_folders(posixpath.dirname(path))
@@ -220,40 +240,54 @@ class ImageView:
 
     def _hide(self, paths: list[str]) -> None:
         """Make what hides these entries of the session's in an overlay: devices 0:0 (overlayfs.rst)."""
-        hidden: set[str] = set()
-        for path in paths:
-            parts = path.split("/")
-            if any("/".join(parts[:end]) in hidden for end in range(1, len(parts))):
+        above = None
+        for path in sorted(paths, key=lambda path: path.split("/")):
+            if above is not None and holds(above, path):
                 continue
             self._make_folders(posixpath.dirname(path))
-            os.mknod(self.own / path, stat.S_IFCHR)
-            hidden.add(path)
+            os.mknod(f"{self.own}/{path}", stat.S_IFCHR)
+            above = path
 
     def _make_folders(self, path: str) -> None:
-        way = ""
-        for name in path.split("/"):
-            way = posixpath.join(way, name)
+        missing: list[str] = []
+        while path and path not in self._made:
+            missing.append(path)
+            path = posixpath.dirname(path)
+        for way in reversed(missing):
+            folder = f"{self.own}/{way}"
             with contextlib.suppress(FileExistsError):
-                (self.own / way).mkdir()
-                (self.own / way).chmod(0o755)
+                os.mkdir(folder)  # noqa: PTH102  (a Path of each deep folder would take most of the time)
+                os.chmod(folder, 0o755)  # noqa: PTH101, S103  (the image's folder covers it)
                 self._give(way)
+            self._made.add(way)
 
     def _give(self, path: str) -> None:
         if self.files.first_id is not None:
-            os.chown(self.own / path, self.files.first_id, self.files.first_id, follow_symlinks=False)
+            os.chown(f"{self.own}/{path}", self.files.first_id, self.files.first_id, follow_symlinks=False)
 
     def _restore_settings(self, files: RootFiles) -> None:
-        """Put the loader's configuration, and what Debian's Python imports first, back into `/etc`."""
+        """Put the loader's settings, OpenSSL's, and what Debian's Python imports first, back into `/etc`."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         files.put_folder("etc")
         with opened("etc", flags, dir_fd=files.root) as etc:
             for name in LOADER_FILES:
                 files.put_file(etc, name, read_in_image(self.layers, f"etc/{name}"))
-            for name in {path.name for layer in self.layers for path in layer.glob("etc/python3*")}:
-                files.put_folder(name, etc)
-                with opened(name, flags, dir_fd=etc) as folder:
-                    content = read_in_image(self.layers, f"etc/{name}/{_STARTER}")
-                    files.put_file(folder, _STARTER, content)
+            starters = {path.name for layer in self.layers for path in layer.glob("etc/python3*")}
+            for path in (*(f"{name}/{_STARTER}" for name in sorted(starters)), *_MODULE_SETTINGS):
+                self._restore_nested(files, etc, path)
+
+    def _restore_nested(self, files: RootFiles, etc: int, path: str) -> None:
+        """Put a file below a folder of `/etc` back, if the image has that folder."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        *above, name = path.split("/")
+        if not any((layer / "etc" / posixpath.dirname(path)).is_dir() for layer in self.layers):
+            return
+        with contextlib.ExitStack() as stack:
+            folder = etc
+            for part in above:
+                files.put_folder(part, folder)
+                folder = stack.enter_context(opened(part, flags, dir_fd=folder))
+            files.put_file(folder, name, read_in_image(self.layers, f"etc/{path}"))
 
 
 def read_in_image(layers: Sequence[Path], path: str, max_bytes: int = _MAX_BYTES) -> bytes | None:

@@ -1,5 +1,6 @@
 """Tasks whose verifier runs programs of the image: what an agent puts in their place is not paid."""
 
+import platform
 from contextlib import AsyncExitStack
 
 import pytest
@@ -18,6 +19,7 @@ if "$compare" "$(cat "$1")"; then echo right; fi
 """
 RULES = "compare=is-right\n"
 IS_RIGHT = '#!/usr/bin/bash\n[ "$1" = 42 ]\n'
+PLAIN_JUDGE = '#!/usr/bin/bash\nread -r answer < "$1"\n[ "$answer" != 42 ] || echo right\n'
 TEST = """\
 #!/bin/bash
 if [ "$(judge /opt/data/answer)" = right ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
@@ -30,6 +32,12 @@ print("right" if random.Random(1).choice([answer]) == 42 else "wrong")
 PYTHON_TEST = """\
 #!/bin/bash
 if [ "$(python3 /tests/check.py)" = right ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+SETTINGS_TEST = """\
+#!/bin/bash
+settings=$(cat /etc/ssl/openssl.cnf /usr/lib/ssl/openssl.cnf /etc/perl/* /etc/ld-musl-*.path 2>/dev/null)
+judged="$(judge answer; own-judge answer)"
+if [[ $judged = *right* && $settings = image ]]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
 """
 SHARED = 'schema_version = "1.4"\n[environment]\ndocker_image = "{}:1"\n'
 # In its working directory, whose files an agent changes, and behind links.
@@ -82,6 +90,19 @@ def top(tmp_path_factory):
     python_tree = make_vector_tree(top / "python")
     ImageCache().add(write_host_image(top / "python.tar", python_tree), "python:1")
     write_task(top / "tasks/python", "python", PYTHON_TEST, **{"tests/check.py": CHECK})
+    settings_tree = make_tree(top / "settings")
+    links = {"usr/bin/judge": "/etc/alternatives/judge", "etc/alternatives/judge": "/usr/lib/judge"}
+    for link, target in links.items():
+        (settings_tree / link).parent.mkdir(exist_ok=True)
+        (settings_tree / link).symlink_to(target)
+    for program in ("usr/lib/judge", "opt/own/bin/own-judge"):
+        write_program(settings_tree / program, PLAIN_JUDGE)
+    (settings_tree / "etc/ssl").mkdir()
+    (settings_tree / "etc/ssl/openssl.cnf").write_text("image\n")
+    config = {"Env": ["PATH=/root/.local/bin:/opt/own/bin:/usr/bin:/bin"], "WorkingDir": "/opt/data"}
+    ImageCache().add(write_host_image(top / "settings.tar", settings_tree, config), "settings:1")
+    write_task(top / "tasks/settings", "settings", SETTINGS_TEST)
+    write_task(top / "tasks/plugins", "python", PYTHON_TEST, **{"tests/check.py": PLUGIN_CHECK})
     yield top
     cache.undo()
 
@@ -149,6 +170,45 @@ async def test_right_answers_are_paid_with_packages_that_the_agent_has_added(pla
     assert "restored" not in output.metadata["harbor"]
 
 
+SETTING_CHEATS = {
+    "alternatives": "ln -sf /tmp/forged /etc/alternatives/judge",
+    "alternatives-file": "rm /etc/alternatives/judge; cp /tmp/forged /etc/alternatives/judge",
+    "alternatives-moved": "mv /etc/alternatives /etc/a; ln -s /tmp/a /etc/alternatives; mkdir /tmp/a\n"
+    "cp /tmp/forged /tmp/a/judge",
+    "linked-folder": "mkdir -p /tmp/a/bin; cp /tmp/forged /tmp/a/bin/own-judge; ln -s /tmp/a /root/.local",
+    "linked-bin": "mkdir /tmp/a /root/.local; cp /tmp/forged /tmp/a/own-judge; ln -s /tmp/a /root/.local/bin",
+    "linked-system-folder": "mkdir /tmp/a; cp /tmp/forged /tmp/a/own-judge; ln -s /tmp/a /usr/local/sbin",
+}
+SETTINGS = {
+    "openssl": "echo forged > /etc/ssl/openssl.cnf",
+    "openssl-moved": "mkdir /tmp/a; echo forged > /tmp/a/openssl.cnf; rm -r /etc/ssl; ln -s /tmp/a /etc/ssl",
+    "openssl-added": "mkdir /usr/lib/ssl; echo forged > /usr/lib/ssl/openssl.cnf",
+    "perl": "mkdir /etc/perl; echo forged > /etc/perl/strict.pm",
+    "perl-linked": "mkdir /tmp/a; echo forged > /tmp/a/strict.pm; ln -s /tmp/a /etc/perl",
+    "musl": f"echo /tmp > /etc/ld-musl-{platform.machine()}.path",
+}
+
+
+@pytest.mark.parametrize("cheat", SETTING_CHEATS)
+async def test_programs_behind_links_of_settings_and_of_added_folders_earn_nothing(play, cheat):
+    output = await play("settings", f"{FORGE.format('/')}{SETTING_CHEATS[cheat]}")
+    assert output.reward == 0.0, output.metadata
+    assert output.metadata["harbor"]["restored"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+async def test_settings_that_name_code_are_the_image_s(play, setting):
+    output = await play("settings", f"echo 42 > answer; {SETTINGS[setting]}")
+    assert output.reward == 1.0, output.metadata
+
+
+async def test_what_else_the_agent_has_changed_in_the_settings_stays(play):
+    add = "ln -s /opt/data/answer /etc/alternatives/answer; rm answer; echo 42 > real; ln -s real answer"
+    output = await play("settings", f"{add}; ln -s /opt/data /root/.local")
+    assert output.reward == 1.0, output.metadata
+    assert "restored" not in output.metadata["harbor"]
+
+
 SITE = "/usr/local/lib/python3.11/dist-packages"
 EVIL = 'import os\nos.write(1, b"right")\nos._exit(0)\n'
 # Where Python looks before it runs a program: `l` is its standard library.
@@ -165,6 +225,10 @@ PYTHON_CHEATS = {
     "path-file": "printf '/opt/x/lib/'${l##*/}'\\nimport site\\n' > /usr/bin/python3._pth; $copy",
     "archive": 'v=${l##*/python}; cd /tmp; cp evil.py random.py; python3 -c "import zipfile;'
     "zipfile.ZipFile('/usr/lib/python${v/./}.zip', 'w').write('random.py')\"",
+    "linked-package": "mkdir /opt/random; cp /tmp/evil.py /opt/random/__init__.py\n"
+    "ln -s /opt/random $l/random",
+    "linked-site": "mkdir /opt/s; mv /tmp/evil.py /opt/s; echo import evil > /opt/s/x.pth; rmdir $s\n"
+    "ln -s /opt/s $s",
     "package": "mkdir $l/random; cp /tmp/evil.py $l/random/__init__.py",
     "bytecode": "python3 -c \"import py_compile as p, importlib.util as u; p.compile('/tmp/evil.py',"
     "u.cache_from_source('$l/random.py'), invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)\"",
@@ -183,6 +247,39 @@ cp /tmp/evil.py /opt/x/lib/${{l##*/}}/random.py'
 async def test_what_python_reads_before_a_program_earns_nothing(play, cheat):
     output = await play("python", f"echo 7 > answer\n{PREPARE}{PYTHON_CHEATS[cheat]}")
     assert output.reward == 0.0, output.metadata
+
+
+# A plugin of the tests' runner, which is loaded before the tests because of the metadata of its package.
+PLUGIN_CHECK = """\
+import json, sys
+from importlib.metadata import entry_points
+for entry in entry_points(group="pytest11"):
+    entry.load()
+answer = json.loads(open("/opt/data/answer").read())
+print("right" if answer == 42 else "wrong")
+"""
+METADATA = """\
+printf '[pytest11]\\nevil = evil\\n' > $d/entry_points.txt
+printf 'Name: x\\nVersion: 1\\n' > $d/METADATA
+"""
+PLUGINS = {
+    "added": f"d=$s/x-1.dist-info; mkdir $d; cp /tmp/evil.py $s\n{METADATA}",
+    "added-in-capitals": f"d=$s/x-1.DIST-INFO; mkdir $d; cp /tmp/evil.py $s\n{METADATA}",
+    "linked": f"d=/opt/x; mkdir $d; ln -s $d $s/x-1.dist-info; cp /tmp/evil.py $s\n{METADATA}",
+    "linked-file": "d=/opt/x; mkdir $d $s/x-1.dist-info; cp /tmp/evil.py $s\n"
+    f"{METADATA}ln -s $d/* $s/x-1.dist-info",
+    "named-by-a-pth": "d=/opt/x/x-1.dist-info; mkdir -p $d; cp /tmp/evil.py /opt/x\n"
+    f"{METADATA}echo /opt/x > $s/x.pth",
+    "egg": "d=/opt/x.egg/EGG-INFO; mkdir -p $d; cp /tmp/evil.py /opt/x.egg\n"
+    f"{METADATA}mv $d/METADATA $d/PKG-INFO; echo /opt/x.egg > $s/x.pth",
+}
+
+
+@pytest.mark.parametrize("cheat", PLUGINS)
+async def test_plugins_of_the_agent_s_packages_are_not_loaded(play, cheat):
+    output = await play("plugins", f"echo 7 > answer\n{PREPARE}{PLUGINS[cheat]}")
+    assert output.reward == 0.0, output.metadata
+    assert output.metadata["harbor"]["restored"]
 
 
 async def test_folders_of_the_agent_s_modules_stay_on_python_s_path(play):

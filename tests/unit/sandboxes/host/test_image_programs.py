@@ -1,12 +1,16 @@
 """Programs of an image outside the system's folders: which are restored, and how fresh programs see them."""
 
 import os
+import threading
 from dataclasses import replace
 
+import anyio.to_thread
 import pytest
 
 from ors_server.sandboxes.base import Limits, SandboxRoot
+from ors_server.sandboxes.cells.server_state import remove_tree
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+from ors_server.sandboxes.host import image_cell
 from ors_server.sandboxes.host.image_programs import MAX_LINKS, ProgramRule, walk
 from tests.fixtures.host_images import make_tree, tree_image
 
@@ -112,9 +116,27 @@ async def test_added_programs_are_not_run_for_the_image_s_and_are_listed(backend
 async def test_libraries_for_other_processors_and_compiled_modules_are_hidden(backend, image):
     sandbox = await backend.start("a", Limits(), SandboxRoot.of_image(image))
     hwcaps = "/usr/lib/glibc-hwcaps/x86-64-v2 /opt/venv/lib/glibc-hwcaps"
-    await sandbox.exec(f"mkdir -p {hwcaps} /opt/venv/lib/__pycache__; touch /opt/venv/lib/__pycache__/a.pyc")
-    assert await run(sandbox, "ls /opt/venv/lib; test -e /usr/lib/glibc-hwcaps || echo gone") == "gone\n"
+    await sandbox.exec(f"mkdir -p {hwcaps} /opt/venv/__pycache__; touch /opt/venv/__pycache__/a.pyc")
+    shown = await run(sandbox, "ls /opt/venv /opt/venv/lib; test -e /usr/lib/glibc-hwcaps || echo gone")
+    assert shown == "/opt/venv:\nbin\nlib\npyvenv.cfg\n\n/opt/venv/lib:\ngone\n"
     assert await sandbox.list_restored() == ["/opt/venv/lib/glibc-hwcaps", "/usr/lib/glibc-hwcaps"]
+
+
+async def test_what_hides_an_agent_s_files_is_removed_in_a_thread(backend, image, monkeypatch):
+    removers = []
+    removed = threading.Event()
+
+    def remove(path):
+        removers.append(threading.current_thread())
+        remove_tree(path)
+        removed.set()
+
+    monkeypatch.setattr(image_cell, "remove_tree", remove)
+    sandbox = await backend.start("a", Limits(), SandboxRoot.of_image(image))
+    await sandbox.exec("cd /opt/venv; mkdir sitecustomize.{1..2000}")
+    assert await run(sandbox, "ls /opt/venv") == "bin\npyvenv.cfg\n"
+    assert await anyio.to_thread.run_sync(removed.wait, 10)
+    assert threading.main_thread() not in removers
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="several users need root")
@@ -165,12 +187,20 @@ def test_installations_are_restored_whole_and_work_never(tmp_path, work, added, 
     (tmp_path / "opt/versions/3/bin/python").symlink_to("/opt/python/bin/python3")
     (tmp_path / "nix/var/profile").symlink_to("/nix/store/aa")
     programs = ProgramRule([tmp_path], work, "/root").find(":".join(STATED.split()))
-    assert set(programs.prefixes) == EVERYWHERE - removed | added
+    settings = {"etc/alternatives", "etc/crypto-policies", "etc/perl"}
+    assert set(programs.prefixes) == EVERYWHERE - removed | added | settings
     links = {"opt/venv": "versions/3", "nix/var/profile": "/nix/store/aa"}
     assert programs.links == {
         path: to for path, to in links.items() if "nix" not in path or "nix" not in work
     }
     assert {"app/bin", "usr/bin", "opt/versions/3/bin"} <= set(programs.folders)
+
+
+def test_settings_that_are_work_are_not_restored(tmp_path):
+    assert set(ProgramRule([tmp_path], "/etc/perl/x", "/root").find("").prefixes) == {
+        "etc/alternatives",
+        "etc/crypto-policies",
+    }
 
 
 def test_paths_lead_through_the_layers_of_an_image(tmp_path):
