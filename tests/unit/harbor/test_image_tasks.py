@@ -214,7 +214,9 @@ async def test_no_shell_of_the_agent_holds_up_the_grading(client, tasks, spoil):
 async def test_a_separate_verifier_gets_artefacts_of_a_broken_root(client, command):
     session = await client.create(split="test", index=NAMES.index("separate"))
     await session.call("bash", command=command)
-    assert (await session.call("submit")).reward == 1.0
+    # Without root the server reads what its one user may read, and the agent has locked its own file away.
+    is_readable = os.geteuid() == 0 or "chmod" not in command
+    assert (await session.call("submit")).reward == float(is_readable)
 
 
 @pytest.mark.stress
