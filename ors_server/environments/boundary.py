@@ -19,6 +19,7 @@ from ors_server.model.logs import secret_values
 from ors_server.timing.call_clock import call_clock
 from ors_server.timing.event_loops import (
     Task,
+    cancellations_of,
     is_current,
     is_scope_cancelled,
     take_back_cancellations,
@@ -81,7 +82,7 @@ async def call_author(
         AuthorRaisedError: If it raised anything, or was not cancelled by the server.
     """
     task = asyncio.current_task()
-    cancellations = 0 if task is None else task.cancelling()
+    cancellations = cancellations_of(task)
     clock = call_clock.get()
     try:
         if is_async(function) if on_loop is None else on_loop:
@@ -112,7 +113,7 @@ async def call_author(
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
     # The function cancelled the task and then returned: the request was not the server's.
-    if task is not None and task.cancelling() > cancellations:
+    if cancellations_of(task) > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
 

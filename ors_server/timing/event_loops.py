@@ -28,6 +28,11 @@ def is_scope_cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
+def cancellations_of(task: Task | None) -> int:
+    """Return how often it was requested to cancel the running task."""
+    return 0 if task is None else task.cancelling()
+
+
 async def take_back_cancellations(task: Task | None, count: int) -> None:
     """Undo requests to cancel the running task beyond the first `count`, unless a cancel scope made them."""
     if task is None or task.cancelling() <= count or is_scope_cancelled():
