@@ -31,10 +31,9 @@ from typing_extensions import override
 
 from ors_server.images.image_errors import ImageRefusedError
 from ors_server.sandboxes.cells.server_state import remove_entry
-from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.syscalls import INSIDE_ROOT, openat2
 
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
-_WALK = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 18
@@ -292,7 +291,7 @@ class LayerUnpacker:
         if folder is not None:
             return folder
         try:
-            folder = openat2(self.root, os.fsencode(path or "."), _FOLDER, resolve=_WALK)
+            folder = openat2(self.root, os.fsencode(path or "."), _FOLDER, resolve=INSIDE_ROOT)
         except FileNotFoundError:
             if not makes:
                 raise
@@ -318,7 +317,7 @@ class LayerUnpacker:
         for part in path.split("/"):
             walked = f"{walked}/{part}" if walked else part
             try:
-                below = openat2(self.root, os.fsencode(walked), _FOLDER, resolve=_WALK)
+                below = openat2(self.root, os.fsencode(walked), _FOLDER, resolve=INSIDE_ROOT)
             except FileNotFoundError:
                 try:
                     os.mkdir(part, 0o755, dir_fd=folder)

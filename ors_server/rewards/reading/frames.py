@@ -119,7 +119,6 @@ _FACTS: Final = words_of(
     "paragraph line sentence excerpt"
 )
 _REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _MERE_NOUNS: Final = words_of("the a an part half one my our his her its their")

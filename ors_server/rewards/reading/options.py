@@ -80,7 +80,6 @@ _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _ONLY: Final = words_of("just only merely simply even")
 _PLACING: Final = frozenset({"in", "at"})
-_VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
 _POSTPOSED: Final = frozenset({"değil", "degil"})
 """Denials behind what they deny: "Riga değil"."""
 _MAX_LISTED: Final = 64

@@ -65,7 +65,6 @@ _ELEMENT: Final = re.compile(
 )
 _GAP: Final = r"(?: ,| [^ §.?;:()\[\]]+){0,8}?"
 _PLAIN_GAP: Final = r"(?: ,| [^ §.?;:()\[\]A-Z]+[A-EG-MO-QS-Z]*(?![^ ])){0,8}?"
-_PLAIN_WORD: Final = re.compile(r"[^\W\d_]")
 _END: Final = r"(?:(?= \.)|\Z)"
 _SIGNS: Final = {
     "~": _GAP,
@@ -178,8 +177,8 @@ def sentence_patterns(*, are_names: bool) -> PatternIndex:
             rank, elements = next(ranks), list(_elements_of(text))
             marks = "".join(match[1] for match in re.finditer(r"\{([-+?.*])\}", text))
             known = [element.keys for element in elements if element.keys and not element.is_optional]
-            rarest, *others = sorted({*known, *_pairs_of(elements)}, key=_frequency)
-            required = tuple(sets.setdefault(keys, keys) for keys in others)
+            rarest, *frequent = sorted({*known, *_pairs_of(elements)}, key=_frequency)
+            required = tuple(sets.setdefault(keys, keys) for keys in frequent)
             pattern = SentencePattern(text, marks, required, of_names, rank)
             for key in rarest:
                 by_key.setdefault(key, []).append(pattern)

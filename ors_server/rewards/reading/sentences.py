@@ -625,8 +625,8 @@ class SentenceReader:
 
 def classes_in(tokens: Sequence[TextToken]) -> Classes:
     """Return the classes of some tokens."""
-    found = [token.classes for token in tokens if token.classes]
-    return NO_CLASSES.union(*found) if len(found) > 1 else found[0] if found else NO_CLASSES
+    sets = [token.classes for token in tokens if token.classes]
+    return NO_CLASSES.union(*sets) if len(sets) > 1 else sets[0] if sets else NO_CLASSES
 
 
 def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:

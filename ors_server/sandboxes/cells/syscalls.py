@@ -31,6 +31,10 @@ class Resolve(IntFlag):
     IN_ROOT = 0x10
 
 
+INSIDE_ROOT = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
+"""Links are followed within the folder, as in a root; those of `/proc` are refused."""
+
+
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Entry, EntryKind, Limits
-from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.syscalls import INSIDE_ROOT, Resolve, openat2
 from ors_server.sandboxes.sandbox_errors import (
     SandboxFileError,
     SandboxFileMissingError,
@@ -23,7 +23,6 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 
 _WALK = Resolve.BENEATH | Resolve.NO_MAGICLINKS
-_WALK_ROOT = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _MEANINGS: dict[int, tuple[type[SandboxFileError], str | None]] = {
     errno.ENOENT: (SandboxFileMissingError, "no such file or folder"),
     **dict.fromkeys((errno.EXDEV, errno.ELOOP), (SandboxPathError, "leads out of the work dir")),
@@ -173,7 +172,7 @@ class WorkDir:
             os.fsencode(self._relative(path)),
             flags | os.O_NONBLOCK | os.O_NOCTTY,
             mode=mode,
-            resolve=_WALK_ROOT if self.is_root else _WALK,
+            resolve=INSIDE_ROOT if self.is_root else _WALK,
         )
 
     def _again(self, relative: str) -> str:

@@ -32,7 +32,7 @@ from ors_server.sandboxes.cells.overlay_copy import OverlayReader, OverlayWriter
 from ors_server.sandboxes.cells.root_skeleton import CONTROL, FRESH_FILES, FRESH_HOME, SYSTEM
 from ors_server.sandboxes.cells.root_skeleton import STATE as STATE_PATH
 from ors_server.sandboxes.cells.server_state import ServerState, remove_tree
-from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.syscalls import INSIDE_ROOT, openat2
 from ors_server.sandboxes.cells.uids import IDS_OF_IMAGES
 from ors_server.sandboxes.fresh import ROOT_NAMES, FreshProgram
 from ors_server.sandboxes.host.bubblewrap_cell import BubblewrapCell, set_variables
@@ -61,7 +61,6 @@ MOUNT_POINTS = ("proc", "dev", *(path.lstrip("/") for path in (CONTROL, STATE_PA
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 """Those that root has in a container of Docker, without the ones for devices and networks."""
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
-_INSIDE = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # User namespaces below the session's are refused by the kernel, not only by the filter.
 _SEAL_NAMESPACE = 'echo 0 >/proc/sys/user/max_user_namespaces || exit 75; exec "$@"'
@@ -214,12 +213,12 @@ class ImageCell(BubblewrapCell):
             # The cache has every file as root's. A user owns at least his home.
             home = os.fsencode(self._user.home.lstrip("/") or ".")
             with contextlib.suppress(OSError):
-                folder = openat2(root, home, os.O_RDONLY | os.O_DIRECTORY, resolve=_INSIDE)
+                folder = openat2(root, home, os.O_RDONLY | os.O_DIRECTORY, resolve=INSIDE_ROOT)
                 os.fchown(folder, first + self._user.uid, first + self._user.gid)
                 os.close(folder)
         with contextlib.suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK
-            hosts = openat2(root, b"etc/hosts", flags, mode=0o644, resolve=_INSIDE)
+            hosts = openat2(root, b"etc/hosts", flags, mode=0o644, resolve=INSIDE_ROOT)
             try:
                 if stat.S_ISREG(os.fstat(hosts).st_mode) and not os.fstat(hosts).st_size:
                     os.write(hosts, _HOSTS)
@@ -232,7 +231,9 @@ class ImageCell(BubblewrapCell):
         parts = [part for part in path.split("/") if part]
         for number, part in enumerate(parts):
             above = "/".join(parts[:number]) or "."
-            folder = openat2(self._work, os.fsencode(above), os.O_RDONLY | os.O_DIRECTORY, resolve=_INSIDE)
+            folder = openat2(
+                self._work, os.fsencode(above), os.O_RDONLY | os.O_DIRECTORY, resolve=INSIDE_ROOT
+            )
             try:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)

@@ -150,7 +150,7 @@ class ProgramRule:
                 self._add(programs, folder, prefix)
         # A virtual environment's python is a link to the installation that it was made with.
         for layers in list(programs.folders.values()):
-            for name in _list(layers)[:_MAX_PROGRAMS]:
+            for name in sorted(names_in(layers))[:_MAX_PROGRAMS]:
                 _, target = step(layers, name)
                 if target is not None:
                     self._follow_program(programs, layers, name)
@@ -213,9 +213,9 @@ class ProgramRule:
 
     def _list_at(self, path: str) -> set[str]:
         folder = walk(self.layers, path)
-        return set() if folder is None else set(_list(folder.layers))
+        return set() if folder is None else names_in(folder.layers)
 
 
-def _list(layers: Layers) -> list[str]:
-    """Return the names in an image's folder, sorted."""
-    return sorted({name for _, folder in layers for name in os.listdir(folder)})  # noqa: PTH208  (names only)
+def names_in(layers: Layers) -> set[str]:
+    """Return the names in an image's folder."""
+    return {name for _, folder in layers for name in os.listdir(folder)}  # noqa: PTH208  (names only)

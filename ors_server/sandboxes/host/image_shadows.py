@@ -19,8 +19,8 @@ from pathlib import Path
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.overlay_copy import FOLDER_FLAGS, MAX_DEPTH, open_below, readable
 from ors_server.sandboxes.cells.root_skeleton import SYSTEM, is_python_starter
-from ors_server.sandboxes.cells.syscalls import Resolve, openat2
-from ors_server.sandboxes.host.image_programs import ImagePrograms, Layers, holds, step, walk
+from ors_server.sandboxes.cells.syscalls import INSIDE_ROOT, openat2
+from ors_server.sandboxes.host.image_programs import ImagePrograms, Layers, holds, names_in, step, walk
 
 _MAX_BYTES = 64 * 1024
 """Of a `.pth` file or of entry points; a longer one cannot be judged and is hidden."""
@@ -95,7 +95,7 @@ class ShadowFinder:
 
     def _find_programs(self, shadows: Shadows) -> None:
         """Find programs in a folder of `PATH` with the name of one that the image has in another."""
-        images = {path: _names(layers) for path, layers in self.programs.folders.items()}
+        images = {path: names_in(layers) for path, layers in self.programs.folders.items()}
         everywhere = set[str]().union(*images.values())
         for path, names in images.items():
             if not any(holds(prefix, path) for prefix in (*SYSTEM, *self.programs.prefixes)):
@@ -129,8 +129,7 @@ class ShadowFinder:
     @contextlib.contextmanager
     def _open_inside(self, path: str) -> Generator[int]:
         """Open a folder of the session's; links are followed within its root."""
-        inside = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
-        folder = openat2(self.root, os.fsencode(path), FOLDER_FLAGS & ~os.O_NOFOLLOW, resolve=inside)
+        folder = openat2(self.root, os.fsencode(path), FOLDER_FLAGS & ~os.O_NOFOLLOW, resolve=INSIDE_ROOT)
         try:
             yield folder
         finally:
@@ -139,7 +138,7 @@ class ShadowFinder:
     def _look(self, shadows: Shadows, folder: int, path: str, layers: Layers, depth: int) -> None:
         if depth > MAX_DEPTH:
             return
-        originals = _names(layers)
+        originals = names_in(layers)
         for name in sorted(_list(folder)):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISCHR(status.st_mode):
@@ -168,7 +167,7 @@ class ShadowFinder:
         if name.lower().endswith(_METADATA) or name in _SITE_FOLDERS:
             return True
         if name in _LIBRARY_FOLDERS:
-            return path in {"usr", "usr/local", *self.programs.prefixes}
+            return path in self._installations
         return bool(_PYTHON_FOLDER.fullmatch(name)) and posixpath.basename(path) in _LIBRARY_FOLDERS
 
     def _is_shadow(self, folder: int, path: str, name: str, originals: set[str], *, may_hold: bool) -> bool:
@@ -198,11 +197,17 @@ class ShadowFinder:
         """Return whether an added library is loaded in the place of one of the image's."""
         if not _LIBRARY.fullmatch(name):
             return False
-        prefixes = {"usr", "usr/local", *self.programs.prefixes}
-        is_way = posixpath.basename(path) in _LIBRARY_FOLDERS and posixpath.dirname(path) in prefixes
+        is_way = (
+            posixpath.basename(path) in _LIBRARY_FOLDERS and posixpath.dirname(path) in self._installations
+        )
         # What is in the folder of a package that the session has installed is that package's own.
         is_searched = bool(originals) or is_way or posixpath.basename(path) in _PROCESSOR_FOLDERS
         return is_searched and name in self._libraries
+
+    @functools.cached_property
+    def _installations(self) -> set[str]:
+        """Folders with programs and their libraries."""
+        return {"usr", "usr/local", *self.programs.prefixes}
 
     @functools.cached_property
     def _libraries(self) -> set[str]:
@@ -211,11 +216,11 @@ class ShadowFinder:
         for prefix in (*SYSTEM, "usr/local", *self.programs.prefixes):
             for path in (prefix, *(f"{prefix}/{name}" for name in ("lib", "lib64"))):
                 folder = walk(self.layers, path)
-                for name in () if folder is None else _names(folder.layers):
+                for name in () if folder is None else names_in(folder.layers):
                     if _LIBRARY.fullmatch(name):
                         names.add(name)
                     elif _TRIPLET.fullmatch(name):
-                        names |= _names(step(folder.layers, name)[0]) if folder is not None else set()
+                        names |= names_in(step(folder.layers, name)[0]) if folder is not None else set()
         return names
 
     def _is_module_shadow(self, path: str, module: str, originals: set[str]) -> bool:
@@ -239,7 +244,7 @@ class ShadowFinder:
             paths = [f"{library}/{site}" for site in _SITE_FOLDERS]
             paths += ["usr/lib/python3/dist-packages", f"usr/local/lib/{version}/dist-packages"]
             folders = [folder for path in paths if (folder := walk(self.layers, path)) is not None]
-            packages = {name.partition(".")[0] for folder in folders for name in _names(folder.layers)}
+            packages = {name.partition(".")[0] for folder in folders for name in names_in(folder.layers)}
             self._own_packages[library] = packages
         return module in packages
 
@@ -310,7 +315,3 @@ def _list(folder: int) -> set[str]:
     """Return the names in an open folder; the descriptor may be used again."""
     with opened(".", FOLDER_FLAGS, dir_fd=folder) as descriptor:
         return set(os.listdir(descriptor))  # noqa: PTH208  (names only)
-
-
-def _names(layers: Layers) -> set[str]:
-    return {name for _, folder in layers for name in os.listdir(folder)}  # noqa: PTH208  (names only)

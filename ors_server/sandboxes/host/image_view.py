@@ -27,12 +27,11 @@ from pathlib import Path
 from ors_server.sandboxes.cells.descriptors import opened
 from ors_server.sandboxes.cells.root_skeleton import LOADER_FILES, PYTHON_STARTERS, SYSTEM
 from ors_server.sandboxes.cells.server_state import remove_entry
-from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.syscalls import INSIDE_ROOT, Resolve, openat2
 from ors_server.sandboxes.host.image_mounts import DIRECT, INSIDE, TOP, WHOLE, lower_layers
 from ors_server.sandboxes.host.image_programs import ImagePrograms, Layers, holds, step
 from ors_server.sandboxes.host.image_shadows import ShadowFinder
 
-_INSIDE = Resolve.IN_ROOT | Resolve.NO_MAGICLINKS
 _MAX_BYTES = 8 << 20
 _MODULE_SETTINGS = ("ssl/openssl.cnf", "pki/tls/openssl.cnf")
 """Files of `/etc` that name modules, which every program with OpenSSL loads; the second is Fedora's."""
@@ -298,7 +297,7 @@ def read_in_image(layers: Sequence[Path], path: str, max_bytes: int = _MAX_BYTES
     for layer in layers:
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            file = openat2(folder, os.fsencode(path), os.O_RDONLY | os.O_NONBLOCK, resolve=_INSIDE)
+            file = openat2(folder, os.fsencode(path), os.O_RDONLY | os.O_NONBLOCK, resolve=INSIDE_ROOT)
         except OSError:
             continue
         finally:

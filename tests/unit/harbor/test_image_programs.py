@@ -1,14 +1,11 @@
 """Tasks whose verifier runs programs of the image: what an agent puts in their place is not paid."""
 
 import platform
-from contextlib import AsyncExitStack
 
 import pytest
 
-from ors_server.harbor.find_tasks import find_tasks
 from ors_server.images.image_cache import ImageCache
-from ors_server.sandboxes.choose import BackendChoice, BackendRequest
-from ors_server.testing.local_client import open_environment
+from tests.fixtures.harbor_plays import playing, write_texts
 from tests.fixtures.host_images import make_tree, make_vector_tree, write_host_image
 
 # The verifier's program, its library, and one that it runs by name.
@@ -52,9 +49,7 @@ PLACES = {
 
 def write_task(folder, image, test, **files):
     texts = {"instruction.md": "Write 42.\n", "task.toml": SHARED.format(image), "tests/test.sh": test}
-    for name, text in {**texts, **files}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_texts(folder, {**texts, **files})
 
 
 def write_program(path, text):
@@ -109,19 +104,7 @@ def top(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 async def play(top):
-    environment = find_tasks(str(top / "tasks"))
-    names = [folder.name for folder in environment.folders()]
-    async with AsyncExitStack() as stack:
-        sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP)
-        client = await stack.enter_async_context(open_environment(environment, sandbox=sandbox))
-
-        async def play_task(name, command):
-            session = await client.create(split="test", index=names.index(name))
-            await session.call("bash", command=command)
-            output = await session.call("submit")
-            await session.aclose()
-            return output
-
+    async with playing(top / "tasks") as play_task:
         yield play_task
 
 

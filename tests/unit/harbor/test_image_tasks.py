@@ -17,6 +17,7 @@ from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.egress import EgressProxy
 from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.testing.local_client import open_environment
+from tests.fixtures.harbor_plays import write_texts
 from tests.fixtures.host_images import make_tree, write_host_image
 
 TEST = """\
@@ -90,9 +91,7 @@ def write_task(folder, task, dockerfile=None, **files):
     texts["solution/solve.sh"] = SOLVE
     if dockerfile is not None:
         texts |= {"environment/Dockerfile": dockerfile, "environment/tool": "echo tool\n"}
-    for name, text in {**texts, **files}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_texts(folder, {**texts, **files})
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,9 @@
 """Agents that disturb the verifier are graded and not paid for it, and honest artefacts arrive whole."""
 
-from contextlib import AsyncExitStack
-
 import pytest
 
 from ors_server.harbor.artifact_copies import ArtifactFilter
-from ors_server.harbor.find_tasks import find_tasks
-from ors_server.sandboxes.choose import BackendChoice, BackendRequest
-from ors_server.testing.local_client import open_environment
+from tests.fixtures.harbor_plays import playing, write_texts
 
 LIMITS = '[environment]\nnetwork_mode = "no-network"\nstorage_mb = 64\n'
 SEPARATE = '[verifier]\nenvironment_mode = "separate"\n'
@@ -65,9 +61,7 @@ def write_task(folder, task, test):
         "environment/Dockerfile": "FROM debian:12-slim\nWORKDIR /app\nCOPY numbers.txt ./\n",
         "environment/numbers.txt": "3\n",
     }
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_texts(folder, texts)
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +74,7 @@ async def play(tmp_path_factory):
     top = tmp_path_factory.mktemp("attacked")
     for name, (task, test) in TASKS.items():
         write_task(top / name, task, test)
-    environment = find_tasks(str(top))
-    names = [folder.name for folder in environment.folders()]
-    async with AsyncExitStack() as stack:
-        sandbox = BackendRequest(choice=BackendChoice.BUBBLEWRAP)
-        client = await stack.enter_async_context(open_environment(environment, sandbox=sandbox))
-
-        async def play_task(name, command):
-            session = await client.create(split="test", index=names.index(name))
-            await session.call("bash", command=command)
-            output = await session.call("submit")
-            await session.aclose()
-            return output
-
+    async with playing(top) as play_task:
         yield play_task
 
 
