@@ -1,4 +1,4 @@
-"""What `event_loops.py` takes for granted of asyncio and anyio; a failure names what a version changed."""
+"""What `boundary.py` takes for granted of asyncio and anyio; a failure names what a version changed."""
 
 import ast
 import asyncio
@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ors_server.timing import event_loops
+from ors_server.environments import boundary
 
 USED = {
     "anyio.current_effective_deadline": anyio.current_effective_deadline,
@@ -23,18 +23,25 @@ USED = {
 
 
 def test_the_version_is_one_that_was_checked():
-    message = "anyio moved: check event_loops.py against it, then its docstring, pin and this test"
+    message = "anyio moved: check boundary.py against it, then its docstring, pin and this test"
     assert version("anyio").partition(".")[0] == "4", message
 
 
 def test_the_table_names_what_the_module_uses():
-    tree = ast.parse(Path(event_loops.__file__).read_text())
-    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    taken = {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    tree = ast.parse(Path(boundary.__file__).read_text())
+    used = {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith(("anyio.", "asyncio.", "task."))
     }
-    plain = {"Task", "CancelledError", "inf", "suppress", "Any", "TypeAlias"}
-    assert (names | taken) - plain == {name.rpartition(".")[2] for name in USED}
+    used |= {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(("anyio", "asyncio"))
+        for alias in node.names
+    }
+    used = {name.replace("task.", "asyncio.Task.") for name in used}
+    assert used - {"asyncio.CancelledError", "asyncio.Task"} == set(USED)
 
 
 @pytest.mark.parametrize("name", USED)
@@ -46,32 +53,32 @@ def test_a_function_needs_no_arguments(name):
 
 async def test_the_deadline_is_minus_infinity_exactly_in_a_cancelled_scope():
     assert anyio.current_effective_deadline() == math.inf
-    assert not event_loops.is_scope_cancelled()
+    assert not boundary.is_scope_cancelled()
     with anyio.CancelScope() as scope:
         scope.cancel()
         assert anyio.current_effective_deadline() == -math.inf
-        assert event_loops.is_scope_cancelled()
+        assert boundary.is_scope_cancelled()
         with anyio.CancelScope(shield=True):
-            assert not event_loops.is_scope_cancelled()
+            assert not boundary.is_scope_cancelled()
             await anyio.lowlevel.checkpoint()
 
 
 async def test_a_cancelled_scope_further_out_counts_too():
     with anyio.CancelScope() as outer, anyio.CancelScope():
         outer.cancel()
-        assert event_loops.is_scope_cancelled()
+        assert boundary.is_scope_cancelled()
         await anyio.lowlevel.checkpoint()
 
 
 def test_outside_of_an_event_loop_no_task_is_current():
     with pytest.raises(RuntimeError):
         asyncio.current_task()
-    assert not event_loops.is_current(None)
+    assert not boundary.is_current(None)
 
 
 async def test_the_running_task_is_current():
-    assert event_loops.is_current(asyncio.current_task())
-    assert not event_loops.is_current(None)
+    assert boundary.is_current(asyncio.current_task())
+    assert not boundary.is_current(None)
 
 
 async def test_a_cancellation_from_outside_every_scope_is_taken_back():
@@ -81,7 +88,7 @@ async def test_a_cancellation_from_outside_every_scope_is_taken_back():
     task.cancel()
     task.cancel()
     assert task.cancelling() == before + 2
-    await event_loops.take_back_cancellations(task, before)
+    await boundary.take_back_cancellations(task, before)
     assert task.cancelling() == before
     await anyio.lowlevel.checkpoint()
 
@@ -93,6 +100,6 @@ async def test_a_cancellation_of_a_scope_is_not_taken_back():
         with pytest.raises(asyncio.CancelledError):
             await anyio.lowlevel.checkpoint()
         pending = task.cancelling()
-        await event_loops.take_back_cancellations(task, pending - 1)
+        await boundary.take_back_cancellations(task, pending - 1)
         assert task.cancelling() == pending
         await anyio.lowlevel.checkpoint()

@@ -20,7 +20,7 @@ PROGRAMS = "adapters/programs/"
 PUBLIC_OF_MCP = {"mcp.Client", "mcp.MCPError", "mcp.client.streamable_http.streamable_http_client"}
 """What modules other than `sdk.py` take from `mcp`."""
 CANCELLATION = {"cancelling", "uncancel"}
-"""How asyncio tells whose cancellation it is: in `event_loops.py` only."""
+"""How asyncio tells whose cancellation it is: in `boundary.py` only."""
 DOCUMENTED = {"os._exit", "sys._current_frames"}
 """Names that are public in spite of their underscore."""
 OWN = {"_indices", "_left", "_ors", "_ors_foreign", "_rng", "_sandbox", "_set"}
@@ -144,7 +144,7 @@ def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
     users = {
         path for path, tree in modules().items() if CANCELLATION & {node.attr for node in attributes(tree)}
     }
-    assert users == {"ors_server/timing/event_loops.py"}
+    assert users == {"ors_server/environments/boundary.py"}
 
 
 @pytest.mark.parametrize(
