@@ -1,9 +1,9 @@
 """Calls authors' functions and turns everything that they raise into one of the server's errors.
 
 Author code may raise anything, including `SystemExit` and its own `CancelledError`, and may cancel the task
-that it runs in. Only a cancellation that the server requested passes through. Its source is found in a way
-that was checked against anyio 4.16.0 over asyncio of Python 3.11 to 3.14; `tests/contract/test_event_loops.py`
-names what another version changed.
+that it runs in. Only a cancellation that the server requested passes through. The way in which its source is
+found was checked against anyio 4.16.0 over asyncio of Python 3.11 to 3.14, and
+`tests/contract/test_event_loops.py` names what another version changed.
 """
 
 import asyncio

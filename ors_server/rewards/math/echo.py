@@ -95,7 +95,11 @@ def read_prompt(text: str) -> Prompt:
 
 def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
     """Return whether a value of a response only repeats or rewrites a formula of the prompt."""
-    bare = unfence(_sides(_without_marks(value))[-1])
+    unmarked = unfence(_MARK.sub("", value).strip().rstrip("."))
+    # Of a box that is the whole value the braces go, too.
+    if "box" in value and unmarked.startswith("{") and unmarked.endswith("}"):
+        unmarked = unmarked[1:-1]
+    bare = unfence(_sides(unmarked)[-1])
     if (
         not _has_operation(bare)
         or _written(bare) == _written(gold)
@@ -132,14 +136,6 @@ def is_sentence_of(sentence: str, prompt: Prompt) -> bool:
 
 def _has_operation(text: str) -> bool:
     return _OPERATION.search(text.strip().lstrip("-+$ ")) is not None
-
-
-def _without_marks(value: str) -> str:
-    """Return a value without its box, its tag and the like."""
-    bare = unfence(_MARK.sub("", value).strip().rstrip("."))
-    # Of a box that is the whole value the braces go, too.
-    is_whole = "box" in value and bare.startswith("{") and bare.endswith("}")
-    return bare[1:-1] if is_whole else bare
 
 
 def _sides(formula: str) -> list[str]:

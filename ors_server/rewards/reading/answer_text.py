@@ -98,8 +98,9 @@ class _MarkedPart:
 
 def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     """Find the answer of a response."""
-    # Most responses have no mark at all, and need no search.
-    if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
+    # Most responses have no sign of a tag or of the end of a turn, and need no search.
+    is_bare = source is _DEFAULT and not any(sign in response for sign in "<[\u25c1")
+    if is_bare or source.place == "raw":
         return FoundAnswer(response)
     text = cut_reasoning(response, source.reasoning)
     if text is None:
@@ -109,11 +110,6 @@ def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     except _TakenBackError:
         return FoundAnswer("", f"the response takes its {source.place} back, or leaves it open")
     return FoundAnswer("", f"the response has no {source.place}") if answer is None else FoundAnswer(answer)
-
-
-def _may_be_marked(text: str) -> bool:
-    """Whether a text has a sign of a tag or of the end of a turn."""
-    return "<" in text or "[" in text or "\u25c1" in text
 
 
 def _in_place(text: str, source: AnswerSource) -> str | None:

@@ -248,11 +248,9 @@ def is_whole_of(value: Value, left: Sequence[TextToken]) -> bool:
 
 def is_of_user(left: Sequence[TextToken]) -> bool:
     """Whether a value is the user's: "you want to know what 42 stands for", "you gave me 42"."""
-    return bool(left) and (left[-1].word in EMBEDDED or (left[0].word == "you" and _is_asking(left[1:3])))
-
-
-def _is_asking(tokens: Sequence[TextToken]) -> bool:
-    return any(token.word.partition(" ")[0] in _OF_USERS for token in tokens)
+    if not left or left[-1].word in EMBEDDED:
+        return bool(left)
+    return left[0].word == "you" and any(token.word.partition(" ")[0] in _OF_USERS for token in left[1:3])
 
 
 def is_pending(tokens: Sequence[TextToken]) -> bool:

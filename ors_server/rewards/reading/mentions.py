@@ -229,7 +229,9 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     elif first.is_marked and last.is_marked and _STOPPED.search(gap):
         is_beside = False  # of two marks the last counts
     else:
-        is_beside = "=" not in gap and not _turns(text, gap) and not (last is final.mention and _goes_on(gap))
+        # Whether a sentence about the first of the two ends between them.
+        is_next = _NEW_SENTENCE.search(gap) is not None and len(_WORDS.findall(gap)) >= _MIN_WORDS
+        is_beside = "=" not in gap and not _turns(text, gap) and not (last is final.mention and is_next)
     return None if is_beside else final
 
 
@@ -242,11 +244,6 @@ def _turns(text: str, gap: str) -> bool:
     if any(lexicon.words.get(word, NO_CLASSES) & _CONTRAST for lexicon in own for word in words):
         return True
     return not gap.isascii() and any(entry in gap for entry in character_lists()["contrast"])
-
-
-def _goes_on(gap: str) -> bool:
-    """Return whether a sentence about the first of two candidates ends between them."""
-    return _NEW_SENTENCE.search(gap) is not None and len(_WORDS.findall(gap)) >= _MIN_WORDS
 
 
 def is_joined(gap: str) -> bool:

@@ -67,7 +67,10 @@ def limited(
     is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
     is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
     is_goal = last is not None and last.word in ("from", "to") and value is value.clause.values[-1]
-    is_goal = is_goal and any(map(_is_departure, left[:-1]))
+    is_goal = is_goal and any(
+        token.word.startswith(_DEPARTURES) or (token.word.endswith("ed") and not token.classes)
+        for token in left[:-1]
+    )
     if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
     if not is_open:
@@ -102,10 +105,6 @@ def _is_origin(value: Value, left: Sequence[TextToken]) -> bool:
     at = tokens.index(value.token)
     is_route = at > 2 and tokens[at - 1].word == "from" and tokens[at - 2].kind == "value"  # noqa: PLR2004  ("to", a name, "from")
     return is_route and tokens[at - 3].word == "to" and any(t.word.startswith(_RELOCATING) for t in left)
-
-
-def _is_departure(word: TextToken) -> bool:
-    return word.word.startswith(_DEPARTURES) or (word.word.endswith("ed") and not word.classes)
 
 
 def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:

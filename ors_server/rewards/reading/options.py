@@ -548,9 +548,11 @@ class OptionReader(ClauseReader):
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
             following = sentence.clauses[position + 1 :]
             is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
-            has_more = bool(right) or not (
-                all(map(_is_nearby, following)) or is_denial or gives_reason(following)
+            is_nearby = all(  # "at Riga, near Basel"
+                clause.values and all(value.polarity is Polarity.BOUNDED for value in clause.values)
+                for clause in following
             )
+            has_more = bool(right) or not (is_nearby or is_denial or gives_reason(following))
             has_more = has_more and (self.is_english or not position)  # "sondern in Riga statt"
             if len(left) == 1 and left[0].word in _FRONTED and has_more:
                 value.polarity = Polarity.INTERMEDIATE
@@ -679,11 +681,6 @@ def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
     for index, value in enumerate(listed):
         value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
     return True
-
-
-def _is_nearby(clause: Clause) -> bool:
-    """Whether a clause only tells what is near: "at Riga, near Basel"."""
-    return bool(clause.values) and all(value.polarity is Polarity.BOUNDED for value in clause.values)
 
 
 def _asks_for_answer(clause: Clause, heading: Clause) -> bool:

@@ -572,7 +572,8 @@ class SentenceReader:
                 # Quotation marks and empty brackets do not divide a clause.
                 is_silent = word in '"“”„«»' or (word in "[]" and not current.tokens)
                 # "Ich bezweifle, dass es Riga ist"
-                is_inner = word == "," and current.tokens and _is_complement(tokens, index + 1)
+                following = tokens[index + 1].word if index + 1 < len(tokens) else ""
+                is_inner = word == "," and current.tokens and following in _COMPLEMENTIZERS
                 if is_silent or is_inner:
                     continue
                 current = Clause(token, [], [])
@@ -682,11 +683,6 @@ def _is_about_way(tokens: Sequence[TextToken]) -> bool:
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
-
-
-def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
-    """Whether a word opens a clause that is the object of the one in front of it."""
-    return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
 
 
 def _opens_sentence(clause: Clause, tokens: Sequence[TextToken], index: int) -> bool:
