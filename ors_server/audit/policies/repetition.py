@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ors_server.audit.answer_slot import leaves, with_value
-from ors_server.audit.audit_context import AuditContext, AuditedTask, VariantResult
-from ors_server.audit.judgement import AuditVerdict, judge_share, mean
-from ors_server.audit.plays import Call, PlayResult
+from ors_server.audit.answer_slot import AnswerSlot, leaves, with_value
+from ors_server.audit.audit_context import SCREENED_IN_SANDBOX, AuditContext, AuditedTask, VariantResult
+from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
+from ors_server.audit.plays import Call, CallPlan, PlayResult
 from ors_server.audit.policies.idle import ending_calls
 from ors_server.audit.policy import AuditPolicy
 from ors_server.audit.preparing import is_workshop_tool
@@ -148,8 +148,32 @@ class AnswersTwice(AuditPolicy):
                 return [*task.gold[:at], *(calls[at] for calls in actions if calls), *task.gold[at + 1 :]]
             return [call for calls in saying if calls for call in calls]
 
+        scale = await _scale_without_answers(context, slot, choices)
         message = "{variant} earn more than one answer at random"
-        return await context.measure({"all choices, one after the other,": calls_of}, message)
+        return await context.measure({"all choices, one after the other,": calls_of}, message, scale=scale)
+
+
+async def _scale_without_answers(context: AuditContext, slot: AnswerSlot, choices: Sequence[str]) -> Scale:
+    """Return the scale on which as many choices without the right one earn nothing.
+
+    Where a task needs several calls of the same tool, as a game does, those after a wrong one may still earn
+    much, and luck may make a wrong one good: only what the right one adds was paid for another answer.
+    """
+    scale = context.scale
+    tasks = [task for task in context.tasks if sum(name == slot.tool for name, _ in task.gold or ()) > 1]
+    plans: list[CallPlan] = []
+    for task in tasks[:SCREENED_IN_SANDBOX] if context.is_costly else tasks:
+        gold, right = task.gold or (), context.core(task)
+        at, wrong = slot.find(gold), [choice for choice in choices if choice != right]
+        tried = [wrong[0] if choice == right else choice for choice in choices]
+        answers = [context.answering(task, slot.wrapped(choice)) for choice in tried]
+        if at is not None and len(wrong) < len(choices) and all(answers):
+            calls = [*gold[:at], *(calls[at] for calls in answers if calls), *gold[at + 1 :]]
+            plans.append(task.play(calls, seed=context.seed))
+    if not plans:
+        return scale
+    earned = mean([played.total for played in await context.player.play(plans)])
+    return Scale(max(earned, scale.zero), scale.full)
 
 
 async def _is_looking(context: AuditContext) -> bool:
