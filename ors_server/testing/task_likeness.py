@@ -174,6 +174,11 @@ class _SharedRuns:
         return [owner for owner, count in shared.items() if 3 * count >= len(runs)]
 
 
+def _low_bits(run: int) -> int:
+    """Return the low 32 bits of a hash, which is all that MinHash accepts."""
+    return run & 0xFFFFFFFF
+
+
 class _MinHashes:
     """Estimates which earlier texts are similar, in constant time for each text."""
 
@@ -189,8 +194,7 @@ class _MinHashes:
 
     def add(self, number: int, runs: set[int]) -> list[int]:
         """Return earlier texts that may be similar, and add the text."""
-        # The low 32 bits of a hash are all that MinHash accepts.
-        minhash = self._package.MinHash(num_perm=PERMUTATIONS, hashfunc=lambda run: run & 0xFFFFFFFF)
+        minhash = self._package.MinHash(num_perm=PERMUTATIONS, hashfunc=_low_bits)
         minhash.update_batch(sorted(runs))
         similar = [int(key) for key in self._index.query(minhash)]
         self._index.insert(str(number), minhash)
