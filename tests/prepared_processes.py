@@ -5,6 +5,8 @@ processor time, and a run of the tests starts more than a thousand of them. Wher
 with those imports, `subprocess.Popen` has it forked from `tests/fixtures/prepared_interpreter.py` instead:
 the same program with the same arguments, variables, folder and descriptors, and a child of the caller.
 
+A server with several hosts has a forked process too, which forks those.
+
 An interpreter starts as usual for every other command, on a terminal, as another user, with other variables
 that Python reads when it starts, where lines are counted, and where ORS_TEST_PREPARED is 0 in the variables
 of the tests or of the command. In /proc a forked process has the command line and the variables of the
@@ -12,6 +14,7 @@ process that forked it.
 """
 
 import array
+import atexit
 import inspect
 import json
 import os
@@ -20,12 +23,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from ors_server.resources import worker_env_resource
+from ors_server.supervisor.supervising import signal_with_parent
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("ors-server")
@@ -47,13 +53,12 @@ PARAMETERS = [
 """The parameters of `Popen._execute_child`; where the library has others, interpreters start as usual."""
 USUAL: dict[str, object] = {
     "executable": None,
-    "preexec_fn": None,
     "shell": False,
     "gid": None,
     "gids": None,
     "uid": None,
+    "umask": -1,
 }
-USUAL |= {"umask": -1, "process_group": -1}
 """The values of parameters that a forked process knows how to follow."""
 SWITCH = "ORS_TEST_PREPARED"
 MAX_PREPARED = 3
@@ -63,28 +68,33 @@ START_LIMIT = 120.0
 
 
 class PreparedInterpreter:
-    """A process that forks, and the connection to it."""
+    """The connection to a process that forks."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._channel.settimeout(START_LIMIT)
+    def __init__(self, channel: socket.socket, pid: int) -> None:
+        channel.settimeout(START_LIMIT)
+        self.pid = pid
+        """The number of the process that forks."""
+        self._channel = channel
         self._lock = threading.Lock()
+
+    @classmethod
+    def start(cls, variables: Mapping[str, str]) -> "PreparedInterpreter":
+        """Start an interpreter with these variables, and wait until it has imported everything."""
+        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
         with theirs:
             number = theirs.fileno()
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-c", f"{imported}exec(wait())", str(number)],
                 cwd=ROOT,
                 env=dict(variables),  # no mark of a child's, by which its processes are found and killed
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
             )
-        self._channel.recv(1)
-
-    @property
-    def pid(self) -> int:
-        """The number of the process that forks."""
-        return self._process.pid
+        process.returncode = 0  # it is waited for by its number
+        interpreter = cls(channel, process.pid)
+        channel.recv(1)
+        return interpreter
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Return the number of a new process."""
@@ -96,7 +106,7 @@ class PreparedInterpreter:
     def close(self) -> None:
         """End the process; what it forked goes on."""
         self._channel.close()
-        self._process.wait(START_LIMIT)
+        os.waitpid(self.pid, 0)
 
 
 class PreparedInterpreters:
@@ -105,18 +115,24 @@ class PreparedInterpreters:
     def __init__(self) -> None:
         self._started: dict[frozenset[tuple[str, str]], PreparedInterpreter] = {}
         self._lock = threading.Lock()
+        self._max = MAX_PREPARED
 
     def find(self, variables: Mapping[str, str]) -> PreparedInterpreter | None:
         """Return the process for a command with these variables, or `None` if there are too many others."""
-        fixed = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
+        fixed = _read_at_start(variables)
         key = frozenset(fixed.items())
         with self._lock:
-            if key not in self._started and len(self._started) < MAX_PREPARED:
+            if key not in self._started and len(self._started) < self._max:
                 others = {
                     name: value for name, value in os.environ.items() if not name.startswith(READ_AT_START)
                 }
-                self._started[key] = PreparedInterpreter({**others, **fixed})
+                self._started[key] = PreparedInterpreter.start({**others, **fixed})
             return self._started.get(key)
+
+    def adopt(self, interpreter: PreparedInterpreter) -> None:
+        """Use a process that has this one's variables, and start no other."""
+        self._started[frozenset(_read_at_start(os.environ).items())] = interpreter
+        self._max = 1
 
     def pids(self) -> set[int]:
         """Return their numbers, which a test that looks for processes leaves out."""
@@ -127,6 +143,10 @@ class PreparedInterpreters:
         for interpreter in self._started.values():
             interpreter.close()
         self._started.clear()
+
+
+def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
 
 
 PREPARED = PreparedInterpreters()
@@ -166,6 +186,9 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         is_usual = all(
             bool(options[name]) is value or options[name] == value for name, value in USUAL.items()
         )
+        before = options["preexec_fn"]
+        is_host = isinstance(before, partial) and before.func is signal_with_parent
+        is_usual = is_usual and (before is None or is_host)
         program = find_program(words) if is_usual and folder.is_dir() else None
         is_refused = variables.get(SWITCH) == "0" or any(map(os.isatty, standard))
         may_fork = program is not None and not is_refused
@@ -178,6 +201,8 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
             "command": words,
             "places": [*range(len(standard)), *options["pass_fds"]],
             "new_session": bool(options["start_new_session"]),
+            "process_group": options["process_group"],
+            "signal_with_parent": before.args[0] if is_host else None,
             "folder": str(folder),
             "variables": variables,
         }
@@ -186,7 +211,14 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         self._close_pipe_fds(*(options[name] for name in PARAMETERS[11:17]))  # type: ignore[attr-defined]  # likewise
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def fork_hosts(channel: socket.socket, pid: int) -> None:
+    """Has what this process starts, a server with several hosts, forked by a process that it has forked."""
+    PREPARED.adopt(PreparedInterpreter(channel, pid))
+    subprocess.Popen = PreparedPopen  # type: ignore[misc]  # for every caller
+    atexit.register(PREPARED.close)  # no process of the server outlives it
+
+
+def pytest_configure(config: "pytest.Config") -> None:
     """Has the package's programs forked from now on, unless their lines are counted."""
     is_known = list(inspect.signature(vars(subprocess.Popen)["_execute_child"]).parameters) == PARAMETERS
     is_counted = config.pluginmanager.has_plugin("_cov")

@@ -12,7 +12,7 @@ from ors_server.evaluation.folder import read_attempts
 from tests.clients.conftest import SCRIPTS, client_python
 from tests.contract.test_workers import COMMAND, ENVIRONMENT, KEY, serving
 
-HOSTS = ("ORS_HOST_SLOT=0/2", "ORS_HOST_SLOT=1/2")
+HOSTS = ("h0", "h1")
 PATIENCE = 400
 SOLVER = """
 import json

@@ -21,6 +21,7 @@ from ors_server.processes.host_processes import descendants, send_signal
 from tests.contract.test_workers import (
     COMMAND,
     ENVIRONMENT,
+    FRONT,
     KEY,
     PATIENCE,
     connected,
@@ -62,7 +63,7 @@ def call(client, session_id):
 def test_a_session_that_waits_to_be_rebuilt_is_listed(workers):
     with connected(workers) as client:
         left, named = (session_of_host(client, 1) for _ in range(2))
-        workers.kill("ORS_HOST_SLOT=1/2")
+        workers.kill("h1")
         session_of_host(client, 1)  # waits until the host is back
         call(client, named)
         listed = client.get("/_ors/sessions", params={"limit": 100}).json()["sessions"]
@@ -73,7 +74,7 @@ def test_a_session_that_waits_to_be_rebuilt_is_listed(workers):
 
 
 def test_health_says_why_a_host_does_not_answer(workers):
-    pid = workers.pid_of("ORS_HOST_SLOT=1/2")
+    pid = workers.pid_of("h1")
     with connected(workers) as client:
         asked = {"X-Session-ID": session_of_host(client, 0)}
         send_signal(pid, signal.SIGSTOP, lambda pid: True)
@@ -149,7 +150,7 @@ class Player(threading.Thread):
 
 
 def test_a_client_that_repeats_503_sees_no_error_while_the_hosts_are_restarted(workers):
-    hosts = {workers.pid_of(f"ORS_HOST_SLOT={number}/2") for number in (0, 1)}
+    hosts = {workers.pid_of(f"h{number}") for number in (0, 1)}
     players = [Player(workers.url) for _ in range(4)]
     for player in players:
         player.start()
@@ -283,5 +284,5 @@ def test_a_renewed_certificate_is_used_after_sighup(tmp_path):
         running.process.send_signal(signal.SIGHUP)
         while served(port) != certificate.read_text().strip():
             time.sleep(0.1)
-        running.kill("haproxy.cfg")
+        running.kill(FRONT)
         assert served(port) == certificate.read_text().strip()  # of the front that is started again

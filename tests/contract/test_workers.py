@@ -18,12 +18,15 @@ import pytest
 
 from ors_server.client import Client
 from ors_server.processes.host_processes import descendants, process_row
+from tests.prepared_processes import SWITCH
 
 KEY = "k" * 32
 COMMAND = Path(sys.executable).with_name("ors-server")
 ENVIRONMENT = "math_word_problems"
 PATIENCE = 120.0
 CORES = os.cpu_count() or 1
+FRONT = "front"
+"""Names the front, as h0 names the first host."""
 MAX_WORKERS = 64
 """The most that the setting takes."""
 
@@ -33,6 +36,16 @@ def is_running(pid):
     return row is not None and row.state != "Z"
 
 
+def sockets_of(pid):
+    """Return the inodes of a process's sockets."""
+    targets = set()
+    with suppress(OSError):  # it may end meanwhile
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                targets.add(str(link.readlink()))
+    return {target[len("socket:[") : -1] for target in targets if target.startswith("socket:[")}
+
+
 class Workers:
     """A running server with workers."""
 
@@ -40,18 +53,19 @@ class Workers:
         self.process, self.announced = process, announced
         self.url = announced["url"]
 
-    def pid_of(self, *words):
-        """Return the process of a host or of the front, by a part of its command line or variables."""
-        for pid in descendants(self.process.pid)[1:]:
-            folder = Path(f"/proc/{pid}")
-            told = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-            if all(word.encode() in told for word in words):
+    def pid_of(self, name):
+        """Return the process of a host, which has its listening socket, or of the front."""
+        sockets = Path("/proc/net/unix").read_text().splitlines()
+        inodes = {line.split()[-2] for line in sockets if line.endswith(f"/{name}.sock")}
+        for pid in descendants(self.process.pid)[1:]:  # the first one, their parent, has all sockets
+            is_front = b"haproxy.cfg" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if is_front if name == FRONT else inodes & sockets_of(pid):
                 return pid
-        raise LookupError(words)
+        raise LookupError(name)
 
-    def kill(self, *words):
+    def kill(self, name):
         """Kill a host or the front, and wait for its end: a request that it has read by then is lost."""
-        pid = self.pid_of(*words)
+        pid = self.pid_of(name)
         os.kill(pid, signal.SIGKILL)
         while is_running(pid):
             os.sched_yield()
@@ -62,8 +76,9 @@ class Workers:
 
 
 @contextmanager
-def serving(folder, *flags, workers=2, keys=f"admin:root:{KEY}"):
-    variables = {**os.environ, "ORS_API_KEYS": keys}
+def serving(folder, *flags, workers=2, keys=f"admin:root:{KEY}", is_prepared=True):
+    """Start a server; unless it is prepared, it and its hosts are started as interpreters."""
+    variables = {**os.environ, "ORS_API_KEYS": keys, **({} if is_prepared else {SWITCH: "0"})}
     command = [COMMAND, "serve", ENVIRONMENT, "--workers", str(workers), "--port", "0", "--json"]
     command += ["--store", str(folder / "episodes.db"), *flags]
     with (folder / "log").open("w") as log:
@@ -248,7 +263,7 @@ def test_one_host_streams_the_events_of_all_and_a_reader_comes_back_over_any(wor
         # The other host is asked now; each host's position is in the id.
         back = EventFollower(workers, session_of_host(client, 1), follower.last_id)
         back.wait_for(lambda: all(back.kinds(name) == ["closed"] for name in sessions))
-        workers.kill("ORS_HOST_SLOT=0/2")
+        workers.kill("h0")
         back.wait_for(lambda: ("missed", None) in back.events)
         session_id = session_of_host(client, 0)
         back.wait_for(lambda: "opened" in back.kinds(session_id))
@@ -323,7 +338,7 @@ def test_an_id_of_another_hosts_slot_is_never_taken(workers):
 def test_requests_wait_for_a_host_that_was_killed(workers):
     with connected(workers) as client:
         other = session_of_host(client, 0)
-        workers.kill("ORS_HOST_SLOT=1/2")
+        workers.kill("h1")
         made = session_of_host(client, 1)  # waits until the host is back
         headers = {"X-Session-ID": other}
         answered = client.post(
@@ -339,7 +354,7 @@ def test_the_sessions_of_a_killed_host_continue(workers):
         path = f"/{ENVIRONMENT}/call"
         for session_id in sessions:
             assert '"42"' in client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
-        workers.kill("ORS_HOST_SLOT=1/2")
+        workers.kill("h1")
         session_of_host(client, 1)
         for session_id in sessions:
             answered = client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
@@ -363,7 +378,7 @@ def test_openenvs_clients_find_their_episodes_again_on_whichever_host_and_after_
         for session_id in ids:
             stepped = client.post(f"{door}/step", json={"action": act, "session_id": session_id})
             assert stepped.status_code == 200, stepped.text
-        workers.kill("ORS_HOST_SLOT=1/2")
+        workers.kill("h1")
         states = [client.get(f"{door}/state", params={"session_id": session_id}).json() for session_id in ids]
         again = client.post(f"{door}/step", json={"action": act, "session_id": ids[0]}).json()
         nobody = client.get(f"{door}/state", params={"session_id": "0" * 32})
@@ -404,7 +419,7 @@ def test_a_record_that_another_server_has_open_is_refused(tmp_path):
 
 
 def test_a_front_that_was_killed_is_started_again(workers):
-    workers.kill("haproxy.cfg")
+    workers.kill(FRONT)
     with connected(workers) as client:
         assert client.get("/health").status_code == 200
 
@@ -413,7 +428,7 @@ def test_tokens_of_agents_are_accepted_after_their_host_was_started_again(worker
     with connected(workers) as client:
         session_id = session_of_host(client, 1)
         token = client.post(f"/_ors/sessions/{session_id}/token").json()["agent_token"]
-        workers.kill("ORS_HOST_SLOT=1/2")
+        workers.kill("h1")
         session_of_host(client, 1)
         answered = client.post(f"/agent/{token}/mcp", json={}, headers={"X-API-Key": ""})
     assert "not made by this server" not in answered.text
@@ -457,7 +472,7 @@ def test_the_console_ends_the_sessions_of_every_host(workers):
 
 
 def test_an_admins_request_to_one_host_stops_all(tmp_path):
-    with serving(tmp_path) as running:
+    with serving(tmp_path, is_prepared=False) as running:  # as one of these tests has to
         with connected(running) as client:
             new_session(client, 0)
             assert client.post("/_ors/shutdown").json() == {"status": "stopping"}

@@ -97,7 +97,7 @@ class Load:
 async def test_ten_thousand_idle_sessions_hold_little_and_calls_in_them_are_answered(tmp_path, capsys):
     flags = ("--max-sessions", str(2 * SESSIONS), "--idle-seconds", str(SECONDS + 1800))
     async with httpx2.AsyncClient(timeout=PATIENCE, headers={"X-API-Key": KEY}) as http:
-        with serving(tmp_path, *flags, workers=HOSTS) as running:
+        with serving(tmp_path, *flags, workers=HOSTS, is_prepared=False) as running:
             http.base_url = running.url
             hosts = hosts_of(running)
             load = Load(http)

@@ -22,7 +22,7 @@ import pytest
 
 from ors_server.processes.host_processes import send_signal
 from ors_server.store.open import open_reader
-from tests.contract.test_workers import ENVIRONMENT, connected, serving
+from tests.contract.test_workers import ENVIRONMENT, FRONT, connected, serving
 from tests.fixtures.small_disk import SmallDisk
 from tests.postgres import running_postgres
 
@@ -34,7 +34,7 @@ CALLS = 12
 """Calls of one episode."""
 PATIENCE = 60.0
 """Seconds for which a player repeats one request."""
-HOSTS = ("ORS_HOST_SLOT=0/2", "ORS_HOST_SLOT=1/2")
+HOSTS = ("h0", "h1")
 PATH = f"/{ENVIRONMENT}/call"
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
@@ -120,7 +120,7 @@ def kill_host(workers, _players, chances):
 
 
 def kill_front(workers, _players, _chances):
-    workers.kill("haproxy.cfg")
+    workers.kill(FRONT)
 
 
 def stop_host(workers, _players, chances):
