@@ -9,7 +9,7 @@ import pytest
 
 from ors_server_tasks.code import CodeTasks
 from ors_server_tasks.code.catalogue import SPLITS, load_problem
-from tests.fixtures.bundled_plays import Play, play_all
+from tests.fixtures.bundled_plays import Play, play_all, shared_servers
 from tests.fixtures.code_cheats import CHEATS
 
 PLAY_LIMIT = 400.0
@@ -18,7 +18,8 @@ QUICK, SLOW = ("ordinal", "fix_versions"), ("word_counts", "class_scoreboard")
 """A problem of each kind. The slow ones are cheated in a stress run only: tests/unit/grading plays forgeries
 against each way to judge."""
 
-pytestmark = pytest.mark.timeout(PLAY_LIMIT + 30)
+__all__ = ["shared_servers"]
+pytestmark = [pytest.mark.timeout(PLAY_LIMIT + 30), pytest.mark.usefixtures("shared_servers")]
 
 
 def place_of(name: str) -> tuple[str, int]:

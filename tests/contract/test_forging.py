@@ -12,12 +12,14 @@ import pytest
 from ors_server.testing.local_client import CallRefusedError, LocalSession
 from ors_server_tasks.code import CodeTasks
 from ors_server_tasks.shell import ShellTasks
-from tests.fixtures.bundled_plays import with_client
+from tests.fixtures.bundled_plays import shared_servers, with_client
 from tests.fixtures.ordinary_cases import every
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 100.0
 """Seconds that one test may take, most of which it waits for sandboxes."""
+__all__ = ["shared_servers"]
+pytestmark = pytest.mark.usefixtures("shared_servers")
 BOTH = [("shell", ShellTasks), ("code", CodeTasks)]
 HERE, SHELL, CODE = (
     "tests/contract/test_forging.py",

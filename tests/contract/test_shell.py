@@ -13,13 +13,14 @@ from ors_server_tasks.shell import ShellTasks
 from ors_server_tasks.shell.exercise import Archive, Exercise, File, Folder, Json
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import SPLIT_SIZES, generate
-from tests.fixtures.bundled_plays import Key, Play, Played, play_all, with_client
+from tests.fixtures.bundled_plays import Key, Play, Played, play_all, shared_servers, with_client
 from tests.fixtures.ordinary_cases import every
 
 PLAY_LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
 
-pytestmark = pytest.mark.timeout(PLAY_LIMIT + 30)
+__all__ = ["shared_servers"]
+pytestmark = [pytest.mark.timeout(PLAY_LIMIT + 30), pytest.mark.usefixtures("shared_servers")]
 
 
 def played(plays: Mapping[Key, Play]) -> dict[Key, Played]:

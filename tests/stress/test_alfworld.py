@@ -17,7 +17,7 @@ from ors_server.client import AsyncClient, ClientOptions, Patience
 from ors_server.model.errors import Blame, OrsServerError
 from ors_server.resources import ALFWorldSpec
 from ors_server_tasks.alfworld import AlfworldTasks
-from tests.fixtures.bundled_plays import play_all
+from tests.fixtures.bundled_plays import play_all, shared_servers
 from tests.fixtures.worker_processes import exists, wait_until_gone
 
 SESSIONS = 16
@@ -26,7 +26,13 @@ MAX_MEMORY = 200 << 20
 IMPATIENT = ClientOptions(patience=Patience(seconds=0.0))
 """Of a client that does not repeat a call which the machine has failed."""
 
-pytestmark = [pytest.mark.stress, pytest.mark.external, pytest.mark.timeout(1200)]
+__all__ = ["shared_servers"]
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.external,
+    pytest.mark.timeout(1200),
+    pytest.mark.usefixtures("shared_servers"),
+]
 
 
 class WatchedAlfworld(AlfworldTasks):
