@@ -52,6 +52,13 @@ def gold(split, index):
 
 
 @pytest.fixture(scope="module")
+async def pool():
+    """What the sessions of all tests share: starting a worker takes a second of a processor."""
+    async with ResourcePool() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="module")
 def server(serve_live):
     """A server of the environment; its workers are shared by the tests of the doors."""
     return serve_live("alfworld")
@@ -79,8 +86,8 @@ def test_the_gold_path_earns_the_maximum_over_both_doors(server, door):
         assert episode.check().episode_return == 1.0
 
 
-async def test_a_session_has_its_game_and_starts_it_again():
-    async with open_environment(WatchedAlfworld) as client:
+async def test_a_session_has_its_game_and_starts_it_again(pool):
+    async with open_environment(WatchedAlfworld, resources=pool) as client:
         session = await client.create(split="train", index=0)
         first, *middle, last = gold("train", 0)
         assert "AlfworldGame" not in await session.prompt()
@@ -112,10 +119,10 @@ async def test_a_session_has_its_game_and_starts_it_again():
 @pytest.mark.parametrize(
     "by", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.stress)], ids=["killed", "stuck"]
 )
-async def test_a_worker_that_dies_or_hangs_is_replaced_and_pays_nothing(by, monkeypatch):
+async def test_a_worker_that_dies_or_hangs_is_replaced_and_pays_nothing(by, monkeypatch, pool):
     if by is signal.SIGSTOP:
         monkeypatch.setattr(environment, "CALL_LIMIT", HANGS)
-    async with open_environment(WatchedAlfworld) as client:
+    async with open_environment(WatchedAlfworld, resources=pool) as client:
         session = await client.create(split="train", index=1)
         await session.call("alfworld_step", action="look")
         worker = WatchedAlfworld.worker
@@ -191,7 +198,7 @@ FOR_ALFWORLD = {
 """What AgentFly's example of a stateful reward, which is for its shop, has in place of its shop here."""
 
 
-async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play():
+async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play(pool):
     written = run("agentfly", "stateful", FOR_ALFWORLD, reward=reward)["webshop_reward"]
 
     class PaidAsWritten(AlfworldTasks):
@@ -203,7 +210,7 @@ async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the
             result = await self.grade(written, final_response="")
             return ToolOutput.ongoing(f"{result.reward} {result.extras['output']}")
 
-    async with open_environment(PaidAsWritten) as client:
+    async with open_environment(PaidAsWritten, resources=pool) as client:
         session = await client.create(split="train", index=0)
         *actions, last = gold("train", 0)
         for action in actions:
@@ -257,25 +264,25 @@ def test_the_generator_writes_the_layout_of_the_real_data(written):
     assert {file.name for file in (written / "logic").iterdir()} == {"alfred.pddl", "alfred.twl2"}
 
 
-@pytest.mark.parametrize("split", ["train", "valid_seen", "valid_unseen"])
-async def test_a_game_of_a_data_folder_is_won_and_is_refused_once_its_files_have_changed(data, split):
-    async with open_environment(AlfworldTasks) as client:
+async def test_a_game_of_a_data_folder_is_won_and_is_refused_once_its_files_have_changed(data, pool):
+    async with open_environment(AlfworldTasks, resources=pool) as client:
         version = AlfworldTasks.version
-        session = await client.create(split=split, index=0)
-        for name, arguments in gold(split, 0):
-            result = await session.submit(name, arguments)
-        assert (result.reward, result.finished) == (1.0, True)
-        await session.aclose()
-        (file,) = data.glob(f"json_2.1.1/{split}/*/*/game.tw-pddl")
-        text = file.read_text()
-        file.write_text(f"{text} ")
-        session = await client.create(split=split, index=0)
-        with pytest.raises(OrsServerError, match="have changed since the server listed them; start"):
-            await session.prompt()
-        with pytest.raises(OrsServerError):
-            await session.call("alfworld_step", action="look")
-        assert (await session.summary()).episode_return == 0.0
-        await session.aclose()
+        for split in ("train", "valid_seen", "valid_unseen"):
+            session = await client.create(split=split, index=0)
+            for name, arguments in gold(split, 0):
+                result = await session.submit(name, arguments)
+            assert (result.reward, result.finished) == (1.0, True)
+            await session.aclose()
+            (file,) = data.glob(f"json_2.1.1/{split}/*/*/game.tw-pddl")
+            text = file.read_text()
+            file.write_text(f"{text} ")
+            session = await client.create(split=split, index=0)
+            with pytest.raises(OrsServerError, match="have changed since the server listed them; start"):
+                await session.prompt()
+            with pytest.raises(OrsServerError):
+                await session.call("alfworld_step", action="look")
+            assert (await session.summary()).episode_return == 0.0
+            await session.aclose()
     list_folder.cache_clear()
     AlfworldTasks.list_splits()
     assert AlfworldTasks.version != version

@@ -16,6 +16,8 @@ from tests.fixtures.audited import development_answers, honest, reaching, testin
 from tests.fixtures.ordinary_cases import every
 
 DECLARED = Path(__file__).parents[1] / "fixtures/audited/declared"
+FLAWED_TASKS = 10
+"""Tasks of which each flawed environment gives itself away; most have thirty."""
 SLACK = 20.0
 """Seconds beyond a budget in which the environment starts, and is ended."""
 
@@ -23,10 +25,10 @@ SLACK = 20.0
 _judged: dict[object, object] = {}
 
 
-async def verdict_of(environment, hack_class):
+async def verdict_of(environment, hack_class, tasks=None):
     """Returns what the audit says of one class, which several tests look at."""
     if (environment, hack_class) not in _judged:
-        report = await audit(environment, AuditOptions(only=frozenset({hack_class})))
+        report = await audit(environment, AuditOptions(only=frozenset({hack_class}), tasks=tasks))
         (_judged[environment, hack_class],) = report.classes
     return _judged[environment, hack_class]
 
@@ -46,7 +48,7 @@ async def verdict_of(environment, hack_class):
     ids=lambda given: getattr(given, "name", given),
 )
 async def test_a_flaw_is_found(environment, hack_class):
-    judged = await verdict_of(environment, hack_class)
+    judged = await verdict_of(environment, hack_class, FLAWED_TASKS)
     assert judged.verdict is AuditVerdict.FAIL, judged
     assert judged.findings[0].transcript is not None
 
@@ -80,7 +82,7 @@ async def test_a_declared_environment_that_evaluates_nothing_is_not_said_to(name
 
 
 async def test_the_calls_of_a_finding_keep_the_code_whose_result_is_paid():
-    judged = await verdict_of(development_answers.Calculating, "H16")
+    judged = await verdict_of(development_answers.Calculating, "H16", FLAWED_TASKS)
     transcripts = [finding.transcript for finding in judged.findings if finding.transcript is not None]
     assert transcripts
     for transcript in transcripts:
@@ -92,7 +94,7 @@ async def test_the_calls_of_a_finding_keep_the_code_whose_result_is_paid():
 
 
 async def test_a_finding_keeps_the_denial_that_is_paid():
-    judged = await verdict_of(development_answers.LastNumber, "H23")
+    judged = await verdict_of(development_answers.LastNumber, "H23", FLAWED_TASKS)
     transcript = judged.findings[0].transcript
     assert transcript is not None
     assert any(word in judged.findings[0].message for word in ("denial", "prompt", "question", "hedge"))
@@ -101,7 +103,7 @@ async def test_a_finding_keeps_the_denial_that_is_paid():
 
 
 async def test_the_table_of_a_finding_is_named_in_its_calls():
-    judged = await verdict_of(reaching.AnswerTable, "H9")
+    judged = await verdict_of(reaching.AnswerTable, "H9", FLAWED_TASKS)
     transcript = judged.findings[0].transcript
     assert transcript is not None
     assert "expected_results" in transcript.calls[-1].arguments["sql"]

@@ -14,6 +14,9 @@ SLOW_START = ("alfworld", "scienceworld")
 QUICK = [name for name in installed_environments() if name not in SANDBOXED + SLOW_START]
 """Each episode of the others starts a sandbox or another program; tests of their own play every task. `make
 stress` checks the slowest ones."""
+PLAYED_WHOLE = ("math_word_problems", "qa", "webshop")
+"""Quick ones of which other tests play the gold actions of a whole split (`test_math_word_problems.py`,
+`test_qa.py`) or of two catalogues (`tests/unit/tasks/webshop/test_purchases.py`)."""
 
 pytestmark = pytest.mark.timeout(300)  # the first test of an environment makes all its checks
 
@@ -41,7 +44,7 @@ def test_an_installed_environment_passes(name, check):
         assert verdict.outcome != "fail", verdict.reason
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", leave_to_stress(QUICK, lambda name: name not in PLAYED_WHOLE))
 def test_an_installed_environment_says_what_earns_the_most_and_the_least(name):
     report = check_environment(
         name,

@@ -50,11 +50,24 @@ class WatchedScienceWorld(ScienceWorld):
 
 
 @pytest.fixture(scope="module")
+async def pool():
+    """What the sessions of all tests share: starting a JVM takes a second of a processor."""
+    async with ResourcePool() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="module")
 def game():
     """A game that the tests share."""
     playing = ScienceWorldGame(call_timeout=LIMIT)
     yield playing
     playing.close()
+
+
+@pytest.fixture(scope="module")
+def server(serve_live):
+    """A server whose JVM both doors play in."""
+    return serve_live(ScienceWorld)
 
 
 def index_of(task):
@@ -66,8 +79,8 @@ def gold(index):
 
 
 @pytest.mark.parametrize("door", [Client, McpClient])
-def test_the_gold_path_earns_the_maximum_over_both_doors(serve_live, door):
-    server, index = serve_live(ScienceWorld), index_of("find-non-living-thing")
+def test_the_gold_path_earns_the_maximum_over_both_doors(server, door):
+    index = index_of("find-non-living-thing")
     url = server.url if door is Client else f"{server.url}/mcp"
     with door(url) as client, client.episode("scienceworld", split="train", index=index) as episode:
         assert "find a(n) non-living thing" in episode.prompt()
@@ -78,12 +91,12 @@ def test_the_gold_path_earns_the_maximum_over_both_doors(serve_live, door):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.stress)])
-async def test_a_jvm_that_is_killed_or_stopped_under_play_is_replaced_and_the_episode_goes_on(number):
+async def test_a_jvm_that_is_killed_or_stopped_under_play_is_replaced_and_the_episode_goes_on(number, pool):
     class Hurried(WatchedScienceWorld):
         name = "hurried"
         action_timeout = 60.0 if number == signal.SIGKILL else 30.0
 
-    async with open_environment(Hurried) as client:
+    async with open_environment(Hurried, resources=pool) as client:
         session = await client.create(split="train", index=index_of("lifespan-longest-lived"))
         first, second, *rest = gold(index_of("lifespan-longest-lived"))
         await session.submit(*first)
@@ -101,14 +114,14 @@ async def test_a_jvm_that_is_killed_or_stopped_under_play_is_replaced_and_the_ep
             await session.submit(*first)
 
 
-async def test_agentfly_s_reward_meets_the_game_that_was_played_and_bad_actions_are_refused():
+async def test_agentfly_s_reward_meets_the_game_that_was_played_and_bad_actions_are_refused(pool):
     class Solved(WatchedScienceWorld):
         name = "solved"
         policy = ScienceWorld.policy.model_copy(update={"reward_range": (0.0, 10.0)})
         reward = scienceworld_reward
 
     index = index_of("find-non-living-thing")
-    async with open_environment(Solved) as client:
+    async with open_environment(Solved, resources=pool) as client:
         session = await client.create(split="train", index=index, toolset="valid_actions")
         refused = await session.submit(TOOL, {"action": "look\naround"})
         assert "one line of 1 to 200 printable" in refused.blocks[0].text
@@ -145,10 +158,10 @@ def test_the_splits_hold_each_variation_once_and_begin_with_every_task():
         ScienceWorld.get_task("train", 3592)
 
 
-async def test_a_task_that_does_not_exist_is_refused_by_the_server_and_by_the_game(game):
+async def test_a_task_that_does_not_exist_is_refused_by_the_server_and_by_the_game(game, pool):
     with pytest.raises(ValueError, match="variations 0 to 29, not 30"):
         game.reset("boil", 30)
-    async with open_environment(ScienceWorld) as client:
+    async with open_environment(ScienceWorld, resources=pool) as client:
         with pytest.raises(OrsServerError, match="the task boil has variations 0 to 29, not 30"):
             await client.create(task_spec={"task_name": "boil", "variation_idx": 30})
         with pytest.raises(UnknownTaskError):
@@ -170,9 +183,9 @@ def test_the_catalogue_is_the_game_s(game):
         assert game._jvm.call(ask, task) == (most, wanted)
 
 
-async def test_a_fork_goes_on_in_a_game_of_its_own_and_a_restored_session_is_not_paid_twice():
+async def test_a_fork_goes_on_in_a_game_of_its_own_and_a_restored_session_is_not_paid_twice(pool):
     index = index_of("lifespan-longest-lived")
-    async with open_environment(WatchedScienceWorld) as client:
+    async with open_environment(WatchedScienceWorld, resources=pool) as client:
         session = await client.create(split="train", index=index)
         *actions, last = gold(index)
         outputs = [await session.submit(*actions[0])]
@@ -201,9 +214,9 @@ def text(output):
     return output.blocks[0].text
 
 
-async def test_an_episode_that_another_game_answers_differently_cannot_go_on_and_is_not_paid():
+async def test_an_episode_that_another_game_answers_differently_cannot_go_on_and_is_not_paid(pool):
     index = index_of("lifespan-longest-lived")
-    async with open_environment(WatchedScienceWorld) as client:
+    async with open_environment(WatchedScienceWorld, resources=pool) as client:
         session = await client.create(split="train", index=index)
         first, second, *_ = gold(index)
         await session.submit(*first)
@@ -282,7 +295,7 @@ FOR_SCIENCEWORLD = {
 
 
 @pytest.mark.stress  # an ordinary run plays this reward in the shop and in ALFWorld
-async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play():
+async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play(pool):
     written = run("agentfly", "stateful", FOR_SCIENCEWORLD, reward=reward)["webshop_reward"]
 
     class PaidAsWritten(ScienceWorld):
@@ -296,7 +309,7 @@ async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the
             return ToolOutput.ongoing(f"{result.reward} {result.extras['output']}")
 
     index = index_of("lifespan-longest-lived")
-    async with open_environment(PaidAsWritten) as client:
+    async with open_environment(PaidAsWritten, resources=pool) as client:
         session = await client.create(split="train", index=index)
         *actions, last = gold(index)
         outputs = [await session.submit(*action) for action in actions]
