@@ -17,6 +17,7 @@ import resource
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,11 @@ class AuditedProgram:
 
     def start(self) -> None:
         """Open the environment on an event loop in a separate thread."""
-        portal = self._portal = self._ends.enter_context(start_blocking_portal())
+        # Python's own loop where the network is closed: only its connections raise the audit events that
+        # close it. Elsewhere the loop of a server, with which a play takes a tenth less processor time.
+        has_quick_loop = not os.environ.get(VARIABLE) and find_spec("uvloop") is not None
+        opening = start_blocking_portal(backend_options={"use_uvloop": has_quick_loop})
+        portal = self._portal = self._ends.enter_context(opening)
         self._target = self._ends.enter_context(portal.wrap_async_context_manager(self._open()))
 
     @asynccontextmanager

@@ -51,7 +51,7 @@ def host_name(number: int) -> str:
 
 def even_slots(hosts: Sequence[int]) -> list[int]:
     """Return the host of each slot if all of these hosts have equal shares."""
-    return [hosts[slot % len(hosts)] for slot in range(SLOTS)]
+    return [*hosts] * (SLOTS // len(hosts)) + [*hosts[: SLOTS % len(hosts)]]
 
 
 @dataclass(frozen=True, slots=True)
