@@ -20,8 +20,8 @@ CASES: dict[str, Any] = tomllib.loads(
 )
 PROGRAMS = ("humaneval_plus", "mbpp_plus")
 """Recipes whose responses are programs."""
-SAMPLE = 3
-"""Of programs, each of which runs in a sandbox, an ordinary run submits every third one."""
+SAMPLE = 5
+"""Of programs, each of which runs in a sandbox, an ordinary run submits every fifth one."""
 DATABASES = {"spider": "database", "bird": "dev_databases"}
 """Folders of the recipes that have databases."""
 SHIPS = [("Ost", 100), ("West", 250)]
