@@ -36,6 +36,8 @@ PROGRAMS = {
     worker_env_resource._BOOTSTRAP,
 }
 """Programs of `python -c` that import the package."""
+STRICT = ["-W", "error", "-c"]
+"""How a program of a document starts, which may be any program."""
 READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
 """How the variables begin that an interpreter reads when it starts, or a package when it is imported."""
 PARAMETERS = [
@@ -56,8 +58,8 @@ USUAL: dict[str, object] = {
 USUAL |= {"umask": -1, "process_group": -1}
 """The values of parameters that a forked process knows how to follow."""
 SWITCH = "ORS_TEST_PREPARED"
-MAX_PREPARED = 3
-"""Processes that fork: audits start theirs with two seeds of hashes."""
+MAX_PREPARED = 4
+"""Processes that fork: audits start theirs with two seeds of hashes, documents with their options."""
 START_LIMIT = 120.0
 """Seconds in which the prepared interpreter must have imported everything, and must fork."""
 
@@ -65,7 +67,7 @@ START_LIMIT = 120.0
 class PreparedInterpreter:
     """A process that forks, and the connection to it."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    def __init__(self, variables: Mapping[str, str], options: Sequence[str]) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(START_LIMIT)
         self._lock = threading.Lock()
@@ -73,7 +75,7 @@ class PreparedInterpreter:
         with theirs:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"{imported}exec(wait())", str(number)],
+                [sys.executable, *options, "-c", f"{imported}exec(wait())", str(number)],
                 cwd=ROOT,
                 env=dict(variables),  # no mark of a child's, by which its processes are found and killed
                 stdin=subprocess.DEVNULL,
@@ -100,22 +102,22 @@ class PreparedInterpreter:
 
 
 class PreparedInterpreters:
-    """The processes that fork, by their variables; each starts when a command first needs it."""
+    """The processes that fork, by their options and variables; each starts when a command first needs it."""
 
     def __init__(self) -> None:
-        self._started: dict[frozenset[tuple[str, str]], PreparedInterpreter] = {}
+        self._started: dict[tuple[Sequence[str], frozenset[tuple[str, str]]], PreparedInterpreter] = {}
         self._lock = threading.Lock()
 
-    def find(self, variables: Mapping[str, str]) -> PreparedInterpreter | None:
+    def find(self, variables: Mapping[str, str], options: Sequence[str] = ()) -> PreparedInterpreter | None:
         """Return the process for a command with these variables, or `None` if there are too many others."""
         fixed = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
-        key = frozenset(fixed.items())
+        key = options, frozenset(fixed.items())
         with self._lock:
             if key not in self._started and len(self._started) < MAX_PREPARED:
                 others = {
                     name: value for name, value in os.environ.items() if not name.startswith(READ_AT_START)
                 }
-                self._started[key] = PreparedInterpreter({**others, **fixed})
+                self._started[key] = PreparedInterpreter({**others, **fixed}, options)
             return self._started.get(key)
 
     def pids(self) -> set[int]:
@@ -135,7 +137,8 @@ PREPARED = PreparedInterpreters()
 def find_program(words: list[str]) -> dict[str, Any] | None:
     """Return what an interpreter would run for a command, or `None` if it is not a program of the package's.
 
-    `first` is the first entry of its `sys.path`, `None` the folder in which it runs.
+    `first` is the first entry of its `sys.path`, `None` the folder in which it runs; `options` are
+    those of the interpreter, if it has any.
     """
     if words[:1] == [str(COMMAND)]:
         program = "import sys; " + IMPORT_MAIN + "sys.exit(main())"
@@ -145,6 +148,8 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
     if words[1:3] == ["-m", "ors_server"]:
         program = "import runpy; runpy.run_module('ors_server', run_name='__main__')"
         return {"program": program, "argv": ["-m", *words[3:]], "first": None}
+    if words[1:4] == STRICT:
+        return {"program": words[4], "argv": ["-c", *words[5:]], "first": "", "options": ("-Werror",)}
     rest = words[2:] if words[1:2] == ["-u"] else words[1:]
     if rest[:1] == ["-c"] and PROGRAMS.intersection(rest[1:2]):
         return {"program": rest[1], "argv": ["-c", *rest[2:]], "first": ""}
@@ -168,8 +173,9 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         )
         program = find_program(words) if is_usual and folder.is_dir() else None
         is_refused = variables.get(SWITCH) == "0" or any(map(os.isatty, standard))
-        may_fork = program is not None and not is_refused
-        interpreter = PREPARED.find(variables) if may_fork else None
+        interpreter = None
+        if program is not None and not is_refused:
+            interpreter = PREPARED.find(variables, program.pop("options", ()))
         if program is None or interpreter is None:
             super()._execute_child(*values)  # type: ignore[misc]  # private, and not in the stubs
             return

@@ -94,6 +94,22 @@ def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
     assert hashes[0] == hashes[1]
 
 
+def test_a_program_of_a_document_has_warnings_as_errors_and_the_folder_s_modules(tmp_path):
+    (tmp_path / "near.py").write_text(
+        "import warnings\ndef say(): warnings.warn('old', DeprecationWarning)\n"
+    )
+    program = "import sys, near\nprint(sys.argv, sys.path[0], sys.warnoptions, __name__)\nnear.say()"
+    ran = []
+    for start in STARTS:
+        command = [sys.executable, "-W", "error", "-c", program]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with start(command, cwd=tmp_path, text=True, **pipes) as process:
+            output, errors = process.communicate(timeout=60)
+            ran.append((output, errors.splitlines()[-1], process.returncode))
+    assert ran[0] == ran[1]
+    assert ran[1][1:] == ("DeprecationWarning: old", 1)
+
+
 def test_a_command_may_have_an_interpreter_of_its_own_whose_variables_proc_shows():
     command = [sys.executable, "-c", PROGRAM, "serve", "qa", "--port", "0", "--json"]
     environment = {**os.environ, "ORS_TEST_PREPARED": "0", "OF_ITS_OWN": "yes"}
