@@ -36,6 +36,8 @@ PROGRAMS = {
     worker_env_resource._BOOTSTRAP,
 }
 """Programs of `python -c` that import the package."""
+BOUND = ["setpriv", "--pdeathsig", "KILL", "--"]
+"""What is in front of a command that is killed when its parent ends."""
 STRICT = ["-W", "error", "-c"]
 """How a program of a document starts, which may be any program."""
 READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
@@ -165,6 +167,8 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         words = [
             os.fsdecode(word) for word in ([args] if isinstance(args, str | bytes | os.PathLike) else args)
         ]
+        is_bound = words[: len(BOUND)] == BOUND
+        words = words[len(BOUND) :] if is_bound else words
         folder = Path(os.fsdecode(options["cwd"] or ".")).absolute()
         standard = [options[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         standard = [place if descriptor == -1 else descriptor for place, descriptor in enumerate(standard)]
@@ -184,6 +188,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
             "command": words,
             "places": [*range(len(standard)), *options["pass_fds"]],
             "new_session": bool(options["start_new_session"]),
+            "dies_with_parent": is_bound,
             "folder": str(folder),
             "variables": variables,
         }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepared_processes import COMMAND, PreparedPopen
+from tests.prepared_processes import COMMAND, ROOT, PreparedPopen
 
 STARTS = [PreparedPopen.__base__, PreparedPopen]
 PROGRAM = "from ors_server.cli.main import main; main()"
@@ -80,6 +81,31 @@ def test_it_ends_with_the_signal_that_it_is_sent():
         assert b'"url"' in process.stdout.readline()
         process.kill()
         assert process.wait(60) == -signal.SIGKILL
+
+
+BOUND = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from tests.prepared_processes import PREPARED, PreparedPopen
+command = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", "ors_server"]
+command += ["serve", "qa", "--json", "--port", "0"]
+process = PreparedPopen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+process.stdout.readline()
+print(process.pid, len(PREPARED.pids()), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_dies_with_its_parent_where_it_is_started_so():
+    command = [sys.executable, "-c", BOUND, str(ROOT)]
+    with PreparedPopen.__base__(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        pid, prepared = map(int, parent.stdout.readline().split())
+        assert prepared == 1
+        server = os.pidfd_open(pid)
+        parent.kill()
+        ended, _, _ = select.select([server], [], [], 60)
+        os.close(server)
+    assert ended
 
 
 @pytest.mark.parametrize("seed", ["0", "7"])
