@@ -79,7 +79,7 @@ bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TE
 
 .PHONY: docs
 docs: $(VENV)/.dev clients worlds ## Check that every example in the documents runs.
-	$(BIN)/pytest -m "stress or not stress" tests/docs
+	ORS_TEST_PREPARED=0 $(BIN)/pytest -m "stress or not stress" tests/docs
 
 .PHONY: site
 site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.

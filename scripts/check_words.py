@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -97,9 +97,9 @@ def find(path: str, text: str, words: Words) -> Iterator[Finding]:
     if path.endswith(".md"):
         prose: Iterable[tuple[int, str]] = markdown_prose(text)
     else:
-        tree = ast.parse(text)
-        yield from _check_names(path, tree, words)
-        prose = python_prose(text, tree)
+        nodes = list(ast.walk(ast.parse(text)))
+        yield from _check_names(path, nodes, words)
+        prose = python_prose(text, nodes)
     for first_line, piece in prose:
         yield from _check_prose(path, first_line, piece, words)
 
@@ -123,12 +123,12 @@ def markdown_prose(text: str) -> Iterator[tuple[int, str]]:
         start, lines = number + 1, []
 
 
-def python_prose(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def python_prose(text: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yields comments, docstrings, messages of raised errors and help texts, with their first lines."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield from _strings(node)
         elif isinstance(node, ast.Raise) and node.exc is not None:
@@ -143,8 +143,8 @@ def _strings(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield child.lineno, child.value
 
 
-def _check_names(path: str, tree: ast.Module, words: Words) -> Iterator[Finding]:
-    for line, name in [(1, Path(path).stem), *_names(tree)]:
+def _check_names(path: str, nodes: Sequence[ast.AST], words: Words) -> Iterator[Finding]:
+    for line, name in [(1, Path(path).stem), *_names(nodes)]:
         parts = [part.lower() for part in _NAME_WORD.findall(name)]
         joined = f" {' '.join(parts)} "
         yield from (
@@ -152,7 +152,7 @@ def _check_names(path: str, tree: ast.Module, words: Words) -> Iterator[Finding]
             for word, instead in words.names.items()
             if f" {word} " in joined
         )
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             last = _NAME_WORD.findall(node.name)[-1:]
             yield from (
@@ -162,8 +162,8 @@ def _check_names(path: str, tree: ast.Module, words: Words) -> Iterator[Finding]
             )
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):

@@ -18,6 +18,7 @@ import atexit
 import inspect
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,10 @@ PROGRAMS = {
     worker_env_resource._BOOTSTRAP,
 }
 """Programs of `python -c` that import the package."""
+BOUND = ["setpriv", "--pdeathsig", "KILL", "--"]
+"""What is in front of a command that is killed when its parent ends."""
+STRICT = ["-W", "error", "-c"]
+"""How a program of a document starts, which may be any program."""
 READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
 """How the variables begin that an interpreter reads when it starts, or a package when it is imported."""
 PARAMETERS = [
@@ -61,8 +66,8 @@ USUAL: dict[str, object] = {
 }
 """The values of parameters that a forked process knows how to follow."""
 SWITCH = "ORS_TEST_PREPARED"
-MAX_PREPARED = 3
-"""Processes that fork: audits start theirs with two seeds of hashes."""
+MAX_PREPARED = 4
+"""Processes that fork: audits start theirs with two seeds of hashes, documents with their options."""
 START_LIMIT = 120.0
 """Seconds in which the prepared interpreter must have imported everything, and must fork."""
 
@@ -78,14 +83,14 @@ class PreparedInterpreter:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls, variables: Mapping[str, str]) -> "PreparedInterpreter":
-        """Start an interpreter with these variables, and wait until it has imported everything."""
+    def start(cls, variables: Mapping[str, str], options: Sequence[str] = ()) -> "PreparedInterpreter":
+        """Start an interpreter with variables and options, and wait until it has imported everything."""
         channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
         with theirs:
             number = theirs.fileno()
             process = subprocess.Popen(
-                [sys.executable, "-c", f"{imported}exec(wait())", str(number)],
+                [sys.executable, *options, "-c", f"{imported}exec(wait())", str(number)],
                 cwd=ROOT,
                 env=dict(variables),  # no mark of a child's, by which its processes are found and killed
                 stdin=subprocess.DEVNULL,
@@ -110,28 +115,28 @@ class PreparedInterpreter:
 
 
 class PreparedInterpreters:
-    """The processes that fork, by their variables; each starts when a command first needs it."""
+    """The processes that fork, by their options and variables; each starts when a command first needs it."""
 
     def __init__(self) -> None:
-        self._started: dict[frozenset[tuple[str, str]], PreparedInterpreter] = {}
+        self._started: dict[tuple[tuple[str, ...], frozenset[tuple[str, str]]], PreparedInterpreter] = {}
         self._lock = threading.Lock()
         self._max = MAX_PREPARED
 
-    def find(self, variables: Mapping[str, str]) -> PreparedInterpreter | None:
+    def find(self, variables: Mapping[str, str], options: Sequence[str] = ()) -> PreparedInterpreter | None:
         """Return the process for a command with these variables, or `None` if there are too many others."""
         fixed = _read_at_start(variables)
-        key = frozenset(fixed.items())
+        key = tuple(options), frozenset(fixed.items())
         with self._lock:
             if key not in self._started and len(self._started) < self._max:
                 others = {
                     name: value for name, value in os.environ.items() if not name.startswith(READ_AT_START)
                 }
-                self._started[key] = PreparedInterpreter.start({**others, **fixed})
+                self._started[key] = PreparedInterpreter.start({**others, **fixed}, options)
             return self._started.get(key)
 
     def adopt(self, interpreter: PreparedInterpreter) -> None:
         """Use a process that has this one's variables, and start no other."""
-        self._started[frozenset(_read_at_start(os.environ).items())] = interpreter
+        self._started[(), frozenset(_read_at_start(os.environ).items())] = interpreter
         self._max = 1
 
     def pids(self) -> set[int]:
@@ -155,7 +160,8 @@ PREPARED = PreparedInterpreters()
 def find_program(words: list[str]) -> dict[str, Any] | None:
     """Return what an interpreter would run for a command, or `None` if it is not a program of the package's.
 
-    `first` is the first entry of its `sys.path`, `None` the folder in which it runs.
+    `first` is the first entry of its `sys.path`, `None` the folder in which it runs; `options` are
+    those of the interpreter, if it has any.
     """
     if words[:1] == [str(COMMAND)]:
         program = "import sys; " + IMPORT_MAIN + "sys.exit(main())"
@@ -165,6 +171,8 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
     if words[1:3] == ["-m", "ors_server"]:
         program = "import runpy; runpy.run_module('ors_server', run_name='__main__')"
         return {"program": program, "argv": ["-m", *words[3:]], "first": None}
+    if words[1:4] == STRICT:
+        return {"program": words[4], "argv": ["-c", *words[5:]], "first": "", "options": ("-Werror",)}
     rest = words[2:] if words[1:2] == ["-u"] else words[1:]
     if rest[:1] == ["-c"] and PROGRAMS.intersection(rest[1:2]):
         return {"program": rest[1], "argv": ["-c", *rest[2:]], "first": ""}
@@ -180,6 +188,8 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         words = [
             os.fsdecode(word) for word in ([args] if isinstance(args, str | bytes | os.PathLike) else args)
         ]
+        is_bound = words[: len(BOUND)] == BOUND
+        words = words[len(BOUND) :] if is_bound else words
         folder = Path(os.fsdecode(options["cwd"] or ".")).absolute()
         standard = [options[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         standard = [place if descriptor == -1 else descriptor for place, descriptor in enumerate(standard)]
@@ -191,8 +201,9 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
         is_usual = is_usual and (before is None or is_host)
         program = find_program(words) if is_usual and folder.is_dir() else None
         is_refused = variables.get(SWITCH) == "0" or any(map(os.isatty, standard))
-        may_fork = program is not None and not is_refused
-        interpreter = PREPARED.find(variables) if may_fork else None
+        interpreter = None
+        if program is not None and not is_refused:
+            interpreter = PREPARED.find(variables, program.pop("options", ()))
         if program is None or interpreter is None:
             super()._execute_child(*values)  # type: ignore[misc]  # private, and not in the stubs
             return
@@ -202,7 +213,7 @@ class PreparedPopen(subprocess.Popen):  # type: ignore[type-arg]  # of texts and
             "places": [*range(len(standard)), *options["pass_fds"]],
             "new_session": bool(options["start_new_session"]),
             "process_group": options["process_group"],
-            "signal_with_parent": before.args[0] if is_host else None,
+            "signal_with_parent": before.args[0] if is_host else signal.SIGKILL if is_bound else None,
             "folder": str(folder),
             "variables": variables,
         }

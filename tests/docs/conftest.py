@@ -7,6 +7,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PIECE = re.compile(r"""\|\||&&|[;&()|]|(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^;&()|'"\\])+""")
+"""A command of a shell's line, or what connects two."""
 ADDRESS = "127.0.0.1:8080"
 """Where the documents' server is; the tests' server takes a free port instead."""
 COMMAND = str(Path(sys.executable).with_name("ors-server"))
@@ -73,12 +76,8 @@ class Reader:
         for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             words = shlex.split(command)
-            if words[:2] == ["ors-server", "serve"]:
-                output = self._serve(command)
-            elif words[0] == "ors-server" and not needs_shell(command):
-                output = self._run([COMMAND, *shlex.split(self._here(command))[1:]])
-            else:
-                output = self._run(["bash", "-euo", "pipefail", "-c", self._here(command)])
+            is_server = words[:2] == ["ors-server", "serve"]
+            output = self._serve(command) if is_server else self._run_line(self._here(command))
             check_output(expected, output.replace(f"127.0.0.1:{self.port}", ADDRESS))
 
     def _serve(self, command: str) -> str:
@@ -100,19 +99,46 @@ class Reader:
         assert lines, f"{command} said nothing"
         return "".join(lines)
 
+    def _run_line(self, line: str) -> str:
+        """Does what a shell does with a line, but starts the package's commands in it without one."""
+        output, status = [], 0
+        for operator, parts in split_line(line):
+            if (status == 0) == (operator == "&&"):
+                text, status, errors = self._connect([words_of(part) for part in parts])
+                output.append(text)
+        assert status == 0, f"{line}\n{''.join(output)}\n{errors}"
+        return "".join(output)
+
     def _run(self, words: list[str], **variables: str) -> str:
-        ran = subprocess.run(
-            words,
-            cwd=self.folder,
-            env={**self._environ(), **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT,
-        )
-        assert ran.returncode == 0, f"{words[-1]}\n{ran.stdout}\n{ran.stderr}"
-        return ran.stdout
+        output, status, errors = self._connect([words], **variables)
+        assert status == 0, f"{words[-1]}\n{output}\n{errors}"
+        return output
+
+    def _connect(self, commands: list[list[str]], **variables: str) -> tuple[str, int, str]:
+        """Runs commands, each of which reads what the one before it writes.
+
+        Returns what the last one wrote, the status of the last one that failed or 0, and all errors.
+        """
+        with tempfile.TemporaryFile("w+") as errors, contextlib.ExitStack() as stack:
+            processes: list[subprocess.Popen[str]] = []
+            for words in commands:
+                process = subprocess.Popen(
+                    words,
+                    cwd=self.folder,
+                    env={**self._environ(), **variables},
+                    stdin=processes[-1].stdout if processes else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                )
+                processes.append(stack.enter_context(process))
+                stack.callback(process.kill)  # which is nothing for one that has ended
+            for process in processes[:-1]:
+                process.stdout.close()
+            output, _ = processes[-1].communicate(timeout=LIMIT)
+            statuses = [process.wait(LIMIT) for process in processes]
+            errors.seek(0)
+            return output, next(filter(None, reversed(statuses)), 0), errors.read()
 
     def _environ(self) -> dict[str, str]:
         scripts = str(Path(sys.executable).parent)
@@ -124,12 +150,37 @@ class Reader:
         return text.replace(ADDRESS, f"127.0.0.1:{self.port}")
 
 
+def split_line(line: str) -> list[tuple[str, list[str]]]:
+    """Return the pipelines of a line, as (the operator before it, its commands); the first one has "&&".
+
+    A line that connects commands by anything but `|`, `&&` and `||` is a single command of a shell.
+    """
+    first, *others = PIECE.findall(re.sub(r"\s+#[^'\"]*$", "", line))
+    if "\n" in line or set(others[::2]) - {"|", "&&", "||"}:
+        return [("&&", [line])]
+    pipelines = [("&&", [first])]
+    for operator, command in zip(others[::2], others[1::2], strict=True):
+        if operator == "|":
+            pipelines[-1][1].append(command)
+        else:
+            pipelines.append((operator, [command]))
+    return pipelines
+
+
 def needs_shell(command: str) -> bool:
-    """Return whether a command has something that a shell expands or connects."""
+    """Return whether a command has something that a shell expands or redirects."""
     tokens = shlex.shlex(command, posix=True, punctuation_chars=True)
-    return bool(re.search(r"[\n$`*?~#!]", command)) or any(
+    return bool(re.search(r"[\n$`*?~#!]", re.sub(r"'[^']*'", "", command))) or any(
         re.fullmatch(r"[();<>|&]+", word) for word in tokens
     )
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words by which a command is started: of the package, or of a shell that runs it."""
+    words = shlex.split(command)
+    if words[0] == "ors-server" and not needs_shell(command):
+        return [COMMAND, *words[1:]]
+    return ["bash", "-euo", "pipefail", "-c", command]
 
 
 def check_output(expected: str, output: str) -> None:

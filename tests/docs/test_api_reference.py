@@ -22,6 +22,12 @@ def api():
 
 
 @pytest.fixture(scope="module")
+def public(api):
+    """The lines of each public name of the source."""
+    return api.public_api()
+
+
+@pytest.fixture(scope="module")
 def parts():
     """The text below the heading of each public name."""
     found: dict[str, str] = {}
@@ -46,9 +52,9 @@ def part_of(parts, name):
     return text
 
 
-def test_every_public_name_is_on_a_page_with_every_member(api, parts):
+def test_every_public_name_is_on_a_page_with_every_member(public, parts):
     missing = []
-    for name, lines in api.public_api().items():
+    for name, lines in public.items():
         text = part_of(parts, name)
         for line in lines:
             member = re.match(rf"{re.escape(name)}\.(\w+)", line)
@@ -57,8 +63,8 @@ def test_every_public_name_is_on_a_page_with_every_member(api, parts):
     assert missing == []
 
 
-def test_every_name_of_the_newest_release_is_there_unless_it_changed(api, parts):
-    changed = set(api.changes(api.released(), api.public_api()))
+def test_every_name_of_the_newest_release_is_there_unless_it_changed(api, public, parts):
+    changed = set(api.changes(api.released(), public))
     kept = set(api.released()) - changed
     assert len(kept) > 100
     for name in kept:

@@ -1,6 +1,7 @@
 """The site of the documents: it builds without a network, holds every page, and its links lead somewhere."""
 
 import os
+import posixpath
 import re
 import subprocess
 from html.parser import HTMLParser
@@ -82,15 +83,16 @@ def test_llms_txt_lists_every_page_by_its_markdown(site):
 
 def test_every_link_and_every_anchor_leads_somewhere(site, pages):
     broken = []
+    names = {path.relative_to(site).as_posix() for path in [site, *site.rglob("*")]}
     for address, page in pages.items():
         for link in page.links:
             there = urlsplit(link)
             if there.scheme or there.netloc or address == "404.html":
                 continue
-            target = (site / address).parent / unquote(there.path) if there.path else site / address
-            name = os.path.relpath(target, site)
+            path = posixpath.join(posixpath.dirname(address), unquote(there.path)) if there.path else address
+            name = posixpath.normpath(path)
             anchors = pages[name].anchors if name in pages else set()
-            if not target.exists() or (there.fragment and unquote(there.fragment) not in anchors):
+            if name not in names or (there.fragment and unquote(there.fragment) not in anchors):
                 broken.append(f"{address}: {link}")
     assert broken == []
 

@@ -1,5 +1,6 @@
-"""The project as its users get it: built, installed from the lock, away from the checkout."""
+"""The project as its users get it: built, installed from the lock, away from the checkout; and its source."""
 
+import ast
 import json
 import os
 import re
@@ -103,6 +104,16 @@ class Installation:
         finally:
             process.terminate()
             process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="package")
+def source_nodes() -> dict[str, list[ast.AST]]:
+    """The nodes of each module of the package and the bundled environments, by its path.
+
+    Parsing all of them takes seconds, so the files of this folder share them.
+    """
+    paths = [path for folder in ("ors_server", "tasks") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {path.relative_to(ROOT).as_posix(): list(ast.walk(ast.parse(path.read_text()))) for path in paths}
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,9 @@
 """Private and provisional names of other packages stand in one module each, which a contract test guards."""
 
 import ast
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 HOMES = {
     "mcp": {"doors/mcp/sdk.py", "client/mcp_connection.py", "conformance/mcp_checks.py"},
@@ -36,18 +32,18 @@ LENT = {("ors_server/sandboxes/docker/launcher.py", "_sock")}
 """The socket of an attached container, which docker-py gives in no other way."""
 
 
-@cache
-def modules() -> dict[str, ast.Module]:
-    paths = ROOT.glob("ors_server/**/*.py")
-    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
+@pytest.fixture(scope="module")
+def modules(source_nodes: dict[str, list[ast.AST]]) -> dict[str, list[ast.AST]]:
+    """The nodes of each module of the package."""
+    return {path: nodes for path, nodes in source_nodes.items() if path.startswith("ors_server/")}
 
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -58,16 +54,17 @@ def owner_of(node: ast.Attribute) -> str:
     return ast.unparse(node.value)
 
 
-def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+def attributes(nodes: Iterable[ast.AST]) -> Iterator[ast.Attribute]:
+    yield from (node for node in nodes if isinstance(node, ast.Attribute))
 
 
-@cache
-def defined() -> set[str]:
+@pytest.fixture(scope="module")
+def defined(modules) -> set[str]:
+    """The names that the package defines somewhere, fields of slots too."""
     return {
         name
-        for tree in modules().values()
-        for node in ast.walk(tree)
+        for nodes in modules.values()
+        for node in nodes
         for name in (
             [node.name]
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -76,73 +73,75 @@ def defined() -> set[str]:
             else [node.id]
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
             else [element.value for element in ast.walk(node) if isinstance(element, ast.Constant)]
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "__slots__"
             else []
         )
     }
 
 
-def private_attributes(path: str, tree: ast.AST) -> Iterator[str]:
-    for node in attributes(tree):
+def private_attributes(path: str, nodes: Iterable[ast.AST], defined: set[str]) -> Iterator[str]:
+    for node in attributes(nodes):
         if not is_private(node.attr) or (path, node.attr) in LENT:
             continue
         is_inherited = owner_of(node) in ("self", "cls", "super()")
-        known = defined() if is_inherited else OWN
+        known = defined if is_inherited else OWN
         if node.attr not in known | NAMED_TUPLE and ast.unparse(node) not in DOCUMENTED:
             yield ast.unparse(node)
 
 
-def private_texts(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def private_texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BY_NAME:
             name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
             if is_private(str(name)) and name not in OWN | MARKS | NAMED_TUPLE:
                 yield ast.unparse(node)
 
 
-def foreign_names(path: str, tree: ast.AST) -> list[str]:
+def foreign_names(path: str, nodes: Sequence[ast.AST], defined: set[str]) -> list[str]:
     """Return the private names of other packages that a module uses."""
     taken = (
         name
-        for name in imported(tree)
+        for name in imported(nodes)
         if not name.startswith(("ors_server", "__future__")) and any(map(is_private, name.split(".")))
     )
-    return [*taken, *private_attributes(path, tree), *private_texts(tree)]
+    return [*taken, *private_attributes(path, nodes, defined), *private_texts(nodes)]
 
 
-def test_no_module_uses_a_private_name_of_another_package():
+def test_no_module_uses_a_private_name_of_another_package(modules, defined):
     found = {
-        path: foreign_names(path, tree)
-        for path, tree in modules().items()
+        path: foreign_names(path, nodes, defined)
+        for path, nodes in modules.items()
         if path != UVICORN and PROGRAMS not in path
     }
     assert not {path: names for path, names in found.items() if names}
 
 
 @pytest.mark.parametrize("package", HOMES)
-def test_a_package_whose_insides_are_used_is_imported_in_its_homes_only(package):
+def test_a_package_whose_insides_are_used_is_imported_in_its_homes_only(package, modules):
     importers = {
         path.removeprefix("ors_server/")
-        for path, tree in modules().items()
-        if any(name.split(".")[0] == package for name in imported(tree))
+        for path, nodes in modules.items()
+        if any(name.split(".")[0] == package for name in imported(nodes))
     }
     assert importers == HOMES[package]
 
 
-def test_outside_of_its_home_only_documented_names_of_the_mcp_sdk_are_used():
+def test_outside_of_its_home_only_documented_names_of_the_mcp_sdk_are_used(modules):
     taken = {
         name
-        for path, tree in modules().items()
+        for path, nodes in modules.items()
         if not path.endswith("mcp/sdk.py")
-        for name in imported(tree)
+        for name in imported(nodes)
         if name.split(".")[0] == "mcp"
     }
     assert taken <= PUBLIC_OF_MCP
 
 
-def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
+def test_whose_cancellation_a_task_sees_is_asked_in_one_module(modules):
     users = {
-        path for path, tree in modules().items() if CANCELLATION & {node.attr for node in attributes(tree)}
+        path for path, nodes in modules.items() if CANCELLATION & {node.attr for node in attributes(nodes)}
     }
     assert users == {"ors_server/environments/boundary.py"}
 
@@ -159,5 +158,5 @@ def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
         ("from __future__ import annotations\nos._exit(0)\nsession.__dict__", []),
     ],
 )
-def test_private_names_are_found(source, found):
-    assert foreign_names("example.py", ast.parse(source)) == found
+def test_private_names_are_found(source, found, defined):
+    assert foreign_names("example.py", list(ast.walk(ast.parse(source))), defined) == found

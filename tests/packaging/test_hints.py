@@ -4,7 +4,6 @@ import ast
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,23 +22,25 @@ REQUIREMENT = re.compile(
 )
 
 
-def calls_of(name: str) -> Iterator[tuple[str, ast.Call]]:
-    """Yields the place and the expression of every call of a function in the package and the tasks."""
-    for folder in ("ors_server", "tasks"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                    yield f"{file.relative_to(ROOT)}:{node.lineno}", node
+@pytest.fixture(scope="module")
+def calls(source_nodes: dict[str, list[ast.AST]]) -> dict[str, list[tuple[str, ast.Call]]]:
+    """The place and the expression of every call in the package and the tasks, by the function's name."""
+    found: dict[str, list[tuple[str, ast.Call]]] = {}
+    for path, nodes in source_nodes.items():
+        for node in nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found.setdefault(node.func.id, []).append((f"{path}:{node.lineno}", node))
+    return found
 
 
-def extras_named() -> dict[str, str]:
+def extras_named(calls) -> dict[str, str]:
     """Returns the place of each extra that a hint names, by the extra."""
     named: dict[str, str] = dict.fromkeys(EXTRAS, "the table of doctor")
-    for place, call in calls_of("install_hint"):
+    for place, call in calls["install_hint"]:
         for argument in call.args:
             if isinstance(argument, ast.Constant):
                 named[argument.value] = place
-    for place, call in calls_of("_load"):
+    for place, call in calls["_load"]:
         if place.startswith("ors_server/export/trackers.py"):  # which hands its second argument on
             named[ast.literal_eval(call.args[1])] = place
     for name in source_names():
@@ -49,15 +50,15 @@ def extras_named() -> dict[str, str]:
     return named
 
 
-def test_every_extra_that_a_hint_names_exists():
-    named = extras_named()
+def test_every_extra_that_a_hint_names_exists(calls):
+    named = extras_named(calls)
     assert {extra: place for extra, place in named.items() if extra not in OWN_EXTRAS} == {}
     assert set(OWN_EXTRAS) == set(named), "an extra that no message names helps nobody"
 
 
-def test_hints_name_their_extras_by_words_or_by_a_table():
+def test_hints_name_their_extras_by_words_or_by_a_table(calls):
     """So that the test above sees each of them."""
-    computed = [place for place, call in calls_of("install_hint") if not all(map(is_constant, call.args))]
+    computed = [place for place, call in calls["install_hint"] if not all(map(is_constant, call.args))]
     assert {place.partition(":")[0] for place in computed} <= {
         "ors_server/cli/doctor_checks.py",
         "ors_server/environments/sources.py",
@@ -97,10 +98,8 @@ def test_a_variable_that_a_command_sets_is_known_to_every_command(name):
     check_variables(variables, Settings.model_fields)
 
 
-def test_packages_that_hints_name_are_requirements():
-    places = list(calls_of("package_hint"))
-    assert places
-    for place, call in places:
+def test_packages_that_hints_name_are_requirements(calls):
+    for place, call in calls["package_hint"]:
         words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
         assert all(word.startswith("-") or REQUIREMENT.fullmatch(word) for word in words), place
     for hint in (

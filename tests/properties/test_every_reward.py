@@ -40,7 +40,7 @@ WORK_LIMIT = 5.0
 """Seconds of processor time that one judgement may take, generously: a runaway fails instead of hanging."""
 PATIENCE = 100.0
 """Seconds that another thread, task or process may take for all its judgements."""
-EXAMPLES = 200
+EXAMPLES = 100
 """Questions that every reward is asked in an ordinary run; async ones are asked a quarter of them."""
 MANY_EXAMPLES = 10_000
 """The same in a stress run."""

@@ -11,7 +11,11 @@ GAMES = 12
 """Of each store, mode and door; `make stress` plays 20,000."""
 SEARCHED = 3_000
 """Games within which a planted fault must be seen, in the modes and doors together."""
-FIRST = {"pay_calls_that_were_told_of_the_end": 200, "replace_states_that_are_over": 200}
+FIRST = {
+    "cancel_repeats": 72,
+    "pay_calls_that_were_told_of_the_end": 200,
+    "replace_states_that_are_over": 200,
+}
 """Seeds from which rare faults are looked for; `make stress` looks from 0."""
 
 

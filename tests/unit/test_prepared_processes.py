@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepared_processes import COMMAND, PreparedPopen
+from tests.prepared_processes import COMMAND, ROOT, PreparedPopen
 
 STARTS = [PreparedPopen.__base__, PreparedPopen]
 PROGRAM = "from ors_server.cli.main import main; main()"
@@ -82,6 +83,31 @@ def test_it_ends_with_the_signal_that_it_is_sent():
         assert process.wait(60) == -signal.SIGKILL
 
 
+BOUND = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from tests.prepared_processes import PREPARED, PreparedPopen
+command = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", "ors_server"]
+command += ["serve", "qa", "--json", "--port", "0"]
+process = PreparedPopen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+process.stdout.readline()
+print(process.pid, len(PREPARED.pids()), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_dies_with_its_parent_where_it_is_started_so():
+    command = [sys.executable, "-c", BOUND, str(ROOT)]
+    with PreparedPopen.__base__(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        pid, prepared = map(int, parent.stdout.readline().split())
+        assert prepared == 1
+        server = os.pidfd_open(pid)
+        parent.kill()
+        ended, _, _ = select.select([server], [], [], 60)
+        os.close(server)
+    assert ended
+
+
 @pytest.mark.parametrize("seed", ["0", "7"])
 def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
     (tmp_path / "asked.py").write_text("import sys; print(hash('text'), file=sys.stderr)\nraise RuntimeError")
@@ -92,6 +118,22 @@ def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
         with start(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
             hashes.append(process.communicate(timeout=60)[1].splitlines()[0])
     assert hashes[0] == hashes[1]
+
+
+def test_a_program_of_a_document_has_warnings_as_errors_and_the_folder_s_modules(tmp_path):
+    (tmp_path / "near.py").write_text(
+        "import warnings\ndef say(): warnings.warn('old', DeprecationWarning)\n"
+    )
+    program = "import sys, near\nprint(sys.argv, sys.path[0], sys.warnoptions, __name__)\nnear.say()"
+    ran = []
+    for start in STARTS:
+        command = [sys.executable, "-W", "error", "-c", program]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with start(command, cwd=tmp_path, text=True, **pipes) as process:
+            output, errors = process.communicate(timeout=60)
+            ran.append((output, errors.splitlines()[-1], process.returncode))
+    assert ran[0] == ran[1]
+    assert ran[1][1:] == ("DeprecationWarning: old", 1)
 
 
 def test_a_command_may_have_an_interpreter_of_its_own_whose_variables_proc_shows():

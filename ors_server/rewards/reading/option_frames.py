@@ -45,7 +45,8 @@ def _patterns(table: str) -> tuple[re.Pattern[str], ...]:
 def _compile(text: str) -> re.Pattern[str]:
     while (part := re.search(r"\{([a-z]+)\}", text)) is not None:
         text = text.replace(part[0], _FRAMES["parts"][part[1]])
-    text = text.replace("<O>", rf"[(*_]{{0,3}}{_CHOICE}{{1,400}}[)*_]{{0,3}}")
+    # Possessive: a pattern that fails behind a long choice does not try its parts: a second and more.
+    text = text.replace("<O>", rf"[(*_]{{0,3}}{_CHOICE}{{1,400}}+[)*_]{{0,3}}")
     return re.compile(text, re.IGNORECASE | re.VERBOSE)
 
 
