@@ -58,6 +58,27 @@ TOGETHER = (
     "tests/unit/sandboxes/",
 )
 """How the files begin that one process plays: what they share is dear to make, or the whole machine's."""
+FORKING = (
+    "tests/clients/test_audit_foreign_server.py",
+    "tests/clients/test_bridges.py",
+    "tests/clients/test_consumers_",
+    "tests/clients/test_export_inspect.py",
+    "tests/clients/test_export_trl.py",
+    "tests/clients/test_foreign_",
+    "tests/clients/test_inspect_openreward.py",
+    "tests/clients/test_killed_hosts.py",
+    "tests/clients/test_mcp_clients.py",
+    "tests/clients/test_mcp_hosts.py",
+    "tests/clients/test_openenv_door.py",
+    "tests/clients/test_ors_clients.py",
+    "tests/clients/test_packages.py",
+    "tests/clients/test_prepared_clients.py",
+    "tests/clients/test_recovery.py",
+    "tests/clients/test_reward_adapters.py",
+    "tests/clients/test_stock_client_record.py",
+    "tests/clients/test_trl.py",
+)
+"""How the files begin that one process plays: the processes that fork their clients are its children."""
 APART = (
     "tests/contract/test_audit_reading.py",
     "tests/contract/test_audit_rewards.py",
@@ -251,7 +272,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     not wait for it in the end.
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
+        items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER + FORKING))
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
@@ -277,6 +298,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if file in APART:
                 return nodeid
+            if file.startswith(FORKING):
+                return FORKING[0]
             return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     return ByFile(config, log)

@@ -16,6 +16,7 @@ from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, 
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import CallRefusedError, open_environment
 from tests.clients.conftest import client_python
+from tests.prepared_processes import PREPARED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TASKS = FIXTURES / "inspect_tasks.py"
@@ -120,7 +121,7 @@ async def test_a_worker_that_is_killed_between_episodes_is_replaced(sums):
 
     def kill():
         for listed in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-            for process in map(int, listed.read_text(encoding="ascii").split()):
+            for process in set(map(int, listed.read_text(encoding="ascii").split())) - PREPARED.pids():
                 if str(client_python("inspect")) in Path(f"/proc/{process}/cmdline").read_text(
                     encoding="utf-8"
                 ):

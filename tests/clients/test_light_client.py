@@ -9,7 +9,9 @@ import tarfile
 import tomllib
 import zipfile
 from importlib import metadata
+from pathlib import Path
 
+import pip
 import pytest
 
 from tests.clients.conftest import ROOT, SCRIPTS, client_python
@@ -25,6 +27,8 @@ BESIDE = {
     "verifiers_0_3": "verifiers",
 }
 """Environment of a client -> the distribution that it is there for."""
+UNPREPARED = {"ORS_TEST_PREPARED": "0"}
+"""Has a program started by an interpreter that has imported nothing: these do not import the packages."""
 FOLDER = ROOT / "packages" / "client"
 PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
 
@@ -40,8 +44,11 @@ def url(serve_with):
 def test_one_ordinary_installation_adds_the_client_and_changes_nothing_else(client_wheel, client, tmp_path):
     report = tmp_path / "report.json"
     options = ["--no-index", "--dry-run", "--report", str(report)]
-    command = [sys.executable, "-m", "pip", "--python", str(client_python(client)), "install", *options]
-    installed = subprocess.run([*command, str(client_wheel)], capture_output=True, text=True, check=False)
+    # What `pip --python` starts, without the interpreter that starts it.
+    command = [str(client_python(client)), str(Path(pip.__file__).with_name("__pip-runner__.py"))]
+    command += ["install", *options, str(client_wheel)]
+    variables = {**os.environ, **UNPREPARED}
+    installed = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
     assert installed.returncode == 0, installed.stderr
     planned = json.loads(report.read_text())["install"]
     assert [entry["metadata"]["name"] for entry in planned] == ["ors-mcp-client"]
@@ -56,7 +63,7 @@ def test_an_episode_is_played_beside_the_package(url, light_client, client):
         text=True,
         check=False,
         cwd=light_client,
-        env={**os.environ, "PYTHONPATH": str(light_client)},
+        env={**os.environ, **UNPREPARED, "PYTHONPATH": str(light_client)},
     )
     assert played.returncode == 0, played.stderr
     seen = json.loads(played.stdout)

@@ -25,17 +25,8 @@ def seen() -> Callable[..., Any]:
     ours = Path(mpmath.origin).parents[1]
 
     def run(client: str, script: str, *words: str) -> Any:
-        program = "import runpy, sys; sys.path.append(sys.argv.pop(1)); del sys.argv[0]; runpy.run_path"
         ran = subprocess.run(
-            [
-                str(client_python(client)),
-                "-c",
-                f"{program}(sys.argv[0], run_name='__main__')",
-                str(ours),
-                str(SCRIPTS / script),
-                str(ROOT),
-                *words,
-            ],
+            [str(client_python(client)), str(SCRIPTS / script), str(ROOT), str(ours), *words],
             capture_output=True,
             text=True,
             check=False,

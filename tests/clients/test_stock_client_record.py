@@ -4,20 +4,9 @@ import json
 import subprocess
 import urllib.request
 
-from tests.clients.conftest import client_python
+from tests.clients.conftest import SCRIPTS, client_python
 
 KEY = "training-key-0123456789"
-PROGRAM = """
-import os, sys
-os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
-from openreward import OpenReward
-
-environment = OpenReward(api_key=sys.argv[2]).environments.get("math_word_problems")
-for task in environment.list_tasks("test")[3:5]:
-    with environment.session(task=task) as session:
-        session.get_prompt()
-        session.call_tool("submit", {"answer": "-1"})
-"""
 
 
 def test_its_episodes_have_split_index_and_the_labels_of_their_key(serve_with, tmp_path):
@@ -25,7 +14,7 @@ def test_its_episodes_have_split_index_and_the_labels_of_their_key(serve_with, t
     keys.write_text(f'[[keys]]\nid = "t"\nrole = "trainer"\nkey = "{KEY}"\nlabels = {{ run = "monday" }}\n')
     url = serve_with(None, "math_word_problems", ORS_API_KEYS_FILE=str(keys), ORS_STORE="memory")
     played = subprocess.run(
-        [client_python("openreward"), "-c", PROGRAM, url, KEY],
+        [client_python("openreward"), SCRIPTS / "play_openreward_wrong.py", url, KEY],
         capture_output=True,
         text=True,
         timeout=120,

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import socket
-import subprocess
 import sys
 import threading
 
 import uvicorn
+from openenv.cli.__main__ import app
 from openenv.core import GenericEnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.types import Observation
+from typer.testing import CliRunner
 
 from ors_server.adapters import to_openenv
 from ors_server.client import Client
@@ -69,10 +70,9 @@ async def over_websocket(port, answer):
 
 
 def validate(port):
-    """Runs OpenEnv's own validation of a running server, and gives its report."""
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    """Runs OpenEnv's own validation of a running server in this process, and gives its report."""
+    ran = CliRunner().invoke(app, ["validate", "--url", f"http://127.0.0.1:{port}", "--json"])
+    return json.loads(ran.stdout)
 
 
 def serve(app):

@@ -5,9 +5,9 @@ Usage: `python play_openenv.py URL`, with the interpreter of a virtual environme
 
 import asyncio
 import json
-import subprocess
 import sys
 
+from openenv.cli.__main__ import app
 from openenv.core import GenericEnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
 from openenv.core.harness import (
@@ -19,6 +19,7 @@ from openenv.core.harness import (
 )
 from openenv.core.llm_client import LLMResponse, ToolCall
 from openenv.core.mcp_client import MCPToolClient
+from typer.testing import CliRunner
 from websockets.asyncio.client import connect
 
 
@@ -184,9 +185,8 @@ def harness(url):
 
 
 def validate(url):
-    """Runs OpenEnv's own validation of a running server, and gives its report."""
-    command = [sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    """Runs OpenEnv's own validation of a running server in this process, and gives its report."""
+    return json.loads(CliRunner().invoke(app, ["validate", "--url", url, "--json"]).stdout)
 
 
 def main(url):

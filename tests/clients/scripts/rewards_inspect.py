@@ -1,8 +1,8 @@
 """Takes a reward to Inspect and Inspect's scorers to ours, and prints what came of it as one JSON document.
 
-Usage: `python rewards_inspect.py ROOT`, with the interpreter of a virtual environment that has `inspect-ai`
-and what the rewards import. The model is a scripted one. The script judges nothing: the test that starts it
-does.
+Usage: `python rewards_inspect.py ROOT PACKAGES`, with the interpreter of a virtual environment that has
+`inspect-ai`; PACKAGES is the folder of what the rewards import. The model is a scripted one. The script
+judges nothing: the test that starts it does.
 """
 
 import json
@@ -11,6 +11,7 @@ import tempfile
 from typing import Any
 
 sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[2])
 
 from inspect_ai import Task
 from inspect_ai import eval as run_evaluation

@@ -1,9 +1,9 @@
 """Takes rewards into environments of `openreward` or the `ors-sdk` and back, and prints what came of it as
 one JSON document.
 
-Usage: `python rewards_openreward.py ROOT PACKAGE`, PACKAGE being `openreward.environments` or `ors`, with the
-interpreter of a virtual environment that has it and what the rewards import. The script judges nothing: the
-test that starts it does.
+Usage: `python rewards_openreward.py ROOT PACKAGES PACKAGE`, PACKAGE being `openreward.environments` or `ors`,
+with the interpreter of a virtual environment that has it; PACKAGES is the folder of what the rewards import.
+The script judges nothing: the test that starts it does.
 """
 
 import asyncio
@@ -15,12 +15,13 @@ from typing import Any
 
 os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[2])
 
 from ors_server.rewards.adapters.openreward import as_openreward, as_score_group, from_openreward
 from ors_server.rewards.reward_errors import NoRewardError
 from ors_server.rewards.scoring import score
 
-PACKAGE: Any = sys.argv[2]
+PACKAGE: Any = sys.argv[3]
 theirs: Any = import_module(PACKAGE)
 
 

@@ -1,7 +1,8 @@
 """Takes rewards to TRL and TRL's to ours, and prints what came of it as one JSON document.
 
-Usage: `python rewards_trl.py ROOT`, with the interpreter of a virtual environment that has `trl` and what the
-rewards import; neither a model nor torch is needed. The script judges nothing: the test that starts it does.
+Usage: `python rewards_trl.py ROOT PACKAGES`, with the interpreter of a virtual environment that has `trl`;
+PACKAGES is the folder of what the rewards import. Neither a model nor torch is needed. The script judges
+nothing: the test that starts it does.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 import anyio.lowlevel
 
 sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[2])
 
 from trl.rewards import (
     get_cosine_scaled_reward,
