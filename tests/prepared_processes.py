@@ -27,7 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ors_server.processes import child_process
 from ors_server.resources import worker_env_resource
+from ors_server.rewards.batch import process as batch_process
 from ors_server.supervisor.supervising import signal_with_parent
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ PROGRAMS = {
     IMPORT_MAIN + "main()",
     "import sys; " + IMPORT_MAIN + "sys.exit(main())",
     worker_env_resource._BOOTSTRAP,
+    child_process._PROGRAM.format(module=batch_process.MODULE),
 }
 """Programs of `python -c` that import the package."""
 READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
@@ -165,7 +168,7 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
     if words[1:3] == ["-m", "ors_server"]:
         program = "import runpy; runpy.run_module('ors_server', run_name='__main__')"
         return {"program": program, "argv": ["-m", *words[3:]], "first": None}
-    rest = words[2:] if words[1:2] == ["-u"] else words[1:]
+    rest = words[2:] if words[1:2] in (["-u"], ["-P"]) else words[1:]
     if rest[:1] == ["-c"] and PROGRAMS.intersection(rest[1:2]):
         return {"program": rest[1], "argv": ["-c", *rest[2:]], "first": ""}
     return None
