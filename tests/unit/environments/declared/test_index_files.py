@@ -275,7 +275,8 @@ def test_a_row_of_too_many_values_is_refused(write, tmp_path, own_cache, ending)
 
 @pytest.mark.parametrize("ending", WRITERS)
 def test_a_row_of_too_many_bytes_is_refused(write, tmp_path, own_cache, ending):
-    text = "a line\n" * (9 * 2**20 // 7)
+    line = "words of a line " * 16 + "\n"
+    text = line * (9 * 2**20 // len(line))
     rows = [{"question": text, "answer": "1", "more": text}]
     with pytest.raises(EnvironmentDefinitionError, match="a row of 16,777,216 bytes at most"):
         load_written(write, tmp_path, ending, WRITERS[ending](rows))
