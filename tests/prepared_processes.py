@@ -8,9 +8,9 @@ the same program with the same arguments, variables, folder and descriptors, and
 A server with several hosts has a forked process too, which forks those.
 
 An interpreter starts as usual for every other command, on a terminal unless its program is a test's own, as
-another user, with other variables that Python reads when it starts, where lines are counted, and where ORS_TEST_PREPARED is 0 in the variables
-of the tests or of the command. In /proc a forked process has the command line and the variables of the
-process that forked it.
+another user, with other variables that Python reads when it starts, where lines are counted, and where
+ORS_TEST_PREPARED is 0 in the variables of the tests or of the command. In /proc a forked process has the
+command line and the variables of the process that forked it.
 """
 
 import array
@@ -46,7 +46,7 @@ PROGRAMS = {
 }
 """Programs of `python -c` that import the package."""
 TESTS_OWN = "# prepared\n"
-"""First line of a program of a test's own, for `python -c`, that uses the package. It may be on a terminal."""
+"""First line of a test's program for `python -c` that uses the package. It may be on a terminal."""
 READ_AT_START = ("PYTHON", "LANG", "LC_", "MALLOC", "LD_", "FORCE_COLOR", "NO_COLOR", "TERMINAL_")
 """How the variables begin that an interpreter reads when it starts, or a package when it is imported."""
 PARAMETERS = [
@@ -171,7 +171,8 @@ def find_program(words: list[str]) -> dict[str, Any] | None:
         program = "import runpy; runpy.run_module('ors_server', run_name='__main__')"
         return {"program": program, "argv": ["-m", *words[3:]], "first": None}
     rest = words[2:] if words[1:2] in (["-u"], ["-P"]) else words[1:]
-    if rest[:1] == ["-c"] and (rest[1] in PROGRAMS or rest[1].startswith(TESTS_OWN)):
+    is_program = rest[:1] == ["-c"] and len(rest) > 1
+    if is_program and (rest[1] in PROGRAMS or rest[1].startswith(TESTS_OWN)):
         return {"program": rest[1], "argv": ["-c", *rest[2:]], "first": ""}
     return None
 

@@ -42,7 +42,7 @@ def base_folder() -> Path:
 
 
 def memory_folder(base: Path) -> Path | None:
-    """Return a folder in memory for files that change with every command and static ones, if `base` is on a disk.
+    """Return a folder in memory for static files and those of commands, if `base` is on a disk.
 
     On a busy disk every new pipe would wait for the file system's journal.
 
