@@ -45,7 +45,12 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 collect_ignore = ["data"]  # has tests of its own, which tasks give to their graders
-pytest_plugins = ["tests.postgres", "tests.prepared_processes", "tests.processor_times"]
+pytest_plugins = [
+    "tests.postgres",
+    "tests.prepared_processes",
+    "tests.processor_times",
+    "tests.shared_statements",
+]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
 """Seconds that a server in a thread may take to start or to stop."""
@@ -321,11 +326,11 @@ def imported_folders() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quick_collections() -> None:
-    """Exempts all that exists from garbage collection, for modules whose tests collect again and again.
+    """Exempts all that exists from garbage collection, for modules whose tests collect.
 
-    A whole collection in a process that has played thousands of tests takes seconds.
+    A whole collection in a process that has played thousands of tests takes seconds. Garbage of earlier tests
+    stays.
     """
-    gc.collect()
     gc.freeze()
 
 

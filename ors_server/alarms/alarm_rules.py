@@ -181,9 +181,12 @@ def _variance(window: RunWindow) -> AlarmReading | None:
     limits = window.thresholds
     before = _returns(window.baseline)
     now = _returns(window.recent)
-    if len(before) < limits.min_episodes or len(now) < limits.min_episodes or pstdev(before) == 0:
+    if len(before) < limits.min_episodes or len(now) < limits.min_episodes:
         return None
-    ratio = pstdev(now) / pstdev(before)
+    deviation = pstdev(before)
+    if deviation == 0:
+        return None
+    ratio = pstdev(now) / deviation
     examples = _examples(reversed(window.graded))
     return AlarmReading(
         ratio, limits.variance, ratio < limits.variance, ratio < limits.variance_bad, episodes=examples
@@ -233,9 +236,10 @@ def _length(window: RunWindow) -> AlarmReading | None:
     before = [episode.steps for episode in window.baseline]
     deviation = max(pstdev(before), 0.5)
     now = fmean(episode.steps for episode in window.recent)
-    value = abs(now - fmean(before)) / deviation
-    examples = _examples(sorted(window.recent, key=lambda episode: -abs(episode.steps - fmean(before))))
-    note = f"{fmean(before):.3g} steps before, {now:.3g} now"
+    usual = fmean(before)
+    value = abs(now - usual) / deviation
+    examples = _examples(sorted(window.recent, key=lambda episode: -abs(episode.steps - usual)))
+    note = f"{usual:.3g} steps before, {now:.3g} now"
     return AlarmReading(value, limits.length, value > limits.length, note=note, episodes=examples)
 
 

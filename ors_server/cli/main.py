@@ -3,6 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -53,6 +54,8 @@ from ors_server.processes.garbage_collector import collect_rarely
 from ors_server.rewards.reward_errors import UnknownRewardError
 
 DEBUG = "--debug"
+_get_command = cache(typer.main.get_command)
+"""Makes the tree of all commands; once, where a process runs several."""
 
 _UsageError = typer.BadParameter.__mro__[1]
 MISUSES = (
@@ -169,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words.remove(DEBUG)
         logs.configure(level="debug")
     try:
-        status = typer.main.get_command(app).main(args=words, prog_name="ors-server", standalone_mode=False)
+        status = _get_command(app).main(args=words, prog_name="ors-server", standalone_mode=False)
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except SystemExit as stopped:  # shell completion ends so

@@ -1,6 +1,6 @@
 """One name, one class: nobody has to ask which of two is meant."""
 
-import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import ors_server
 
 PACKAGE = Path(ors_server.__file__).parent
+CLASS = re.compile(r"^[ \t]*class (\w+)[:(]", re.MULTILINE)
 
 SHARED: dict[str, int] = {"Step": 2}
 """Class names that still stand several times, and how often; this list only shrinks."""
@@ -17,9 +18,8 @@ SHARED: dict[str, int] = {"Step": 2}
 def class_names() -> dict[str, list[str]]:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+        for match in CLASS.finditer(path.read_text(encoding="utf-8")):
+            places[match[1]].append(str(path.relative_to(PACKAGE)))
     return places
 
 

@@ -108,7 +108,7 @@ def test_it_dies_with_its_parent_where_it_is_started_so():
     assert ended
 
 
-@pytest.mark.parametrize("seed", ["0", "7"])
+@pytest.mark.parametrize("seed", [pytest.param("0", marks=pytest.mark.stress), "7"])
 def test_its_hashes_are_those_of_its_seed(seed, tmp_path):
     (tmp_path / "asked.py").write_text("import sys; print(hash('text'), file=sys.stderr)\nraise RuntimeError")
     hashes = []

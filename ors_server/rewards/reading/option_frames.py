@@ -53,6 +53,8 @@ def _compile(text: str) -> re.Pattern[str]:
 def read_options(text: str, mentions: Iterable[Mention]) -> list[Reading]:
     """Return what a text says of choices, in order."""
     outer = outermost(mentions)
+    if not outer:
+        return []
     masked = _masked(text, outer)
     written = _without("unread", masked, text)
     readings = read_mentions(written, outer, are_labels=True)

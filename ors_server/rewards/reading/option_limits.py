@@ -207,5 +207,6 @@ def gives_reason(clauses: Sequence[Clause]) -> bool:
     is_reason = words[0] in _GIVING_REASONS or (
         words[0] in "\u2013\u2014-:" and words[1] in ("that's", "that is", "that")
     )
-    leads = [clause.lead.word for clause in clauses[1:] if clause.lead is not None]
-    return is_reason and [word for word in leads if word in (",", ";")][:1] != [","]
+    # Lazily: a sentence may have thousands of clauses, of each of which this is asked.
+    following = (clause.lead.word for clause in clauses[1:] if clause.lead is not None)
+    return is_reason and next((word for word in following if word in (",", ";")), "") != ","

@@ -765,7 +765,7 @@ def _make_harmless(tokens: Sequence[TextToken]) -> None:
 def _cancel_denials(words: Sequence[TextToken]) -> None:
     """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
     for index, word in enumerate(words):
-        is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        is_order = word.word in ("don't", "never", "dont") or (index == 1 and words[0].word == "do")
         is_order = is_order and (not index or words[0].word in ("do", "please", "and", "so", "but"))
         if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
             continue

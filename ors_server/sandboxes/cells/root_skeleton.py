@@ -82,9 +82,22 @@ def build_etc(folder: Path, host: Path = Path("/etc")) -> None:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         with contextlib.suppress(OSError, shutil.Error):
             if source.is_dir():
-                shutil.copytree(source, target, symlinks=True)
+                _copy_folder(source, target)
             elif source.exists():
                 shutil.copyfile(source, target)  # what a link on the host points to
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """Copy files, links and folders; unlike `shutil.copytree`, no attributes of the hundreds of links."""
+    target.mkdir(mode=0o755)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), target / entry.name)  # noqa: PTH115, PTH211 # hundreds
+            elif entry.is_dir():
+                _copy_folder(Path(entry.path), target / entry.name)
+            else:
+                shutil.copy(entry.path, target / entry.name)
 
 
 def build_dead_socket(path: Path) -> None:

@@ -103,7 +103,7 @@ class BubblewrapBackend(HostedBackend):
 
 
 def kill_leftovers(folder: Path) -> None:
-    """Kill this user's bubblewraps of a dead server.
+    """Kill this user's bubblewraps of a dead server, whose static files are in the folder.
 
     A bubblewrap whose parent died before it sent the signal to continue waits forever.
     """

@@ -1,6 +1,8 @@
 """The sixteen alarms over simulated runs: each opens for its trouble, and none for sixty healthy runs."""
 
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -8,6 +10,13 @@ from ors_server.alarms.alarm_rules import RULES, AlarmThresholds, read_threshold
 from ors_server.alarms.run_alarms import RunAlarms
 from tests.fixtures.ordinary_cases import every
 from tests.fixtures.simulated_runs import EPISODES, healthy_run, troubled_run
+
+
+@cache
+def troubled(name):
+    """The run of a trouble as it ended, which no test may change, and the alarms that it opened."""
+    run = RunAlarms()
+    return run, tuple(run.add_all(troubled_run(name)))
 
 
 def opened_by(episodes, **options):
@@ -21,7 +30,7 @@ def test_a_healthy_run_opens_no_alarm(seed):
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_each_trouble_opens_its_alarm_in_the_second_half_and_names_episodes_of_it(rule):
-    alarm = next(alarm for alarm in RunAlarms().add_all(troubled_run(rule.name)) if alarm.name == rule.name)
+    alarm = next(alarm for alarm in troubled(rule.name)[1] if alarm.name == rule.name)
     assert alarm.since > EPISODES // 2
     assert alarm.reading.is_raised
     assert alarm.window == (f"e{alarm.since - 200}", f"e{alarm.since - 1}")
@@ -32,26 +41,21 @@ def test_each_trouble_opens_its_alarm_in_the_second_half_and_names_episodes_of_i
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_nothing_is_raised_before_the_trouble(rule):
-    opened = list(RunAlarms().add_all(troubled_run(rule.name)))
-    assert [alarm.name for alarm in opened if alarm.since <= EPISODES // 2] == []
+    assert [alarm.name for alarm in troubled(rule.name)[1] if alarm.since <= EPISODES // 2] == []
 
 
 @pytest.mark.parametrize(
     "rule", [rule for rule in RULES if rule.name != "lost-tasks"], ids=lambda rule: rule.name
 )
 def test_an_alarm_closes_when_the_trouble_is_over(rule):
-    run = RunAlarms()
-    for episode in troubled_run(rule.name):
-        run.add(episode)
+    run = deepcopy(troubled(rule.name)[0])
     for episode in healthy_run(1, EPISODES // 2):
         run.add(replace(episode, policy_step=1_000 + (episode.policy_step or 0)))
     assert rule.name not in {alarm.name for alarm in run.open}
 
 
 def test_a_lost_task_that_is_solved_again_closes_its_alarm():
-    run = RunAlarms()
-    for episode in troubled_run("lost-tasks"):
-        run.add(episode)
+    run = deepcopy(troubled("lost-tasks")[0])
     assert [alarm.name for alarm in run.open].count("lost-tasks") == 1
     for episode in healthy_run(1, EPISODES):
         run.add(replace(episode, episode_return=1.0))

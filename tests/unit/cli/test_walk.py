@@ -8,7 +8,6 @@ import pytest
 
 from tests.fixtures.terminal import CTRL_D, LEFT, TAB, UP, Terminal
 
-BIN = str(Path(sys.executable).parent / "ors-server")
 ROOT = Path(__file__).parents[3]
 AGENT = """
 async def crash(seat):
@@ -52,7 +51,7 @@ def terminal(tmp_path):
     }
 
     def start(*words, **variables):
-        found = Terminal(sys.executable, BIN, *words, cwd=tmp_path, environ={**environ, **variables})
+        found = Terminal(*words, cwd=tmp_path, environ={**environ, **variables})
         started.append(found)
         return found
 
@@ -61,9 +60,9 @@ def terminal(tmp_path):
         each.close()
 
 
-def play(terminal, tmp_path):
+def play(terminal, tmp_path, **variables):
     (tmp_path / "slow.py").write_text(SLOW)
-    screen = terminal("play", "slow.py")
+    screen = terminal("play", "slow.py", **variables)
     screen.expect("cost nothing.")
     screen.expect("> ")
     return screen
@@ -119,7 +118,7 @@ def test_ctrl_c_drops_the_line_and_a_second_one_ends_the_episode(terminal, tmp_p
 
 
 def test_words_wrap_at_the_width_of_the_terminal_and_nothing_obeys_the_author(terminal, tmp_path):
-    screen = play(terminal, tmp_path)
+    screen = play(terminal, tmp_path, ORS_TEST_PREPARED="0")  # once in an interpreter that has just started
     prompt = screen.shown.partition("add(left")[0].rstrip().splitlines()
     assert max(map(len, prompt)) <= 80
     whole = "Words that stand in a row, one after the other, " * 4

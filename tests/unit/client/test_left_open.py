@@ -48,8 +48,9 @@ def live(serve_live, request):
     return serve_live(f"{request.path.with_name('conftest.py')}:Slope").url
 
 
-def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    given = [sys.executable, "-c", f"import sys; url = sys.argv[1]\n{program}", *arguments]
+def run(program: str, *arguments: str, is_prepared: bool = False) -> "subprocess.CompletedProcess[str]":
+    mark = "# prepared\n" if is_prepared else ""
+    given = [sys.executable, "-c", f"{mark}import sys; url = sys.argv[1]\n{program}", *arguments]
     return subprocess.run(given, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
@@ -63,7 +64,8 @@ def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 )
 def test_python_exits_and_the_sessions_are_deleted(live, beginning, ending):
     names = "from ors_server.client import Client, McpClient"
-    done = run(f"{names}\n{BEGINNINGS[beginning]}\n{ending}", live)
+    is_prepared = beginning == "an episode is open"
+    done = run(f"{names}\n{BEGINNINGS[beginning]}\n{ending}", live, is_prepared=is_prepared)
     expected = 1 if ending.startswith("raise") else 0
     assert done.returncode == expected, done.stderr
     assert "Exception ignored" not in done.stderr
@@ -123,6 +125,7 @@ async def _sleeper(_turn):
     await anyio.sleep_forever()
 
 
+@pytest.mark.usefixtures("quick_collections")
 def test_a_client_that_nobody_holds_ends_its_thread(live):
     before = {thread for thread in threading.enumerate() if thread.name == "ors-client"}
     client = Client(live)

@@ -82,8 +82,8 @@ def test_the_last_of_equal_names_counts_in_an_object_of_any_size():
         assert list(value.items()) == list(json.loads(text).items())
 
 
-async def test_an_object_of_a_million_names_leaves_the_interpreter_to_other_threads():
-    body = json.dumps({f"n{number}": 1 for number in range(1_000_000)}).encode()
+async def test_an_object_of_half_a_million_names_leaves_the_interpreter_to_other_threads():
+    body = json.dumps({f"n{number}": 1 for number in range(500_000)}).encode()
     is_read, longest = False, [math.inf]
 
     async def beat():
@@ -98,6 +98,6 @@ async def test_an_object_of_a_million_names_leaves_the_interpreter_to_other_thre
         is_read = False
         async with anyio.create_task_group() as group:
             group.start_soon(beat)
-            assert len(await parse_json(body, 10**7)) == 1_000_000
+            assert len(await parse_json(body, 10**7)) == 500_000
             is_read = True
     assert longest[-1] < 2 * yardstick(), longest

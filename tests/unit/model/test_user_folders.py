@@ -46,7 +46,7 @@ def test_a_named_folder_is_enough(tmp_path, monkeypatch):
     assert parse_location(str(tmp_path / "a.db")).path == tmp_path / "a.db"
 
 
-RUN = """
+RUN = """# prepared
 import os, pwd, sys
 def unknown(_uid):
     raise KeyError("uid not found")
@@ -54,6 +54,10 @@ pwd.getpwuid = unknown
 from ors_server.cli.main import main
 sys.exit(main())
 """
+
+
+COLD = (["--version"], ["doctor"])
+"""Commands that run in an interpreter which has not imported the package."""
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,8 @@ def test_every_command_works_or_says_what_to_set(tmp_path, words, status, text):
         for name, value in os.environ.items()
         if not name.startswith(("HOME", "XDG_", "ORS_STORE"))
     }
+    if words in COLD:
+        environment["ORS_TEST_PREPARED"] = "0"
     ran = subprocess.run(
         [sys.executable, "-c", RUN, *words],
         cwd=tmp_path,

@@ -215,12 +215,13 @@ def test_a_response_that_is_no_text_is_an_error(reward, response):
 
 def test_an_answer_that_is_too_long_is_wrong_and_one_that_fits_is_graded():
     million = "Paris " * 170_000
+    fitting = "Paris " + "seine " * MAX_RESPONSE
     assert paid(exact_match_reward, million, "Paris") == 0
     for reward in (normalised_match_reward, word_match_reward, all_of_match_reward, regex_match_reward):
         result = score(reward, final_response=million, answer="Paris", pattern="Paris")
         assert (result.reward, result.status) == (0.0, "unparsed_answer"), reward.name
         assert "characters" in str(result.reason)
-        fits = score(reward, final_response=million[:MAX_RESPONSE], answer="Paris", pattern="Paris")
+        fits = score(reward, final_response=fitting[:MAX_RESPONSE], answer="Paris", pattern="Paris")
         assert fits.status == "graded", reward.name
     many = [f"gold {number}" for number in range(MAX_GOLDS)]
     result = score(word_match_reward, final_response="gold " * 60_000, answer=many, max_ratio=1e9)

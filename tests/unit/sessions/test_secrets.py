@@ -128,6 +128,7 @@ async def test_a_fork_has_the_secrets_too(printed):
     assert KEY not in printed.getvalue()
 
 
+@pytest.mark.usefixtures("quick_collections")
 async def test_secrets_are_forgotten_with_their_sessions():
     async with open_environment(Leaky) as client:
         await client.create(split="train", index=0, secrets={"KEY": "only-of-this-test"})

@@ -15,6 +15,7 @@ from ors_server.environments.declared.rows.row_index import KEPT_DAYS
 from ors_server.environments.loading import load_environments
 from ors_server.model.clock import SystemClock
 from ors_server.model.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from tests.fixtures.ordinary_cases import cover_both
 
 KEYS = {"data": "train.jsonl", "prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
 READERS = """
@@ -107,8 +108,11 @@ def enlarge(path):
     path.write_bytes(b"\xff" * path.stat().st_size)
 
 
-@pytest.mark.parametrize("damage", [damage_middle, cut, enlarge, os.unlink], ids=lambda it: it.__name__)
-@pytest.mark.parametrize("kind", ["spans", "rows"])
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    cover_both(2, ["spans", "rows"], [damage_middle, cut, enlarge, os.unlink]),
+    ids=lambda it: getattr(it, "__name__", it),
+)
 async def test_a_damaged_index_is_made_again(write, tmp_path, own_cache, damage, kind, caplog):
     definition = load_gzipped(write, tmp_path, questions(50))
     (path,) = rows_folder(own_cache).glob(f"*.{kind}")
@@ -275,7 +279,8 @@ def test_a_row_of_too_many_values_is_refused(write, tmp_path, own_cache, ending)
 
 @pytest.mark.parametrize("ending", WRITERS)
 def test_a_row_of_too_many_bytes_is_refused(write, tmp_path, own_cache, ending):
-    text = "a line\n" * (9 * 2**20 // 7)
+    line = "words of a line " * 16 + "\n"
+    text = line * (9 * 2**20 // len(line))
     rows = [{"question": text, "answer": "1", "more": text}]
     with pytest.raises(EnvironmentDefinitionError, match="a row of 16,777,216 bytes at most"):
         load_written(write, tmp_path, ending, WRITERS[ending](rows))

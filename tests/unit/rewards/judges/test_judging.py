@@ -172,6 +172,7 @@ async def test_an_endpoint_that_is_down_is_an_error(server):
     assert (result.reward, result.status, result.extras["judge_retries"]) == (None, "error", 1)
 
 
+@pytest.mark.usefixtures("quick_collections")
 async def test_a_judge_that_takes_too_long_is_a_limit_and_leaves_nothing_behind(server):
     server.play({"waits": True})
     judge = RubricJudge(CORRECT, EndpointJudge("m", base_url=server.url))

@@ -51,7 +51,7 @@ def graded(response):
     yield score(qa_f1_reward, final_response=response, answer="Oslo", denials=True)
 
 
-@pytest.mark.parametrize("piece", every(3, PIECES))
+@pytest.mark.parametrize("piece", every(6, PIECES))
 def test_ten_thousand_statements_without_the_gold_are_never_paid(piece):
     response = piece * 10_000
     for result in list(graded(response))[4:]:

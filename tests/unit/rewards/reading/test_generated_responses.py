@@ -56,7 +56,7 @@ MAX_FALSE_UNPAID = {
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
 NEAR_DEFAULT = {("math_equal_reward", "boxes=agree"), ("math_equal_reward", "evaluated")}
 """Modes that read nearly every response as another mode does, which only `make stress` plays."""
-DEAR_MODES = [("math_equal_reward", "default")]
+DEAR_MODES = [("math_equal_reward", "default"), ("math_equal_reward", "strict")]
 """Modes of which an ordinary run plays a sample of each half, and `make stress` all of both."""
 DEAR_HALVES = {("code_completion_reward", "default", "test")}
 """Halves that only `make stress` plays; an ordinary run plays the other one."""
@@ -80,6 +80,15 @@ def cases_of(seed, draws):
     return make_cases(seed, draws=draws)
 
 
+def _cases_for(reward, mode_name, half):
+    return [
+        case
+        for case in cases_of(SEED, DRAWS)
+        if (case.reward, case.half) == (reward, half)
+        and (mode_name == "default" or not case.is_in_context)  # the options concern the answer's own form
+    ]
+
+
 def _marked(mode, half):
     is_dear = mode in NEAR_DEFAULT or mode in DEAR_MODES or (*mode, half) in DEAR_HALVES
     return pytest.param(*mode, half, marks=[pytest.mark.stress] if is_dear else [])
@@ -91,12 +100,7 @@ def _marked(mode, half):
 )
 def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
-    cases = [
-        case
-        for case in cases_of(SEED, DRAWS)
-        if (case.reward, case.half) == (reward, half)
-        and (mode_name == "default" or not case.is_in_context)  # the options concern the answer's own form
-    ]
+    cases = _cases_for(reward, mode_name, half)
     total, _, failing = scoring.tally(cases, mode)
     shown = [case.response for case in failing[:20]]
     assert total.rate("not") <= MAX_FALSE_PAID[reward, mode_name], shown
@@ -107,8 +111,7 @@ def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
 @pytest.mark.parametrize(("reward", "mode_name"), DEAR_MODES)
 def test_a_dear_reward_is_right_on_a_sample_of_each_half(reward, mode_name, half_name):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
-    half = [case for case in cases_of(SEED, DRAWS) if (case.reward, case.half) == (reward, half_name)]
-    cases = half[::SAMPLED]
+    cases = _cases_for(reward, mode_name, half_name)[::SAMPLED]
     total, _, _ = scoring.tally(cases, mode)
     for label, bounds in (("not", MAX_FALSE_PAID), ("pay", MAX_FALSE_UNPAID)):
         count = sum(case.label == label for case in cases)

@@ -220,8 +220,12 @@ HOSTILE = {
 def test_hostile_text_is_read_in_linear_time_and_not_paid(name):
     def spent(length):
         text = (HOSTILE[name] * length)[:length]
-        assert math_equal_reward.function(text, "42", text).reward == 0.0
-        return processor_seconds(lambda: math_equal_reward.function(text, "42", text), times=1)
+        results = []
+        seconds = processor_seconds(
+            lambda: results.append(math_equal_reward.function(text, "42", text)), times=1
+        )
+        assert results[0].reward == 0.0
+        return seconds
 
     spent(2_000)  # what is read once
     small = min(spent(20_000) for _ in range(2))
