@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ors_server.model.policy import TOOL_PART, WITHHELD
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, Step, StepStatus, result_of
 from ors_server.model.wire import compact_json
 
@@ -66,7 +66,7 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
     for step in steps:
         for name, amount in step.components.items():
             if name != WITHHELD:
-                component = "reward" if name == TOOL_PART else name
+                component = "reward" if name == TOOL_COMPONENT else name
                 components[component] += amount  # type: ignore[assignment]  # sums of real numbers
     calls = Counter(step.tool for step in steps)
     arguments = [compact_json([step.tool, step.arguments]) for step in steps]

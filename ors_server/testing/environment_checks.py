@@ -22,7 +22,7 @@ from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.loading import define
 from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.model.errors import InvalidRequestError, UnknownTaskError
-from ors_server.model.policy import TOOL_PART, WITHHELD, PenaltyCause
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD, PenaltyCause
 from ors_server.model.trajectory import EpisodeSummary, Step
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
@@ -345,7 +345,7 @@ async def reward_parts_are_known(subject: EnvironmentSubject) -> None:
     task, _, steps, _ = await _play_recorded(subject)
     policy = subject.definition.policy
     charged = {cause.value for cause in PenaltyCause if policy.penalty(cause)}
-    listed = {TOOL_PART, WITHHELD} | charged
+    listed = {TOOL_COMPONENT, WITHHELD} | charged
     for step in steps:
         unknown = sorted(set(step.components) - listed)
         expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(listed)}")
