@@ -66,9 +66,10 @@ def _remove_server(folder: Path, lock: int) -> None:
     if os.geteuid() != 0:  # otherwise they were found by their uids already
         kill_marked(f"{MARK}={server}", begins=True)
         kill_leftovers(folder)
-    quick = Path(record.get("quick", folder))
-    if quick.name == folder.name:  # a server's own folders have its name, wherever they are
-        remove_tree(quick)
+    # Earlier versions recorded it as `quick`.
+    in_memory = Path(record.get("memory_folder", record.get("quick", folder)))
+    if in_memory.name == folder.name:  # a server's own folders have its name, wherever they are
+        remove_tree(in_memory)
     remove_tree(folder)
 
 
