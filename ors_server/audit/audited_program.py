@@ -23,7 +23,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
-from ors_server.audit.closed_network import VARIABLE, close_network
+from ors_server.audit.closed_network import CLOSED_NETWORK_VARIABLE, close_network
 from ors_server.audit.plays import (
     AT_ONCE,
     BUSY_PLAY_SECONDS,
@@ -177,7 +177,7 @@ class AuditedProgram:
         """
         collect_rarely()
         # Before the author's module is imported, as importing it may already open connections.
-        if os.environ.get(VARIABLE):
+        if os.environ.get(CLOSED_NETWORK_VARIABLE):
             close_network()
         self._reference = reference
         self._definition = choose_definition(reference, name)

@@ -15,7 +15,7 @@ from ors_server.model.errors import OrsServerError, SessionDeletedError, Session
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, Transition
 from ors_server.model.visibility import Visibility
-from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, RebuildRules, rebuild
+from ors_server.recovery.rebuilding import CannotRebuildError, InterruptedSession, RebuildRules, rebuild
 from ors_server.recovery.recorded_state import latest_moment
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionStatus
@@ -175,8 +175,8 @@ class Recovery:
         if definition is None:
             raise CannotRebuildError(f"its environment {origin.environment!r} is not served any more")
         started = self._services.clock.monotonic()
-        left = LeftSession(record, steps, definition)
-        await self._manager.take_over(record, partial(rebuild, left, self._rules, self._services))
+        interrupted = InterruptedSession(record, steps, definition)
+        await self._manager.take_over(record, partial(rebuild, interrupted, self._rules, self._services))
         log.info(
             "session_rebuilt",
             session_id=origin.session_id,

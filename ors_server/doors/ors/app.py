@@ -24,7 +24,7 @@ from ors_server.doors.http.sse import END_OF_LIFE, event
 from ors_server.doors.labels import LABELS_HEADER, labels_for
 from ors_server.doors.ors.calls import CallRetries, CallStreams, ResultReader
 from ors_server.doors.ors.creates import (
-    CLIENT,
+    DEFERRING_USER_AGENT,
     CreateRetries,
     DeferredCreates,
     fingerprint_of,
@@ -318,7 +318,7 @@ class OrsApp:
         is_open = new.environment is None and new.split is not None
         if not is_open or len(self._sessions.environments) == 1 or new.session_id is None:
             return False
-        if not request.headers.get("user-agent", "").startswith(CLIENT):
+        if not request.headers.get("user-agent", "").startswith(DEFERRING_USER_AGENT):
             return False
         return self._sessions.episode_of(new.session_id) is None  # else the creation says that the id is live
 
