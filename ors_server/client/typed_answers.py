@@ -42,7 +42,7 @@ else:  # type checkers take no `Annotated` for a class
     LISTED = Annotated[list[Any], Field(max_length=MAX_LISTED)]
     NAMES = Annotated[list[str], Field(max_length=MAX_LISTED)]
 MAX_PROBLEMS = 1_000
-"""Mistakes in an answer up to which the first one is named."""
+"""Above this many validation errors, only their number is reported."""
 
 _Kind = TypeVar("_Kind")
 
@@ -243,7 +243,7 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         return adapter.validate_python(value)
     except ValidationError as error:
         raise BrokenAnswerError(
-            f"{source} does not have its form: {first_problem(error)}; got {shown_value(value)}"
+            f"{source} is malformed: {first_problem(error)}; got {shown_value(value)}"
         ) from error
 
 
