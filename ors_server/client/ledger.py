@@ -19,7 +19,7 @@ from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 
 SHOWN = 5
-"""Most steps of other clients that an error names."""
+"""Maximum number of steps of other clients that an error names."""
 
 
 @dataclass(frozen=True, slots=True)

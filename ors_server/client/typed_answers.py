@@ -28,13 +28,13 @@ _shown.maxstring = MAX_SHOWN
 shown_value = _shown.repr
 """Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
 MAX_COUNT = 10**9
-"""Most tasks of a split, or steps of an episode."""
+"""Maximum number of tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 GivenObject: TypeAlias = InstanceOf[JSONObject]
 """An object of an answer as it is: pydantic copies a `dict` name by name, 600,000 of them in 250 ms."""
 MAX_LISTED = 10_000
-"""Most splits of an environment, messages of a prompt, and environments of a server."""
+"""Maximum number of splits of an environment, messages of a prompt, and environments of a server."""
 if TYPE_CHECKING:
     LISTED: TypeAlias = list[Any]
     NAMES: TypeAlias = list[str]

@@ -27,7 +27,7 @@ MIN_RESAMPLES = 1_000
 _FIELD = 64
 """Bits of one sum."""
 _FINEST = 40
-"""Bits of one rounded figure, at most."""
+"""Maximum number of bits of one rounded figure."""
 _STANDARD = NormalDist()
 
 Column: TypeAlias = Sequence[float | None]

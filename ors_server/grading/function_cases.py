@@ -77,7 +77,7 @@ async def grade_functions(
         SandboxError: The sandbox failed, or the machine was too busy for the function, twice.
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise GradingError(f"a tolerance is a finite number from 0, not {tolerance!r}")
+        raise GradingError(f"a tolerance must be a finite number from 0, got {tolerance!r}")
     limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
     grader = _FunctionGrader(evidence, file, limits, tolerance)
     target = {PATH: [PurePosixPath(file).stem, *function.split(".")]}

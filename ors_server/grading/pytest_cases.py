@@ -164,7 +164,7 @@ def _check(suite: _Suite) -> None:
         raise GradingError("hidden tests need at least one file, and one module of the agent's")
     for name in suite.tests:
         if name != posixpath.normpath(name) or name.startswith(("/", "..")) or "\0" in name:
-            raise GradingError(f"a test file is named by a normal relative path, not {name!r}")
+            raise GradingError(f"a test file must be named by a normal relative path, got {name!r}")
     for module in suite.modules:
         _check_module(module, suite.tests)
     for name in suite.classes:

@@ -173,7 +173,7 @@ class Recorder:
 
 
 MEMORY_BYTES = 1 << 30
-"""Most memory of this process: an agent's code can return much, often."""
+"""Maximum memory of this process: an agent's code can return much, often."""
 
 
 def main() -> None:

@@ -18,13 +18,13 @@ from pydantic_core import from_json
 from ors_server.model.errors import PayloadTooLargeError
 
 MAX_VALUES = 50_000
-"""Most commas, colons and opening brackets of one body, outside of strings."""
+"""Maximum number of commas, colons and opening brackets of one body, outside of strings."""
 NEVER_TOO_MUCH = MAX_VALUES
 """Bytes of a body that is too short to need the check."""
 MAX_DIGITS = 100
-"""Most digits of one number, about."""
+"""Maximum number of digits of one number, about."""
 MAX_ALL_DIGITS = 1 << 19
-"""Most digits of all numbers of one body: 30,000 floats of 17 digits. An exponent counts as 12 digits."""
+"""Maximum number of digits of all numbers of one body: 30,000 floats of 17; an exponent counts as 12."""
 MAX_DEPTH = 200
 """Levels of arrays and objects that are read; that of `pydantic_core`."""
 _EXPONENT = 12

@@ -86,7 +86,7 @@ class EpisodePolicy(BaseModel):
     command_error_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged when a command that the agent ran ends with a status other than 0."""
     reward_range: tuple[float, float] | None = None
-    """Least and greatest reward that a tool may pay in one step, inclusive; `None`: `MAX_REWARD` at most."""
+    """Lowest and highest reward that a tool may pay in one step, inclusive; `None`: up to `MAX_REWARD`."""
     clip_rewards: bool = False
     """Whether a reward outside the range is moved to its nearest end instead of being refused."""
     discount: float = Field(default=1.0, gt=0, le=1)

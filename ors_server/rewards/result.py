@@ -11,7 +11,7 @@ from ors_server.model.policy import absorb_rounding
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 Range: TypeAlias = tuple[float, float]
-"""Least and greatest reward, inclusive."""
+"""Lowest and highest reward, inclusive."""
 
 KEY = "reward"
 """Key of the number in a mapping; every other key is a metric."""

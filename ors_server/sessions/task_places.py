@@ -19,15 +19,15 @@ from ors_server.model.wire import JSONObject
 from ors_server.sessions.tool_arguments import read_through
 
 MAX_REMEMBERED: Final = 100_000
-"""Most tasks of one environment that are remembered, some 15 MB."""
+"""Maximum number of tasks of one environment that are remembered, some 15 MB."""
 MAX_READ: Final = 20_000
-"""Most tasks of one environment that are read to find one that was not handed out."""
+"""Maximum number of tasks of one environment that are read to find one that was not handed out."""
 READ_SECONDS: Final = 2.0
 """Seconds that reading them may take; tasks that were read until then are remembered."""
 BATCH: Final = 500
 """Tasks that are read at once."""
 INLINE: Final = 16
-"""Most tasks whose hashes are made on the event loop if they are small: the thread costs more."""
+"""Maximum number of tasks whose hashes are made on the event loop if they are small: a thread costs more."""
 
 TaskAddress = tuple[str, int]
 """A split and an index."""

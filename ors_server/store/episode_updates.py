@@ -16,13 +16,13 @@ from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSum
 from ors_server.store.base import RecordReader
 
 BATCH = 100
-"""Most steps of one update."""
+"""Maximum number of steps of one update."""
 
 SHORTEST_PAUSE = 0.1
 """Seconds between two polls while the episode has new steps."""
 
 LONGEST_PAUSE = 1.0
-"""Seconds between two polls, at most."""
+"""Maximum seconds between two polls."""
 
 MAX_KEPT, MAX_KEPT_STEPS = 64, 4
 """Updates that are kept for other followers, and steps of one that is."""

@@ -57,9 +57,9 @@ BaseProtocol = HttpToolsProtocol
 """uvicorn's HTTP/1.1 over httptools."""
 
 MAX_CACHED_HEADERS = 1024
-"""Most headers of answers whose lines are cached: most answers have the same ones."""
+"""Maximum number of headers of answers whose lines are cached: most answers have the same ones."""
 MAX_CACHED_TARGETS = 256
-"""Most request targets whose parts are cached; a target is limited as all headers are."""
+"""Maximum number of request targets whose parts are cached; a target is limited as all headers are."""
 
 
 class HeaderEffect(Enum):

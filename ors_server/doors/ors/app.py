@@ -59,10 +59,10 @@ OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown one of this shape runs only in rebuilt sessions."""
 
 MAX_CACHED_PATHS = 256
-"""Most paths whose endpoints are cached; a path is limited as all headers are."""
+"""Maximum number of paths whose endpoints are cached; a path is limited as all headers are."""
 
 MAX_PROBLEMS = 20
-"""Most problems of a body that are listed; more are only counted."""
+"""Maximum number of problems of a body that are listed; more are only counted."""
 
 MAX_SHOWN_INPUT = 256
 """Characters of the longest wrong value that is repeated."""

@@ -40,7 +40,7 @@ FIRST_WRITE_DELAY = 0.1
 takes, because a second write costs a tenth of a call."""
 
 LONGEST_WRITE = 1024 * 1024
-"""Most bytes that are given to the connection at once."""
+"""Maximum number of bytes that are given to the connection at once."""
 
 WRITE_PAUSE = 1.0
 """Seconds between two attempts to store a step, once its stream has begun."""
@@ -49,9 +49,9 @@ WRITE_ATTEMPTS = 60
 
 
 MAX_UNANSWERED = 16
-"""Most unanswered calls of one session that are remembered."""
+"""Maximum number of unanswered calls of one session that are remembered."""
 MAX_SESSIONS_UNANSWERED = 1_024
-"""Most sessions of which they are remembered; the oldest are forgotten first."""
+"""Maximum number of sessions of which they are remembered; the oldest are forgotten first."""
 
 
 class CallRetries:

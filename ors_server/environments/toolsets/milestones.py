@@ -134,7 +134,7 @@ class CommandSucceeds:
         if not self.argv:
             raise ValueError("CommandSucceeds takes at least a program")
         if not self.time_limit > 0:
-            raise ValueError(f"time_limit is a number of seconds above 0, not {self.time_limit}")
+            raise ValueError(f"time_limit must be a number of seconds above 0, got {self.time_limit}")
 
     async def __call__(self, evidence: Evidence) -> bool:
         """Run it; raises `EnvironmentFailedError` if the sandbox has no such program."""

@@ -193,7 +193,7 @@ class RandomAgent(_Baseline):
     def __init__(self, steps: int = RANDOM_STEPS) -> None:
         """Set the most calls; raises `AgentSettingsError` if that is less than 1."""
         if steps < 1:
-            raise AgentSettingsError(f"the random agent makes at least 1 call, not {steps}")
+            raise AgentSettingsError(f"the random agent must make at least 1 call, got {steps}")
         self._steps = steps
 
     @override

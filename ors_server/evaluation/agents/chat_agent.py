@@ -32,7 +32,7 @@ from ors_server.model.wire import JSONObject, TerminalToolSpec
 NUDGE = "The task is not over. Continue by calling one of the tools."
 TOKEN_LISTS = frozenset({"prompt_token_ids", "completion_token_ids", "logprobs"})
 MAX_TURN_VALUES = MAX_VALUES // 2
-"""Most values of what is attached to a call: the other half of a request's values is for its arguments."""
+"""Maximum number of values that are attached to a call: half of a request's; its arguments need the other."""
 PER = 1_000_000
 """Tokens that a price is for."""
 

@@ -205,7 +205,7 @@ class _Scale:
         if match is not None and match["of"] and float(match["of"]) != self.high:
             return UnusableReplyError(f"the scale ends at {self.high:g}, not at {match['of']}: {word!r:.80}")
         return UnusableReplyError(
-            f"the score has to be a number in [{self.low:g}, {self.high:g}], not {word!r:.80}"
+            f"the score must be a number in [{self.low:g}, {self.high:g}], got {word!r:.80}"
         )
 
 

@@ -417,11 +417,11 @@ Result = TypeVar("Result")
 Part = TypeVar("Part")
 
 THREADS = 4
-"""Most threads that read at the same time."""
+"""Maximum number of threads that read at the same time."""
 HELD = 32
 """Episodes that a stream keeps in memory at a time."""
 _AT_ONCE = 500
-"""Most episodes that one statement names."""
+"""Maximum number of episodes that one statement names."""
 _LAST = "\U0010ffff"
 
 
