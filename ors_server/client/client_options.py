@@ -12,7 +12,7 @@ from ors_server.client.connection import BOUNDS, Connection, Patience
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import InvalidRequestError
 
-KEPT_ALIVE = 100
+MAX_IDLE_CONNECTIONS = 100
 """Maximum number of idle connections."""
 
 
@@ -44,7 +44,9 @@ class HttpPool:
         _check_key(api_key)
         self.options = options
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
-        limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
+        limits = httpx2.Limits(
+            max_connections=options.connections, max_keepalive_connections=MAX_IDLE_CONNECTIONS
+        )
         http = httpx2.AsyncClient(
             base_url=url,
             headers={**ACCEPTED_CODINGS, **self.headers},

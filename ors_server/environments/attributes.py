@@ -18,7 +18,7 @@ from ors_server.model.visibility import Visibility
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.egress import states_network
 
-_NEAR = 0.82
+_SIMILAR_SHARE = 0.82
 """Share of common letters from which a name counts as a misspelt known one."""
 
 
@@ -171,7 +171,7 @@ def _is_near(name: str, known_name: str) -> bool:
     if name in {f"{known_name}s", re.sub("y$", "ies", known_name)}:
         return False
     is_same = name.replace("_", "").lower() == known_name.replace("_", "")
-    return is_same or SequenceMatcher(None, name, known_name).ratio() >= _NEAR
+    return is_same or SequenceMatcher(None, name, known_name).ratio() >= _SIMILAR_SHARE
 
 
 def _show(value: object) -> str:

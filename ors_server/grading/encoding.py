@@ -22,7 +22,7 @@ MAX_EXPONENT = 10_000
 """Of a Decimal, whose integer value could otherwise use all memory."""
 # Larger integers go as hexadecimal text: Python limits the digits of decimal text that it converts.
 _SAFE_INTEGER = 1 << 53
-_MANY = 1_000
+_MAX_UNCHECKED_HASHES = 1_000
 # Keys of trees of what is not plain data. To the agent's side go PATH, HANDLE, BUILTIN, FOREIGN and ERROR;
 # from there come HANDLE, CLASS, FOREIGN, BUILTIN and NAMED_TUPLE. `_WRITERS` has the keys of plain values.
 PATH = "p"
@@ -213,7 +213,7 @@ def _bytes(_encoder: Encoder, value: bytes) -> Any:
 
 def _spread(values: list[Any]) -> list[Any]:
     """Refuse values that were made to collide: hashing them would take hours."""
-    if len(values) > _MANY and len(set(map(str, map(hash, values)))) < len(values) // 2:
+    if len(values) > _MAX_UNCHECKED_HASHES and len(set(map(str, map(hash, values)))) < len(values) // 2:
         raise DecodingError("not a value: its hashes collide")
     return values
 

@@ -25,7 +25,7 @@ from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.recovery")
 
-AT_ONCE = 32
+CONCURRENT_REBUILDS = 32
 """Sessions that are rebuilt side by side."""
 PAGE = 500
 """Open episodes that are read at once."""
@@ -47,7 +47,7 @@ class Recovery:
         self._stale: list[OpenEpisode] = []
         self._under_way: dict[str, asyncio.Future[OrsServerError | None]] = {}
         self._reasons: OrderedDict[str, str] = OrderedDict()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENT_REBUILDS)
         self._give_up_at = 0.0
         self.add(self._services.store.left_open)
 

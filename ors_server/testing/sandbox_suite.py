@@ -20,7 +20,7 @@ from ors_server.testing.sandbox_promises import FILE_PROMISES, SHELL_PROMISES, P
 
 TIME_LIMIT = 60.0
 """Seconds that one check may take."""
-AT_ONCE = 4
+CONCURRENT_CHECKS = 4
 """How many checks run at the same time."""
 
 
@@ -107,7 +107,7 @@ async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list
         checks |= {name: _shell_check(rows) for name, rows in SHELL_ROWS.items()}
     verdicts: dict[str, PromiseVerdict] = {}
     # A few at a time: a timing promise may fail on a machine that starts forty sandboxes at once.
-    turns = anyio.CapacityLimiter(AT_ONCE)
+    turns = anyio.CapacityLimiter(CONCURRENT_CHECKS)
 
     async def check_promise(name: str, check: PromiseCheck) -> None:
         async with turns:

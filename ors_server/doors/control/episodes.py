@@ -135,7 +135,7 @@ Sort: TypeAlias = Literal[
 MAX_FOLLOWERS = 256
 """Streams of steps that are sent at once."""
 
-LONGEST_PIECE = 64 * 1024
+MAX_PIECE = 64 * 1024
 """Bytes of steps that are put together into one write."""
 
 EpisodeName: TypeAlias = Annotated[
@@ -728,7 +728,7 @@ def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: boo
         piece += b"event: step\nid: %d\ndata: " % step.number
         for part in encode_parts(step):
             piece += part
-            if len(piece) > LONGEST_PIECE:
+            if len(piece) > MAX_PIECE:
                 yield piece
                 piece = b""
         piece += b"\n\n"
