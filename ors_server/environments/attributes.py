@@ -28,7 +28,7 @@ def check_attributes(cls: type[Environment]) -> None:
     for name, (accepts, expected) in _ATTRIBUTES.items():
         value: object = inspect.getattr_static(cls, name)
         if not accepts(value):
-            raise EnvironmentDefinitionError(f"{where}: {name} is {expected}, not {_show(value)}")
+            raise EnvironmentDefinitionError(f"{where}: {name} must be {expected}, got {_show(value)}")
     for name, parameters in _CLASS_METHODS.items():
         _check_method(cls, name, parameters, is_of_class=True)
     for name, parameters in _METHODS.items():
@@ -127,7 +127,7 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     is_function = isinstance(cast("object", raw), FunctionType)
     if not (callable(raw) or isinstance(raw, classmethod)):
         location = name_with_location(f"{cls.__name__}.{name}", cls)
-        raise EnvironmentDefinitionError(f"{location} is a method, not {_show(raw)}")
+        raise EnvironmentDefinitionError(f"{location} must be a method, got {_show(raw)}")
     if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))
         msg = f"{where} needs @classmethod above it: def {name}({needed}) is called without an instance"

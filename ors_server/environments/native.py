@@ -297,7 +297,7 @@ def _check_prompt(result: Any, where: str) -> Blocks:
     items = [result] if isinstance(result, str) else listed(result)
     if items is None or not all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
         kind = type(result).__name__
-        msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
+        msg = f"{where}.get_prompt must return text or a list of text and image blocks, got {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
 
