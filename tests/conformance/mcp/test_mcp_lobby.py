@@ -230,7 +230,7 @@ async def test_episodes_of_one_connection_do_not_meet(site, era):
         ("list_tasks", {"env": "desk"}, "list_tasks has no argument 'env'; its arguments are environment"),
         ("list_environments", {"environment": "desk"}, "it takes none"),
         ("start_episode", {}, "the argument 'environment' is missing; it is a string, one of desk, "),
-        ("start_episode", {"environment": "desk", "index": True}, "is an integer, not true"),
+        ("start_episode", {"environment": "desk", "index": True}, "must be an integer, got true"),
         ("start_episode", {"environment": "desk", "index": "one"}, 'must be an integer, got "one"'),
         ("start_episode", {"environment": "desk", "index": -1}, "must be a number from 0, got -1"),
         ("start_episode", {"environment": "desk", "seed": -1}, "must be a number from 0 and below"),
