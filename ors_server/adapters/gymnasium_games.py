@@ -209,7 +209,7 @@ class GameRules:
     actions: tuple[str, ...]
     """Names in the order of the action numbers; empty: the environment names them itself."""
     rewards: tuple[float, float] | None
-    """Least and greatest reward of one step."""
+    """Lowest and highest reward of one step."""
 
 
 _RULES = {
@@ -316,7 +316,7 @@ _SEEDS_LOOKED_AT = 10
 STEP_LIMIT = 200
 """Steps of a game that has no limit itself."""
 RETURNS = MappingProxyType({"CliffWalking-v1": (-100.0 * STEP_LIMIT, -13.0)})
-"""Least and greatest return, where every task has the same."""
+"""Lowest and highest return, where every task has the same."""
 
 BY_CHANCE = ("Blackjack", "CliffWalkingSlippery", "MiniGrid-Dynamic-Obstacles")
 """Games that begin alike and continue differently, with every seed."""

@@ -98,7 +98,7 @@ class ArenaSettings(SplitSizes):
 
     @property
     def rewards(self) -> tuple[float, float]:
-        """Least and greatest reward."""
+        """Lowest and highest reward."""
         return (-1.0 if self.game.startswith(_PUNISHING) else 0.0, 1.0)
 
     def list_seeds(self) -> Sequence[int]:

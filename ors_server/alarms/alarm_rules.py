@@ -7,7 +7,7 @@ with B or P wait until none of W's episodes is among those.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from math import inf, sqrt
 from statistics import fmean, pstdev
 
@@ -15,8 +15,8 @@ from ors_server.alarms.episode_facts import EpisodeFacts
 
 MAX_THRESHOLD = 100_000
 """The highest value of any threshold: a window's facts are in memory."""
-EXAMPLES = 5
-"""Episodes that an alarm names."""
+MAX_EXAMPLES = 5
+"""Maximum number of episodes that an alarm names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class AlarmThresholds:
     window: int = 200
     """Episodes of W, of B and of P."""
     min_episodes: int = 50
-    """Episodes of W at least."""
+    """Minimum episodes in W."""
     look_every: int = 20
     """Closed episodes between two looks."""
     group_size: int = 4
-    """Graded episodes of a group at least, for it to be judged; attempts of a task likewise."""
+    """Minimum graded episodes per group, and attempts per task, for it to count."""
     groups: int = 8
-    """Groups, or tasks, that are judged together at least."""
+    """Minimum groups, or tasks, for a rule that compares them."""
     equal_returns: float = 1e-6
     dead_groups: float = 0.5
     dead_groups_bad: float = 0.8
@@ -43,18 +43,18 @@ class AlarmThresholds:
     dominance: float = 0.75
     dominance_bad: float = 0.9
     length: float = 3.0
-    """Standard deviations of B's lengths; a deviation counts as half a step at least."""
+    """Standard deviations of B's lengths, which count as at least half a step."""
     jump: float = 5.0
     """Standard errors."""
     same_answer: float = 0.2
     diversity: float = 0.5
     tool_failures: float = 0.1
     tool_calls: int = 20
-    """Calls of a tool in W at least."""
+    """Minimum calls of a tool in W for it to count."""
     infrastructure: float = 0.02
     ungraded: float = 0.05
     chance_episodes: int = 4
-    """Episodes up to which neither of these two is raised: in a small window they are chance."""
+    """`infrastructure` and `ungraded` need more affected episodes than this: few are chance."""
     truncated: float = 0.2
     truncated_growth: float = 1.5
     growth: float = 2.0
@@ -143,7 +143,12 @@ class AlarmRule:
     name: str
     title: str
     formula: str
+    """What is compared, with the names of thresholds in braces."""
     read: Rule
+
+    def formula_with(self, thresholds: AlarmThresholds) -> str:
+        """Return the formula with the values of thresholds."""
+        return self.formula.format_map(asdict(thresholds))
 
 
 def _dead_groups(window: RunWindow) -> AlarmReading | None:
@@ -294,23 +299,23 @@ def _share_rule(has: Callable[[EpisodeFacts], bool], limit: Callable[[AlarmThres
     """Make the rule that a share of W's episodes is above a limit."""
 
     def read(window: RunWindow) -> AlarmReading:
-        chosen = [episode for episode in window.recent if has(episode)]
-        share, threshold = len(chosen) / len(window.recent), limit(window.thresholds)
-        is_raised = share > threshold and len(chosen) > window.thresholds.chance_episodes
-        return AlarmReading(share, threshold, is_raised, episodes=_examples(chosen))
+        affected = [episode for episode in window.recent if has(episode)]
+        share, threshold = len(affected) / len(window.recent), limit(window.thresholds)
+        is_raised = share > threshold and len(affected) > window.thresholds.chance_episodes
+        return AlarmReading(share, threshold, is_raised, episodes=_examples(affected))
 
     return read
 
 
-def _cut(window: RunWindow) -> AlarmReading | None:
+def _truncated(window: RunWindow) -> AlarmReading | None:
     limits = window.thresholds
-    cut = [episode for episode in window.recent if episode.is_cut]
-    share = len(cut) / len(window.recent)
+    truncated = [episode for episode in window.recent if episode.is_truncated]
+    share = len(truncated) / len(window.recent)
     if not window.baseline:
         return None
-    before = sum(episode.is_cut for episode in window.baseline) / len(window.baseline)
+    before = sum(episode.is_truncated for episode in window.baseline) / len(window.baseline)
     threshold = max(limits.truncated, limits.truncated_growth * before)
-    return AlarmReading(share, threshold, share > threshold, episodes=_examples(cut))
+    return AlarmReading(share, threshold, share > threshold, episodes=_examples(truncated))
 
 
 def _lost_tasks(window: RunWindow) -> AlarmReading | None:
@@ -361,88 +366,95 @@ def _stale(window: RunWindow) -> AlarmReading | None:
 
 RULES: tuple[AlarmRule, ...] = (
     AlarmRule(
-        "dead-groups", "Dead groups", "groups whose returns are all equal / groups in W > 0.5", _dead_groups
+        "dead-groups",
+        "Dead groups",
+        "groups whose returns are all equal / groups in W > {dead_groups:g}",
+        _dead_groups,
     ),
     AlarmRule(
         "dead-outcomes",
         "Shaping is the only signal",
-        "groups with equal success and different returns / groups in W > 0.5",
+        "groups with equal success and different returns / groups in W > {dead_outcomes:g}",
         _dead_outcomes,
     ),
     AlarmRule(
-        "variance", "Returns lost their variance", "std(returns of W) / std(returns of B) < 0.2", _variance
+        "variance",
+        "Returns lost their variance",
+        "std(returns of W) / std(returns of B) < {variance:g}",
+        _variance,
     ),
     AlarmRule(
         "ceiling",
         "Returns are at the ceiling",
-        "episodes with the highest return / graded in W > 0.8",
+        "episodes with the highest return / graded in W > {ceiling:g}",
         _ceiling,
     ),
     AlarmRule(
         "dominance",
         "A penalty dominates the reward",
-        "max |mean component| / sum of |mean component| in W > 0.75, and it is a penalty",
+        "max |mean component| / sum of |mean component| in W > {dominance:g}, and it is a penalty",
         _dominance,
     ),
     AlarmRule(
         "length",
         "Episodes changed their length",
-        "|mean steps(W) - mean steps(B)| / std steps(B) > 3",
+        "|mean steps(W) - mean steps(B)| / std steps(B) > {length:g}",
         _length,
     ),
-    AlarmRule("jump", "The mean return jumped", "|mean(W) - mean(P)| / standard error > 5", _jump),
+    AlarmRule("jump", "The mean return jumped", "|mean(W) - mean(P)| / standard error > {jump:g}", _jump),
     AlarmRule(
         "same-answer",
         "One answer for many tasks",
-        "tasks with the commonest final arguments / tasks in W > 0.2 and > 2 times B",
+        "tasks with the commonest final arguments / tasks in W > {same_answer:g} and > {growth:g} times B",
         _same_answer,
     ),
     AlarmRule(
         "diversity",
         "Groups repeat one trajectory",
-        "mean of distinct trajectories / group size in W < 0.5",
+        "mean of distinct trajectories / group size in W < {diversity:g}",
         _diversity,
     ),
     AlarmRule(
         "tool-failures",
         "A tool fails often",
-        "refused and failed calls / calls of a tool in W > 0.1 and > 2 times B",
+        "refused and failed calls / calls of a tool in W > {tool_failures:g} and > {growth:g} times B",
         _tool_failures,
     ),
     AlarmRule(
         "infrastructure",
         "Machinery or the author's code fails",
-        "episodes with such a failure / episodes in W > 0.02",
+        "episodes with such a failure / episodes in W > {infrastructure:g}",
         _share_rule(lambda episode: episode.has_infrastructure_failure, lambda limits: limits.infrastructure),
     ),
     AlarmRule(
         "ungraded",
         "Episodes without a grade",
-        "ungraded episodes / episodes in W > 0.05",
+        "ungraded episodes / episodes in W > {ungraded:g}",
         _share_rule(lambda episode: episode.is_ungraded, lambda limits: limits.ungraded),
     ),
     AlarmRule(
         "cut",
         "Limits cut episodes off",
-        "episodes ended by a limit / episodes in W > 0.2 and > 1.5 times B",
-        _cut,
+        "episodes ended by a limit / episodes in W > {truncated:g} and > {truncated_growth:g} times B",
+        _truncated,
     ),
     AlarmRule(
         "lost-tasks",
         "Tasks that were solved are lost",
-        "tasks with a solve rate of 0.9 over 8 attempts once, and now a Wilson upper limit < 0.7",
+        "tasks with a solve rate of {lost_from:g} over {lost_attempts} attempts once, and now a Wilson upper "
+        "limit < {lost_to:g}",
         _lost_tasks,
     ),
     AlarmRule(
         "learnable",
         "Few tasks are learnable",
-        "tasks with a solve rate of 0.2 to 0.8 / tasks in W < 0.2",
+        "tasks with a solve rate of {learnable_from:g} to {learnable_to:g} / tasks in W < {learnable:g}",
         _learnable,
     ),
     AlarmRule(
         "stale",
         "Episodes of an old policy",
-        "episodes over 4 steps behind when they ended / labelled in W > 0.05",
+        "episodes over {stale_steps} steps behind when they ended / labelled in W > {stale:g}",
         _stale,
     ),
 )
@@ -463,17 +475,17 @@ def read_thresholds(values: Mapping[str, float]) -> AlarmThresholds:
     Raises:
         ValueError: If a name is unknown, or a number is out of its range.
     """
-    known = {threshold.name: threshold.type for threshold in fields(AlarmThresholds)}
-    chosen: dict[str, float] = {}
+    types = {threshold.name: threshold.type for threshold in fields(AlarmThresholds)}
+    changed: dict[str, float] = {}
     for name, value in values.items():
-        if name not in known:
-            raise ValueError(f"expected a threshold of {', '.join(known)}, got {name!r}")
-        is_whole = known[name] in {int, "int"}
+        if name not in types:
+            raise ValueError(f"expected a threshold of {', '.join(types)}, got {name!r}")
+        is_whole = types[name] in {int, "int"}
         if not 0 < value <= MAX_THRESHOLD or (is_whole and value != int(value)):
             kind = "a whole number" if is_whole else "a number"
             raise ValueError(f"expected {kind} above 0 and up to {MAX_THRESHOLD:,} for {name}, got {value!r}")
-        chosen[name] = int(value) if is_whole else value
-    return AlarmThresholds(**chosen)  # type: ignore[arg-type]  # the loop has checked names and types
+        changed[name] = int(value) if is_whole else value
+    return AlarmThresholds(**changed)  # type: ignore[arg-type]  # the loop has checked names and types
 
 
 def _grouped(
@@ -503,7 +515,7 @@ def _spread(group: Sequence[EpisodeFacts]) -> float:
 def _examples(episodes: Iterable[EpisodeFacts]) -> tuple[str, ...]:
     """Return the first ids, each once."""
     ids = dict.fromkeys(episode.episode_id for episode in episodes)
-    return tuple(ids)[:EXAMPLES]
+    return tuple(ids)[:MAX_EXAMPLES]
 
 
 def _commonest_answer(episodes: Sequence[EpisodeFacts]) -> tuple[float, int, str | None]:
@@ -516,11 +528,11 @@ def _commonest_answer(episodes: Sequence[EpisodeFacts]) -> tuple[float, int, str
     return count / tasks, tasks, answer
 
 
-def _failure_rates(episodes: Iterable[EpisodeFacts], least: int) -> dict[str, float]:
+def _failure_rates(episodes: Iterable[EpisodeFacts], min_calls: int) -> dict[str, float]:
     """Return the share of refused and failed calls of each tool with enough calls."""
     calls: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for episode in episodes:
         calls.update(episode.calls)
         failed.update(episode.failed_calls)
-    return {tool: failed[tool] / count for tool, count in calls.items() if count >= least}
+    return {tool: failed[tool] / count for tool, count in calls.items() if count >= min_calls}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ors_server.model.policy import TOOL_PART, WITHHELD
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD
 from ors_server.model.trajectory import EpisodeRecord, EpisodeResult, Step, StepStatus, result_of
 from ors_server.model.wire import compact_json
 
@@ -14,7 +14,7 @@ RUN_LABEL, GROUP_LABEL, STEP_LABEL = "run", "group", "step"
 """Labels by which clients name the run of an episode, its group, and the step of the trainer."""
 MAX_STEPS = 2_000
 """Steps of an episode that its facts are taken from."""
-_CUT = frozenset({"step_limit", "time_limit"})
+_TRUNCATED = frozenset({"step_limit", "time_limit"})
 _FAULTS = frozenset({StepStatus.REFUSED, StepStatus.FAILED})
 _DIGEST_BYTES = 12
 _STEP = re.compile(r"[0-9]{1,15}")
@@ -36,7 +36,7 @@ class EpisodeFacts:
     """Whether it ended by its own rules, and nothing was paid or charged."""
     has_infrastructure_failure: bool
     """Whether code of the author or the machinery failed in it, a judgement included."""
-    is_cut: bool
+    is_truncated: bool
     """Whether a limit on steps or time ended it."""
     steps: int
     components: Mapping[str, float]
@@ -66,7 +66,7 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
     for step in steps:
         for name, amount in step.components.items():
             if name != WITHHELD:
-                component = "reward" if name == TOOL_PART else name
+                component = "reward" if name == TOOL_COMPONENT else name
                 components[component] += amount  # type: ignore[assignment]  # sums of real numbers
     calls = Counter(step.tool for step in steps)
     arguments = [compact_json([step.tool, step.arguments]) for step in steps]
@@ -80,7 +80,7 @@ def facts_of(record: EpisodeRecord, steps: Sequence[Step]) -> EpisodeFacts:
         is_ungraded=result is EpisodeResult.UNGRADED,
         has_infrastructure_failure=bool(summary.failed_steps or summary.unjudged_steps)
         or result is EpisodeResult.FAILED,
-        is_cut=summary.stop_reason in _CUT,
+        is_truncated=summary.stop_reason in _TRUNCATED,
         steps=summary.steps,
         components=components,
         answer=_digest(arguments[-1:]) if arguments else None,

@@ -28,7 +28,7 @@ MAX_SPANS = 100
 MAX_BINS = 64
 """Bins of components."""
 LOOKS = 2
-"""Looks in a row that open or close an alarm."""
+"""Number of looks in a row that open or close an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,8 @@ class RunAlarms:
             if reading is not None and (state.raised >= LOOKS or (before is not None and is_raised)):
                 since = self.episodes if before is None else before.since
                 edges = window.recent[0].episode_id, window.recent[-1].episode_id
-                state.alarm = Alarm(rule.name, rule.title, rule.formula, reading, since, edges)
+                formula = rule.formula_with(self.thresholds)
+                state.alarm = Alarm(rule.name, rule.title, formula, reading, since, edges)
                 if before is None:
                     opened.append(state.alarm)
             elif before is not None and state.quiet >= LOOKS:

@@ -20,7 +20,7 @@ from ors_server.audit.judgement import (
     judge_share,
     mean,
 )
-from ors_server.audit.plays import AT_ONCE, Call, CallPlan, PlayResult
+from ors_server.audit.plays import CONCURRENT_SESSIONS, Call, CallPlan, PlayResult
 from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
 
@@ -149,7 +149,9 @@ class AuditPlayer:
         """Play one after the other, in this order, also plays that have been played."""
         return await self._play_some(plays, 1)
 
-    async def _play_some(self, plays: Sequence[CallPlan], at_once: int = AT_ONCE) -> list[PlayResult]:
+    async def _play_some(
+        self, plays: Sequence[CallPlan], at_once: int = CONCURRENT_SESSIONS
+    ) -> list[PlayResult]:
         results: dict[int, PlayResult] = {}
         while left := [index for index in range(len(plays)) if index not in results]:
             self._check_time()

@@ -47,7 +47,7 @@ class Facts:
 
     @property
     def paid_range(self) -> tuple[float, float] | None:
-        """Least and greatest reward of a step, penalties included."""
+        """Lowest and highest reward of a step, penalties included."""
         bounds = self.reward_range
         return None if bounds is None else (bounds[0] - self.penalties, bounds[1])
 

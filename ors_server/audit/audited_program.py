@@ -24,10 +24,10 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
-from ors_server.audit.closed_network import VARIABLE, close_network
+from ors_server.audit.closed_network import CLOSED_NETWORK_VARIABLE, close_network
 from ors_server.audit.plays import (
-    AT_ONCE,
     BUSY_PLAY_SECONDS,
+    CONCURRENT_SESSIONS,
     Journal,
     PlayResult,
     play_all,
@@ -87,7 +87,7 @@ def _named_in_source(cls: type) -> Iterator[str]:
         yield from (word for word in _NAME.findall(source) if word in reward_catalogue)
 
 
-LONGEST = 80
+MAX_LITERAL_CHARACTERS = 80
 """Characters of a text that may be tried as an answer."""
 _JUDGE = re.compile(r"judge_|_judge|Judge\b|openai|chat[./]completions|litellm")
 """Names of this package's judges, and of the packages with which others ask models."""
@@ -158,7 +158,7 @@ def _constants(node: ast.ClassDef) -> Iterator[str]:
     for child in ast.walk(node):
         if not isinstance(child, ast.Constant) or id(child) in docstrings or isinstance(child.value, bool):
             continue
-        if isinstance(child.value, str | int | float) and 0 < len(str(child.value)) <= LONGEST:
+        if isinstance(child.value, str | int | float) and 0 < len(str(child.value)) <= MAX_LITERAL_CHARACTERS:
             yield str(child.value)
 
 
@@ -178,7 +178,7 @@ class AuditedProgram:
         """
         collect_rarely()
         # Before the author's module is imported, as importing it may already open connections.
-        if os.environ.get(VARIABLE):
+        if os.environ.get(CLOSED_NETWORK_VARIABLE):
             close_network()
         self._reference = reference
         self._definition = choose_definition(reference, name)
@@ -202,7 +202,9 @@ class AuditedProgram:
         async with open_local_target(self._definition, store=store) as target:
             yield target
 
-    def play(self, plays: list[JSONObject], journal: str, at_once: int = AT_ONCE) -> list[JSONObject]:
+    def play(
+        self, plays: list[JSONObject], journal: str, at_once: int = CONCURRENT_SESSIONS
+    ) -> list[JSONObject]:
         """Play each in a separate session, and write a journal to a file."""
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)

@@ -31,7 +31,7 @@ from typing_extensions import override
 
 from ors_server.audit.audited_facts import Facts, read_facts
 from ors_server.audit.plays import (
-    AT_ONCE,
+    CONCURRENT_SESSIONS,
     PLAY_SECONDS,
     CallPlan,
     Journal,
@@ -183,7 +183,7 @@ class AuditedServer(ABC):
 
     @abstractmethod
     async def play(
-        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = CONCURRENT_SESSIONS
     ) -> dict[int, PlayResult]:
         """Play each in a separate session, and return the results by position.
 
@@ -244,7 +244,7 @@ class RemoteServer(AuditedServer):
 
     @override
     async def play(
-        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = CONCURRENT_SESSIONS
     ) -> dict[int, PlayResult]:
         played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
         # One slow play may be the play's fault; only a batch without any answer tells of the server.
@@ -347,7 +347,7 @@ class AuditedProcess(AuditedServer):
 
     @override
     async def play(
-        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = CONCURRENT_SESSIONS
     ) -> dict[int, PlayResult]:
         # A stalled process is killed and started again.
         self.suspects = frozenset()

@@ -4,7 +4,7 @@ import ipaddress
 import sys
 from typing import Any, cast
 
-VARIABLE = "ORS_AUDIT_CLOSED_NETWORK"
+CLOSED_NETWORK_VARIABLE = "ORS_AUDIT_CLOSED_NETWORK"
 """Environment variable with which an audited process starts without a network."""
 _CONNECTING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _LOOKING_UP = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})

@@ -45,7 +45,7 @@ TRIED_TASKS = 6
 NEARLY_ALL = 0.8
 """Share of the tasks on which a field must earn at least half of what it earns at best."""
 MIN_GAIN = 0.25
-"""Least advantage over another task's field, as a share of the declared maximum, where its name says so."""
+"""Minimum advantage over another task's field, as a share of the declared maximum, where its name says so."""
 SURE_GAIN = 0.9
 """The same where only the rewards say that a field is the answer."""
 

@@ -27,7 +27,7 @@ BUSY_PLAY_SECONDS = 600.0
 """The same in the audit's own process, where stalls end long before: a busy machine may need that long."""
 KEPT_CHARACTERS = 20_000
 """Characters that are kept of a prompt or of a call's text."""
-AT_ONCE = 8
+CONCURRENT_SESSIONS = 8
 """Sessions that are played at the same time."""
 
 
@@ -86,7 +86,7 @@ class PlayResult:
 async def play_all(
     target: Target,
     plays: Sequence[CallPlan],
-    at_once: int = AT_ONCE,
+    at_once: int = CONCURRENT_SESSIONS,
     journal: "Journal | None" = None,
     seconds: float = PLAY_SECONDS,
 ) -> list[PlayResult]:

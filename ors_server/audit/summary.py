@@ -8,7 +8,7 @@ from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditReport, ClassReport
 from ors_server.evaluation.number_format import count_of, number
 
-_LONGEST = 300
+_MAX_CELL = 300
 """Maximum number of characters of a cell."""
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!@&$])")
 """Characters with a meaning in Markdown, HTML or GitHub (`@name`)."""
@@ -44,7 +44,7 @@ def summary_of(report: AuditReport) -> str:
 def escape_markdown(text: str) -> str:
     """Return a text on one line in which nothing is Markdown, HTML or a mention."""
     words = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…")
+    return _MARKS.sub(r"\\\1", words if len(words) <= _MAX_CELL else f"{words[: _MAX_CELL - 1]}…")
 
 
 def _counts(report: AuditReport) -> str:

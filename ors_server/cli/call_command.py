@@ -84,7 +84,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise MisuseError(f"the arguments are not JSON: {error}; {_EXPECTED}") from error
     if not isinstance(arguments, dict):
-        raise MisuseError(f"the arguments are a JSON object, not {type(arguments).__name__}; {_EXPECTED}")
+        raise MisuseError(f"the arguments must be a JSON object, got {type(arguments).__name__}; {_EXPECTED}")
     return cast("dict[str, Any]", arguments)
 
 

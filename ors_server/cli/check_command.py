@@ -81,7 +81,7 @@ def check(options: CheckOptions) -> None:
     if (options.where is None) == (options.sandbox is None):
         raise MisuseError("name one thing to check: an environment, a URL, or --sandbox NAME")
     if options.mcp and not is_url(options.where or ""):
-        raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
+        raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, got {options.where!r}")
     if declared_keys(options) and (options.where is None or is_url(options.where)):
         raise MisuseError("the options of data files need a data file, such as train.jsonl")
     suite = _check_server if is_url(options.where or "") else _check_environment
@@ -173,7 +173,7 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
         choice = BackendChoice(name)
     except ValueError:
         names = ", ".join(BackendChoice)
-        raise MisuseError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
+        raise MisuseError(f"--sandbox takes {names}, or module:function; got {name!r}") from None
     settings = load_settings()
     request = BackendRequest(
         choice,

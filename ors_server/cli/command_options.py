@@ -187,13 +187,13 @@ def read_pairs(
     for text in texts_given:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise BadParameter(f"{option} takes KEY=VALUE, not {text}")
+            raise BadParameter(f"{option} takes KEY=VALUE, got {text}")
         try:
             options[key] = json.loads(value)
         except ValueError as error:
             if not texts:
                 raise BadParameter(
-                    f"{option} takes KEY=VALUE with a JSON value, such as match='\"exact\"', not {text}"
+                    f"{option} takes KEY=VALUE with a JSON value, such as match='\"exact\"', got {text}"
                 ) from error
             options[key] = value
     return options

@@ -141,7 +141,7 @@ async def _show_stats(
         span = _SPAN.fullmatch(options.every)
         if span is None:
             raise typer.BadParameter(
-                f"--every is a number and s, m, h or d, such as 10m, not {options.every!r}."
+                f"--every must be a number and s, m, h or d, such as 10m, got {options.every!r}."
             )
         every = int(span[1]) * _SECONDS[span[2]]
     points = await record.series(episode_filter, every, by)

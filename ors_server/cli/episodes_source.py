@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ors_server.store.episode_filter import EpisodeFilter
 
 PAGE = 500
-"""Most episodes that are read at once."""
+"""Maximum number of episodes that are read at once."""
 
 
 @asynccontextmanager
@@ -35,7 +35,9 @@ async def open_source(options: "SourceOptions") -> "AsyncGenerator[RecordReader]
     if options.store is not None:
         raise typer.BadParameter("give one record: --store or --url.")
     if not is_url(options.url):
-        raise typer.BadParameter(f"--url is a server's, such as http://127.0.0.1:8080, not {options.url!r}.")
+        raise typer.BadParameter(
+            f"--url must be a server's, such as http://127.0.0.1:8080, got {options.url!r}."
+        )
     from ors_server.cli.server_record import ServerRecord
 
     async with aclosing(ServerRecord.at(options.url, api_key())) as server:

@@ -29,7 +29,7 @@ PAUSE = 0.5
 BATCH = 100
 """Steps that are in memory at once."""
 SHOWN_ARGUMENTS = 60
-"""Most characters of a step's arguments on its line."""
+"""Maximum number of characters of a step's arguments on its line."""
 
 
 @dataclass(frozen=True, slots=True)

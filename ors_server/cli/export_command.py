@@ -177,7 +177,7 @@ def _chat(options: ExportOptions) -> "ConversationOptions":
     try:
         trained = TrainedCalls(options.train)
     except ValueError:
-        raise typer.BadParameter(f"--train is all or ran, not {options.train!r}.") from None
+        raise typer.BadParameter(f"--train must be all or ran, got {options.train!r}.") from None
     return ConversationOptions(
         _announced(options.tools or ()), trained, keeps_last_result=options.last_result
     )

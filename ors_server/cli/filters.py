@@ -135,7 +135,7 @@ def read_filter(filters: FilterValues, *, now: datetime) -> "EpisodeFilter":
     values = dict(filters)
     for text in values.get(PARAMETERS["labels"]) or ():
         if text.find("=") < 1:
-            raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
+            raise typer.BadParameter(f"--label must be KEY=VALUE, got {text!r}.")
     for name, condition in CONDITIONS.items():
         if condition.kind is FilterKind.TIME:
             values[PARAMETERS[name]] = read_time(values.get(PARAMETERS[name]), now)
@@ -161,7 +161,8 @@ def read_time(text: str | None, now: datetime) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"a time is ISO 8601, such as 2026-01-31T12:00, or 90m, 2h, 7d for so long ago, not {text!r}."
+            "a time must be ISO 8601, such as 2026-01-31T12:00, or 90m, 2h, 7d for so long ago, "
+            f"got {text!r}."
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

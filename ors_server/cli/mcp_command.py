@@ -87,7 +87,7 @@ def install(options: McpInstallOptions) -> None:
     say(write("", options, entry, path).rstrip("\n"))
     if not options.yes:
         if not sys.stdin.isatty():
-            raise MisuseError("nothing was written: expected --yes where no terminal can be asked")
+            raise MisuseError("nothing was written: stdin is not a terminal; pass --yes")
         if not typer.confirm("Write it?"):
             raise CommandError("nothing was written")
     _replace(path, before, after)
@@ -189,7 +189,7 @@ def _with_table(text: str, options: McpInstallOptions, entry: dict[str, Any], pa
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CommandError(f"{path} is no TOML ({error}); mend it first") from error
+        raise CommandError(f"{path} is not valid TOML ({error}); fix it first") from error
     start = next(
         (match.start() for match in re.finditer(rf"^{re.escape(header)}\s*$", text, re.MULTILINE)), None
     )

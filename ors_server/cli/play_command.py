@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Read: TypeAlias = Callable[[str], str | None]
 """Reads a line after a prompt; `None` at the end of the input."""
 MAX_LINES = 1000
-"""Most lines of the history."""
+"""Maximum number of lines of the history."""
 
 
 def read_line(prompt: str) -> str | None:
@@ -338,7 +338,7 @@ def _read_object(text: str) -> dict[str, Any]:
         raise CommandError(f"the arguments are not JSON: {error}. Nothing was called.") from error
     if isinstance(arguments, dict):
         return cast("dict[str, Any]", arguments)
-    raise CommandError(f"the arguments are a JSON object, not {text}. Nothing was called.")
+    raise CommandError(f"the arguments must be a JSON object, got {text}. Nothing was called.")
 
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
 
         if not is_url(options.against):
             raise typer.BadParameter(
-                f"--against is a server's URL, such as http://127.0.0.1:8080, not {options.against!r}."
+                f"--against must be a server's URL, such as http://127.0.0.1:8080, got {options.against!r}."
             )
         return open_server_stage(options.against, api_key=api_key(), environment=options.environment)
     from ors_server.app import sandbox_request

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ors_server.rewards.result import RewardResult
 
 MAX_EXTRAS = 100
-"""Most extras that are summed up; further names are ignored."""
+"""Maximum number of extras that are summed up; further names are ignored."""
 MAX_REASONS = 5
-"""Most reasons that are shown."""
+"""Maximum number of reasons that are shown."""
 _WIDE = 200
 """Characters of a reason that are shown."""
 

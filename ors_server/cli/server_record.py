@@ -34,7 +34,7 @@ from ors_server.store.episode_order import NEWEST_FIRST, OLDEST_FIRST, EpisodeSo
 from ors_server.store.series import ReturnHistogram, RolloutGroup, SeriesPoint
 
 MAX_PAGE = 500
-"""Most episodes or steps of one request."""
+"""Maximum number of episodes or steps of one request."""
 TIME_LIMIT = 60.0
 """Seconds without a byte after which the server counts as lost; it sends a ping every few seconds."""
 ANSWER_SECONDS = 1_200.0

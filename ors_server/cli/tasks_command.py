@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BANDS = ("never", "rare", "learnable", "mostly", "always", "ungraded")
 MAX_PLAYED = 100_000
-"""Played tasks of a split that are read from the record at most."""
+"""Maximum number of played tasks of a split that are read from the record."""
 
 
 @dataclass(frozen=True, kw_only=True)

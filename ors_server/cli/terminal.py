@@ -28,7 +28,7 @@ MAX_CHARACTERS = 2000
 """Characters of one text that are shown without `--full`."""
 
 LINE_SECONDS = 20.0
-"""Least seconds between two lines of progress in a log."""
+"""Minimum seconds between two lines of progress in a log."""
 PIPED_WIDTH = 200
 """Columns of a table in a pipe or file."""
 

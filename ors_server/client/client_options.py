@@ -12,8 +12,8 @@ from ors_server.client.connection import BOUNDS, Connection, Patience
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import InvalidRequestError
 
-KEPT_ALIVE = 100
-"""Most idle connections."""
+MAX_IDLE_CONNECTIONS = 100
+"""Maximum number of idle connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ClientOptions:
     transport: httpx2.AsyncBaseTransport | None = None
     """Carries requests; `AppTransport(app)` calls an ASGI application in this process."""
     connections: int = 1_000
-    """Most connections at a time; each running call uses one."""
+    """Maximum number of connections at a time; each running call uses one."""
     clock: Clock = field(default_factory=SystemClock)
     """What tells the time; a fake one in tests."""
 
@@ -44,7 +44,9 @@ class HttpPool:
         _check_key(api_key)
         self.options = options
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
-        limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
+        limits = httpx2.Limits(
+            max_connections=options.connections, max_keepalive_connections=MAX_IDLE_CONNECTIONS
+        )
         http = httpx2.AsyncClient(
             base_url=url,
             headers={**ACCEPTED_CODINGS, **self.headers},
@@ -81,7 +83,7 @@ def given_url(url: object) -> str:
     """Return an http or https URL without a slash at its end."""
     if isinstance(url, str) and _is_address(url):
         return url.rstrip("/")
-    raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r:.80}")
+    raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, got {url!r:.80}")
 
 
 def given_options(options: object) -> ClientOptions:

@@ -48,7 +48,7 @@ class Patience:
     attempts: int = 6
     """Connections that may break in a row, at least 1."""
     longest_pause: float = 10.0
-    """Most seconds between two attempts, unless `Retry-After` is longer."""
+    """Maximum seconds between two attempts, unless `Retry-After` is longer."""
     silence: float = 60.0
     """Seconds without a byte after which a connection counts as broken; servers send a ping every 10."""
     call_seconds: float | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ors_server.client.bounded_http import BrokenAnswerError
 
 MAX_LINE = 64 * 1024 * 1024
-"""Most bytes of one line."""
+"""Maximum number of bytes of one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from typing import Any
 from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 
-SHOWN = 5
-"""Most steps of other clients that an error names."""
+SHOWN_STEPS = 5
+"""Maximum number of steps of other clients that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,6 @@ def _suspects(strangers: Sequence[str] | None) -> str:
     )
     if strangers is None:
         return f"Possible other players of the session: {players}"
-    more = f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
-    shown = ", ".join(strangers[:SHOWN])
+    more = f" and {len(strangers) - SHOWN_STEPS} more" if len(strangers) > SHOWN_STEPS else ""
+    shown = ", ".join(strangers[:SHOWN_STEPS])
     return f"Calls of other clients made {shown}{more}. Possible players: {players}"

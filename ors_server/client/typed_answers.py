@@ -28,13 +28,13 @@ _shown.maxstring = MAX_SHOWN
 shown_value = _shown.repr
 """Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
 MAX_COUNT = 10**9
-"""Most tasks of a split, or steps of an episode."""
+"""Maximum number of tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 GivenObject: TypeAlias = InstanceOf[JSONObject]
 """An object of an answer as it is: pydantic copies a `dict` name by name, 600,000 of them in 250 ms."""
 MAX_LISTED = 10_000
-"""Most splits of an environment, messages of a prompt, and environments of a server."""
+"""Maximum number of splits of an environment, messages of a prompt, and environments of a server."""
 if TYPE_CHECKING:
     LISTED: TypeAlias = list[Any]
     NAMES: TypeAlias = list[str]
@@ -42,7 +42,7 @@ else:  # type checkers take no `Annotated` for a class
     LISTED = Annotated[list[Any], Field(max_length=MAX_LISTED)]
     NAMES = Annotated[list[str], Field(max_length=MAX_LISTED)]
 MAX_PROBLEMS = 1_000
-"""Mistakes in an answer up to which the first one is named."""
+"""Above this many validation errors, only their number is reported."""
 
 _Kind = TypeVar("_Kind")
 
@@ -243,7 +243,7 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         return adapter.validate_python(value)
     except ValidationError as error:
         raise BrokenAnswerError(
-            f"{source} does not have its form: {first_problem(error)}; got {shown_value(value)}"
+            f"{source} is malformed: {first_problem(error)}; got {shown_value(value)}"
         ) from error
 
 

@@ -37,7 +37,7 @@ SLOW = frozenset({"E57"})
 """Checks that take half a minute."""
 RISKY = frozenset({"E79"})
 """Checks that a bad server does not survive; they run last and alone."""
-AT_ONCE = 8
+CONCURRENT_CHECKS = 8
 """How many checks run at the same time."""
 TIME_LIMIT = 90.0
 """Seconds that one check may take."""
@@ -102,7 +102,7 @@ async def check_server(
 async def _check_all(
     subject: OrsSubject, due: list[Requirement], add: Callable[[RequirementVerdict], None]
 ) -> None:
-    slots = anyio.Semaphore(AT_ONCE)
+    slots = anyio.Semaphore(CONCURRENT_CHECKS)
 
     async def check(requirement: Requirement) -> None:
         async with slots:

@@ -305,6 +305,7 @@ class OrsWire:
             time_limit: Seconds until a silent server is given up.
         """
         head = self.encode(request)
+        # Twice, as the thread's own limit is of each operation: connecting, and waiting for the answer.
         with anyio.fail_after(time_limit * 2):
             head_of_answer = await anyio.to_thread.run_sync(self._flood, head, max_bytes, time_limit)
         first = re.match(rb"HTTP/1\.\d (\d{3}) ", head_of_answer)

@@ -48,10 +48,10 @@ from ors_server.store.episode_updates import LiveUpdates, follow
 log = get_logger("ors_server.console")
 
 MAX_RUNNING = 8
-"""Running calls of an episode that are shown."""
+"""Maximum number of running calls that are shown per episode."""
 MAX_FOLLOWERS = 200
-"""Live pages that are sent at once."""
-KEPT_EVENTS = 64
+"""Maximum number of live pages that are sent at once."""
+MAX_CACHED_EVENTS = 64
 """Events that are kept as they were written, for the other pages that follow the same episode."""
 
 
@@ -64,7 +64,7 @@ class EpisodePages(PageGroup):
     _handlers: EpisodeHandlers
     _jobs: EpisodeJobs
     _templates: Environment
-    _written: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
+    _event_cache: OrderedDict[tuple[str, int], tuple[object, bytes]] = field(
         default_factory=OrderedDict[tuple[str, int], tuple[object, bytes]]
     )
     """By episode and number of the step, 0 for the figures: what an event is about, and the event."""
@@ -192,7 +192,7 @@ class EpisodePages(PageGroup):
         return Download(lines.encode(errors="replace"), "application/x-ndjson", name)
 
     async def show_regrade(self, request: PageRequest) -> Answer:
-        """Ask by which reward an episode is judged again."""
+        """Show the form that asks with which reward to grade an episode again."""
         return await self._regrade_page(request)
 
     async def regrade(self, request: PageRequest) -> Answer:
@@ -245,10 +245,10 @@ class EpisodePages(PageGroup):
             self._followers -= 1
 
     async def _updates(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
-        sent: object = None
+        last_summary: object = None
         last_sent = self._clock.monotonic()
-        cards: Mapping[str, views.CallView] | None = None
-        doubtful: set[str] = set()
+        shown_calls: Mapping[str, views.CallView] | None = None
+        unconfirmed_ids: set[str] = set()
         updates = follow(self._store, episode_id, start=start, clock=self._clock, live=self._live)
         async with aclosing(updates):
             async for update in updates:
@@ -260,22 +260,23 @@ class EpisodePages(PageGroup):
                     )
                     for step in update.steps
                 ]
-                if update.record.summary != sent:
-                    sent = update.record.summary
+                if update.record.summary != last_summary:
+                    last_summary = update.record.summary
                     write = partial(self._summary_event, update.record)
-                    pieces.append(await self._write_once(episode_id, 0, sent, write))
+                    pieces.append(await self._write_once(episode_id, 0, last_summary, write))
                 playing = self._running_calls(update.record)
                 # A call that has just ended stays until its step is there, which this poll may have missed.
-                written = doubtful | {step.call_id for step in update.steps}
-                earlier: Mapping[str, views.CallView] = cards or {}
-                gone = earlier.keys() - playing.keys() - written
-                doubtful = gone
-                latest = {name: earlier[name] for name in earlier if name in gone} | dict(playing)
-                if not update.is_last and (cards is None or latest.keys() != cards.keys()):
+                finished_ids = unconfirmed_ids | {step.call_id for step in update.steps}
+                previous_calls: Mapping[str, views.CallView] = shown_calls or {}
+                unconfirmed_ids = previous_calls.keys() - playing.keys() - finished_ids
+                current_calls = {
+                    call_id: view for call_id, view in previous_calls.items() if call_id in unconfirmed_ids
+                } | dict(playing)
+                if not update.is_last and (shown_calls is None or current_calls.keys() != shown_calls.keys()):
                     parts: Any = self._parts()
-                    html = str(parts.running(tuple(latest.values())))
+                    html = str(parts.running(tuple(current_calls.values())))
                     pieces.append(event("running", compact_json({"html": html})))
-                cards = latest
+                shown_calls = current_calls
                 if update.is_last:
                     pieces.append(event("end", "{}"))
                 now = self._clock.monotonic()
@@ -289,12 +290,12 @@ class EpisodePages(PageGroup):
         self, episode_id: str, number: int, subject: object, write: Callable[[], bytes]
     ) -> bytes:
         """Return an event about a step, or about the latest figures; it is written once for all pages."""
-        written = self._written.get((episode_id, number))
-        if written is None or written[0] != subject:
-            written = self._written[episode_id, number] = subject, await anyio.to_thread.run_sync(write)
-            while len(self._written) > KEPT_EVENTS:
-                self._written.popitem(last=False)
-        return written[1]
+        cached = self._event_cache.get((episode_id, number))
+        if cached is None or cached[0] != subject:
+            cached = self._event_cache[episode_id, number] = subject, await anyio.to_thread.run_sync(write)
+            while len(self._event_cache) > MAX_CACHED_EVENTS:
+                self._event_cache.popitem(last=False)
+        return cached[1]
 
     def _step_event(self, episode_id: str, step: Step) -> bytes:
         view = views.view_step(step)

@@ -28,7 +28,7 @@ TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
 """Prefix of an agent token."""
 
 MIN_KEY_LENGTH = 16
-"""Least characters of an API key."""
+"""Minimum number of characters of an API key."""
 
 
 class Role(IntEnum):

@@ -11,11 +11,11 @@ LABELS_HEADER: Final = "x-ors-labels"
 """`key=value` pairs, separated by commas; `%2C` is a comma in a value."""
 MAX_LABELS: Final = 32
 MAX_LABEL: Final = 256
-"""Most characters of a label's name, and of its value in the header."""
+"""Maximum number of characters of a label's name, and of its value in the header."""
 MAX_BODY_LABELS: Final = 64
-"""Most labels of one request's body: each is a row of the record, and written into every list."""
+"""Maximum number of labels of one request's body: each is a row of the record, and is in every list."""
 MAX_LABEL_VALUE: Final = 2_000
-"""Most characters of a value in a request's body, which may be longer than a header."""
+"""Maximum number of characters of a value in a request's body, which may be longer than a header."""
 
 
 def labels_for(

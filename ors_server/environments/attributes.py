@@ -18,7 +18,7 @@ from ors_server.model.visibility import Visibility
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.egress import states_network
 
-_NEAR = 0.82
+_SIMILAR_SHARE = 0.82
 """Share of common letters from which a name counts as a misspelt known one."""
 
 
@@ -28,7 +28,7 @@ def check_attributes(cls: type[Environment]) -> None:
     for name, (accepts, expected) in _ATTRIBUTES.items():
         value: object = inspect.getattr_static(cls, name)
         if not accepts(value):
-            raise EnvironmentDefinitionError(f"{where}: {name} is {expected}, not {_show(value)}")
+            raise EnvironmentDefinitionError(f"{where}: {name} must be {expected}, got {_show(value)}")
     for name, parameters in _CLASS_METHODS.items():
         _check_method(cls, name, parameters, is_of_class=True)
     for name, parameters in _METHODS.items():
@@ -127,7 +127,7 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     is_function = isinstance(cast("object", raw), FunctionType)
     if not (callable(raw) or isinstance(raw, classmethod)):
         location = name_with_location(f"{cls.__name__}.{name}", cls)
-        raise EnvironmentDefinitionError(f"{location} is a method, not {_show(raw)}")
+        raise EnvironmentDefinitionError(f"{location} must be a method, got {_show(raw)}")
     if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))
         msg = f"{where} needs @classmethod above it: def {name}({needed}) is called without an instance"
@@ -171,7 +171,7 @@ def _is_near(name: str, known_name: str) -> bool:
     if name in {f"{known_name}s", re.sub("y$", "ies", known_name)}:
         return False
     is_same = name.replace("_", "").lower() == known_name.replace("_", "")
-    return is_same or SequenceMatcher(None, name, known_name).ratio() >= _NEAR
+    return is_same or SequenceMatcher(None, name, known_name).ratio() >= _SIMILAR_SHARE
 
 
 def _show(value: object) -> str:

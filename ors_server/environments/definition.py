@@ -154,7 +154,7 @@ class EnvironmentDefinition:
     volatile: tuple[str, ...] = ()
     """Regular expressions of text that may differ between two plays of the same calls."""
     return_range: tuple[float, float] | None = None
-    """Least and greatest return of an episode, if the class declares them."""
+    """Lowest and highest return of an episode, if the class declares them."""
     is_recoverable: bool = True
     """Whether the calls of a session may be played again to rebuild it."""
 

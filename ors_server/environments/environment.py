@@ -100,7 +100,7 @@ class Environment:
     hosts, which the operator must allow (`--allow-network`)."""
 
     return_range: ClassVar[tuple[float, float] | None] = None
-    """Least and greatest return of an episode, penalties included: what `blank_actions` and `gold_actions`
+    """Lowest and highest return of an episode, penalties included: what `blank_actions` and `gold_actions`
     earn in every task. Without it `ors-server check` compares them with each other and with made-up calls."""
 
     milestones: ClassVar[Sequence[Milestone]] = ()

@@ -34,7 +34,7 @@ OF_THE_EPISODE = frozenset(
 SPARE_TIME = 0.1
 """Share of a call's remaining time that a slow reward must leave for the answer."""
 MAX_SPARE_TIME = 1.0
-"""Seconds that it must leave at most."""
+"""Maximum seconds that it must leave."""
 
 FIELDS_MARK = "__ors_fields__"
 """Attribute of an environment that a file declares: the fields that its declaration names."""

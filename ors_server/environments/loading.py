@@ -39,7 +39,7 @@ from ors_server.model.errors import (
 from ors_server.model.logs import get_logger
 from ors_server.resources.resource_errors import MissingRequirementError
 from ors_server.rewards.reward_errors import MissingPackageError
-from ors_server.timing.loop_watch import AuthorCode, running
+from ors_server.timing.loop_watch import AuthorCode, RunningCode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def _named(
     code = AuthorCode(environment, part, is_urgent)
 
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with running(code):
+        with RunningCode(code):
             return await hook(*args, **kwargs)
 
     return run

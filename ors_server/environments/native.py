@@ -141,11 +141,11 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
         raise EnvironmentDefinitionError(msg)
     items = listed(raw)
     if items is None:
-        raise EnvironmentDefinitionError(f"{where} must return a list of splits, not {type(raw).__name__}")
+        raise EnvironmentDefinitionError(f"{where} must return a list of splits, got {type(raw).__name__}")
     splits = tuple(_check_split(item, where) for item in items)
     names = [split.name for split in splits]
     if not names or len(set(names)) < len(names):
-        msg = f"{where} must give at least one split and each name once, not {names}"
+        msg = f"{where} must give at least one split and each name once, got {names}"
         raise EnvironmentDefinitionError(msg)
     return splits
 
@@ -282,7 +282,7 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
         items = listed(task_tools)
         if items is None:
             kind = type(task_tools).__name__
-            msg = f"{cls.__name__}.list_task_tools must return a list of tool names, not {kind}"
+            msg = f"{cls.__name__}.list_task_tools must return a list of tool names, got {kind}"
             raise EnvironmentFailedError(msg)
         unknown = [item for item in items if isinstance(item, str) and item not in named]
         if unknown:
@@ -297,7 +297,7 @@ def _check_prompt(result: Any, where: str) -> Blocks:
     items = [result] if isinstance(result, str) else listed(result)
     if items is None or not all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
         kind = type(result).__name__
-        msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
+        msg = f"{where}.get_prompt must return text or a list of text and image blocks, got {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
 

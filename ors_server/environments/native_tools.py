@@ -96,7 +96,7 @@ def define_task_tool(cls: type, item: Any) -> ToolDefinition:
     where = f"{cls.__name__}.list_task_tools"
     mark = read_mark(item, MARK, ToolMarks)
     if mark is None or mark.schema is None or mark.name is None:
-        msg = f"{where} gives names, or tools that tool_from_schema made, not {type(item).__name__}"
+        msg = f"{where} must give names, or tools that tool_from_schema made, got {type(item).__name__}"
         raise EnvironmentFailedError(msg)
     if mark.name in read_tools(cls):
         raise EnvironmentFailedError(f"{where} made a tool named {mark.name!r}, which the class has already")
@@ -128,7 +128,7 @@ def terminal_argument(model: type[BaseModel] | None, where: str) -> str | None:
     names = [] if model is None else list(model.model_fields)
     if len(names) > 1:
         listed = ", ".join(names)
-        msg = f"{where} is terminal and takes one parameter for the final message, or none; not {listed}"
+        msg = f"{where} is terminal and must take one parameter for the final message, or none; got {listed}"
         raise EnvironmentDefinitionError(msg)
     return names[0] if names else None
 
@@ -149,7 +149,7 @@ def merge_tools(
             merged[name] = definition
     terminals = [tool.name for tool in merged.values() if tool.terminal]
     if len(terminals) > 1:
-        msg = f"{owner}: at most one tool may be terminal, not {', '.join(terminals)}"
+        msg = f"{owner}: at most one tool may be terminal, got {', '.join(terminals)}"
         raise EnvironmentDefinitionError(msg)
     return merged
 

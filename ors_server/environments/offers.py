@@ -152,7 +152,7 @@ def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
     signature = _strings_only(member)
     fields: set[str] = set() if signature.model is None else set(signature.model.model_fields)
     if set(_PLACE.findall(mark.uri)) != fields:
-        msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
+        msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, got {sorted(fields)}"
         raise EnvironmentDefinitionError(msg)
     parts = _PLACE.split(mark.uri)
     # A name stands for one segment of the path (RFC 6570, simple expansion).
@@ -161,7 +161,7 @@ def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
     async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
         content = await _call(member, signature, instance, arguments, context)
         if not isinstance(content, str | bytes):
-            raise EnvironmentFailedError(f"{where} must return text or bytes, not {type(content).__name__}")
+            raise EnvironmentFailedError(f"{where} must return text or bytes, got {type(content).__name__}")
         return content
 
     about = read_docstring(member.function).description

@@ -26,10 +26,10 @@ SOURCE_GROUP = "ors_server.sources"
 """Entry points under which installed packages offer sources by name."""
 FORCE = "!"
 """Suffix of a reference to an environment that its source lists as broken: make it anyway."""
-_LONGEST = 64
+_MAX_NAME = 64
 """Characters of an environment's name."""
 _DIGEST = 8
-_NEAREST = 3
+_SHOWN_NAMES = 3
 _PIP_INSTALL = "pip install "
 
 
@@ -130,7 +130,9 @@ class Source:
         names = self.list_names()
         near = nearest(name, names)
         hint = (
-            f"the nearest are {', '.join(near)}" if near else f"the first are {', '.join(names[:_NEAREST])}"
+            f"the nearest are {', '.join(near)}"
+            if near
+            else f"the first are {', '.join(names[:_SHOWN_NAMES])}"
         )
         shown = f"got {name!r}" if name else "got none"
         return f"expected one of {len(names)} names, {shown}; {hint}; ors-server list --available lists all"
@@ -139,7 +141,7 @@ class Source:
 def nearest(name: str, names: Sequence[str]) -> list[str]:
     """Return the names that are most like one, the best first."""
     by_key = {candidate.lower(): candidate for candidate in names}
-    return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_NEAREST)]
+    return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_SHOWN_NAMES)]
 
 
 def find_version(distribution: str) -> str | None:
@@ -158,10 +160,10 @@ def served_name(source: str, name: str) -> str:
     """
     whole = f"{source}_{name}"
     text = re.sub(r"[^a-z0-9_-]", "_", whole.lower())
-    if len(text) <= _LONGEST:
+    if len(text) <= _MAX_NAME:
         return text
     digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
-    return f"{text[: _LONGEST - _DIGEST - 1]}_{digest}"
+    return f"{text[: _MAX_NAME - _DIGEST - 1]}_{digest}"
 
 
 def source_names() -> list[str]:

@@ -66,7 +66,7 @@ class ClassTasks:
             count = await self._call("num_tasks", split)
             if isinstance(count, int) and count >= 0:
                 return count
-            msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
+            msg = f"{self._where}: num_tasks must return a number of tasks, got {type(count).__name__}"
             raise EnvironmentFailedError(msg)
         tasks = await self._listed(split)
         if tasks is None:
@@ -177,14 +177,16 @@ class ClassTasks:
     def _check_tasks(self, tasks: Any) -> list[JSONObject]:
         items = listed(tasks)
         if items is None:
-            msg = f"{self._where}: tasks come as a list of JSON objects, not {type(tasks).__name__}"
+            msg = f"{self._where}: tasks must come as a list of JSON objects, got {type(tasks).__name__}"
             raise EnvironmentFailedError(msg)
         return [self._check_task(item) for item in items]
 
     def _check_task(self, task: Any) -> JSONObject:
         if isinstance(task, dict):
             return cast("JSONObject", task)
-        raise EnvironmentFailedError(f"{self._where}: a task is a JSON object, not {type(task).__name__}")
+        raise EnvironmentFailedError(
+            f"{self._where}: a task must be a JSON object, got {type(task).__name__}"
+        )
 
 
 def no_task(split: str, index: int, count: int | None) -> str:

@@ -88,7 +88,7 @@ def tool(
     if concurrent and exclusive:
         raise ValueError("a tool is concurrent or exclusive, not both")
     if time_limit is not None and time_limit <= 0:
-        raise ValueError(f"time_limit is a positive number of seconds, not {time_limit}")
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}")
 
     def mark(target: _Function) -> _Function:
         _check_target(target)

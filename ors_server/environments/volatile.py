@@ -16,7 +16,9 @@ def read_volatile(cls: Any) -> tuple[str, ...]:
     patterns: object = getattr(cls, "volatile", ())
     where = f"{cls.__name__}.volatile"
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Sequence):
-        raise EnvironmentDefinitionError(f"{where} is a list of regular expressions, not {patterns!r:.80}")
+        raise EnvironmentDefinitionError(
+            f"{where} must be a list of regular expressions, got {patterns!r:.80}"
+        )
     try:
         return check_patterns(cast("Sequence[object]", patterns))
     except ValueError as error:
@@ -34,7 +36,7 @@ def check_patterns(patterns: Sequence[object]) -> tuple[str, ...]:
 
 def _check(pattern: object) -> str:
     if not isinstance(pattern, str):
-        raise ValueError(f"a pattern is text, not {pattern!r:.80}")  # noqa: TRY004  (one mistake, one error)
+        raise ValueError(f"a pattern must be text, got {pattern!r:.80}")  # noqa: TRY004  (one mistake, one error)
     try:
         compiled = re.compile(pattern)
     except re.error as error:

@@ -129,7 +129,7 @@ class AgentSession:
         )
         self._unanswered -= 1
         # Over MCP a server may hide rewards and step numbers; sums of received rewards would then be wrong.
-        if self._target.by_mcp and result.step is None and result.refusal != OVER:
+        if self._target.uses_mcp and result.step is None and result.refusal != OVER:
             self._hides_rewards = True
         if result.reward is not None:
             self._rewards.append(result.reward)

@@ -50,7 +50,7 @@ class UsageBudget:
         for field in fields(self):
             limit = getattr(self, field.name)
             if limit is not None and not (math.isfinite(limit) and limit > 0):
-                raise BudgetError(f"a budget of {field.name} is a positive number, not {limit}")
+                raise BudgetError(f"a budget of {field.name} must be a positive number, got {limit}")
 
 
 NO_BUDGET = UsageBudget()

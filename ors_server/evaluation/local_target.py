@@ -65,7 +65,7 @@ def local_target(
         client,
         versions={**definition.packages, **own},
         step_limit=definition.policy.step_limit,
-        source=definition,
+        definition=definition,
         gives_urls=gives_urls,
     )
 

@@ -167,7 +167,7 @@ def check_reward(target: Target) -> None:
     Raises:
         RunError: If a package or a judge is missing without which it judges nothing.
     """
-    reward = None if target.source is None else target.source.reward
+    reward = None if target.definition is None else target.definition.reward
     if reward is None:
         return
     try:

@@ -26,8 +26,8 @@ MIN_RESAMPLES = 1_000
 """Lowest number of resamples, for any number of tasks."""
 _FIELD = 64
 """Bits of one sum."""
-_FINEST = 40
-"""Bits of one rounded figure, at most."""
+_MAX_BITS = 40
+"""Maximum number of bits of one rounded figure."""
 _STANDARD = NormalDist()
 
 Column: TypeAlias = Sequence[float | None]
@@ -115,7 +115,7 @@ class _Packed:
         self.names = tuple(columns)
         self._tasks = tasks
         # The sum of a column over all tasks must fit into its field.
-        bits = min(_FINEST, _FIELD - 1 - tasks.bit_length())
+        bits = min(_MAX_BITS, _FIELD - 1 - tasks.bit_length())
         self._scales: list[tuple[float, float]] = []
         self._counts: list[int | None] = []
         """For each column, the index of the field that counts its tasks; `None` if it has no gaps."""

@@ -37,9 +37,9 @@ MAX_SUMS = 40_000
 """Number of different sums up to which the test is exact."""
 MAX_WORK = 1_500_000
 """Number of additions up to which it is exact."""
-_FINEST_PART = 1_000
+_MAX_DENOMINATOR = 1_000
 """Largest denominator of differences that count as fractions of the largest one."""
-_NEAR = 1e-12
+_ROUNDING_SHARE = 1e-12
 """Part of the largest difference below which a difference is a rounding error."""
 _FIXED = 2**40
 """Units of the largest difference, if the differences are not such fractions."""
@@ -63,7 +63,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
     # Sums of the same rewards in another order differ by rounding; that is no difference.
-    near = _NEAR * max(map(abs, differences), default=0.0)
+    near = _ROUNDING_SHARE * max(map(abs, differences), default=0.0)
     moved = [difference for difference in differences if abs(difference) > near]
     if not moved:
         return SignTest(1.0, is_exact=True)
@@ -87,10 +87,10 @@ def _observed(units: Sequence[int]) -> int:
 def _as_fractions(numbers: Sequence[float]) -> list[int] | None:
     largest = max(map(abs, numbers))
     shares = [number / largest for number in numbers]
-    parts = [Fraction(share).limit_denominator(_FINEST_PART) for share in shares]
+    parts = [Fraction(share).limit_denominator(_MAX_DENOMINATOR) for share in shares]
     # The denominators bound the units: with larger ones nearly every number would be a fraction, and the
     # sums too many.
-    if any(abs(float(part) - share) > _NEAR for part, share in zip(parts, shares, strict=True)):
+    if any(abs(float(part) - share) > _ROUNDING_SHARE for part, share in zip(parts, shares, strict=True)):
         return None
     common = math.lcm(*(part.denominator for part in parts))
     return [int(part * common) for part in parts]

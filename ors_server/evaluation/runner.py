@@ -164,7 +164,7 @@ class Runner:
         self._clock = clock or SystemClock()
         self._turn = anyio.Lock()
         if self._controls.concurrency < 1:
-            raise RunError(f"at least 1 attempt is played at a time, not {self._controls.concurrency}")
+            raise RunError(f"expected at least 1 attempt at a time, got {self._controls.concurrency}")
 
     async def play(
         self,

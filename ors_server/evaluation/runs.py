@@ -116,7 +116,7 @@ class Attempt:
         )
         for number in figures:
             if number is not None and not math.isfinite(number):
-                raise ValueError(f"figures of an attempt are finite, not {number}")
+                raise ValueError(f"figures of an attempt must be finite, got {number}")
 
     @property
     def key(self) -> AttemptKey:

@@ -22,10 +22,9 @@ from ors_server.model.wire import JSONObject, Split
 
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
-TASKS_AT_ONCE = 100
-"""Maximum number of tasks of one request."""
-MCP_END = "/mcp"
-"""How the URL of an MCP endpoint ends."""
+MAX_TASKS_PER_REQUEST = 100
+MCP_SUFFIX = "/mcp"
+"""The end of an MCP endpoint's URL."""
 
 
 class TargetError(ClientError):
@@ -46,9 +45,9 @@ class Target:
     """By name, as far as they are known: `ors-server`, `environment`, `python`."""
     step_limit: int | None = None
     """Steps after which the environment ends an episode; `None` without a limit, or if it is not known."""
-    by_mcp: bool = False
+    uses_mcp: bool = False
     """Whether calls go over MCP, where the server may hide rewards."""
-    source: EnvironmentDefinition | None = None
+    definition: EnvironmentDefinition | None = None
     """The environment's definition, if it runs in this process."""
     gives_urls: bool = True
     """Whether programs can reach the URLs of episodes."""
@@ -69,7 +68,7 @@ class Target:
             if start in hashes:
                 continue
             stop = start + 1
-            while stop - start < TASKS_AT_ONCE and stop in indices:
+            while stop - start < MAX_TASKS_PER_REQUEST and stop in indices:
                 stop += 1
             tasks = await self.client.tasks(split, start, stop, environment=self.environment)
             hashes |= {index: task_digest(task) for index, task in enumerate(tasks, start)}
@@ -97,21 +96,21 @@ class Target:
             # A standard server has no record with the task's hash, so that it is computed from the task
             # itself.
             task_hash = task_digest(await self.client.task(split, index, self.environment))
-        make = self.client.mcp_episode if self.by_mcp else self.client.episode
+        make = self.client.mcp_episode if self.uses_mcp else self.client.episode
         async with make(self.environment, **request) as episode:
             episode.place = replace(episode.place, task_hash=episode.place.task_hash or task_hash)
             yield episode
 
     def knows_actions(self, name: str) -> bool:
         """Return whether the environment's class is here and has the method, such as `gold_actions`."""
-        return self.source is not None and callable(getattr(self.source.source, name, None))
+        return self.definition is not None and callable(getattr(self.definition.source, name, None))
 
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
-        """Return what a method of `knows_actions` gives for a task; `None` if that is nothing."""
-        if self.source is None or not self.knows_actions(name):
+        """Return what a method of `knows_actions` returns for a task, which may be `None`."""
+        if self.definition is None or not self.knows_actions(name):
             return None
-        task = await self.source.tasks.get_task(split, index)
-        outcome: Any = await anyio.to_thread.run_sync(getattr(self.source.source, name), task)
+        task = await self.definition.tasks.get_task(split, index)
+        outcome: Any = await anyio.to_thread.run_sync(getattr(self.definition.source, name), task)
         actions: Any = await outcome if inspect.isawaitable(outcome) else outcome
         return None if actions is None else [(tool, dict(arguments)) for tool, arguments in actions]
 
@@ -135,28 +134,27 @@ async def open_server_target(
         TargetError: If the server has several environments and none is named.
         OrsServerError: If the server cannot be reached or refuses.
     """
-    by_mcp = urlsplit(url).path.rstrip("/").endswith(MCP_END)
-    root = url.rstrip("/").removesuffix(MCP_END) if by_mcp else url
+    uses_mcp = urlsplit(url).path.rstrip("/").endswith(MCP_SUFFIX)
+    root = url.rstrip("/").removesuffix(MCP_SUFFIX) if uses_mcp else url
     async with AsyncClient(root, api_key, options=options) as client:
         if environment is None:
-            environment = _only(url, await client.environments())
-        versions, step_limit = await _ask(client, environment)
-        yield Target(url, environment, client, versions, step_limit, by_mcp)
+            names = await client.environments()
+            if len(names) != 1:
+                raise TargetError(
+                    f"{url} serves {', '.join(names) or 'nothing'}; name one of them with --environment"
+                )
+            environment = names[0]
+        versions, step_limit = await _read_server_facts(client, environment)
+        yield Target(url, environment, client, versions, step_limit, uses_mcp)
 
 
-def _only(url: str, names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    raise TargetError(f"{url} serves {', '.join(names) or 'nothing'}; name one of them with --environment")
-
-
-async def _ask(client: AsyncClient, environment: str) -> tuple[Mapping[str, str], int | None]:
+async def _read_server_facts(client: AsyncClient, environment: str) -> tuple[Mapping[str, str], int | None]:
     """Return versions and step limit from an ors-server; other servers do not send them."""
     if not await client.server.is_ours():
         return {}, None
     ask = client.server.connection.ask
     version = read_answer(VersionFields, await ask(HttpRequest("GET", "/_ors/version")), "/_ors/version")
     path = f"/_ors/environments/{quote(environment, safe='')}"
-    stated = read_answer(EnvironmentFields, await ask(HttpRequest("GET", path)), f"the answer of GET {path}")
-    versions = {"ors-server": version["version"], "environment": stated["version"]}
-    return versions, stated["policy"].get("step_limit")
+    fields = read_answer(EnvironmentFields, await ask(HttpRequest("GET", path)), f"the answer of GET {path}")
+    versions = {"ors-server": version["version"], "environment": fields["version"]}
+    return versions, fields["policy"].get("step_limit")

@@ -1,7 +1,7 @@
 """Reads documents of the Agent Trajectory Interchange Format (ATIF), versions 1.0 to 1.8.
 
-A document that `atif` wrote gives its record back. One of another program has no rewards: they are unknown,
-and not 0. Every function raises `RecordError` for a document that cannot be read.
+A document that `atif` wrote becomes the record from which it was made. One of another program has no rewards:
+they are unknown, and not 0. Every function raises `RecordError` for a document that cannot be read.
 """
 
 import re

@@ -43,7 +43,7 @@ class Pairing:
     label: str | None = None
     """A label whose value the episodes of one group share."""
     max_pairs: int = 1
-    """Most pairs of one group, at least 1."""
+    """Maximum number of pairs of one group, at least 1."""
     margin: float = 0.0
     """The better return is greater by more than this; at least 0."""
 

@@ -14,7 +14,7 @@ from ors_server.model.trajectory import STEP_COUNTS
 from ors_server.model.wire import JSONObject
 
 ROWS = 1024
-"""Most rows of one group."""
+"""Maximum number of rows of one group."""
 WEIGHT = 8 << 20
 """Characters, roughly, at which a group is written before it has that many rows."""
 

@@ -17,7 +17,18 @@ from collections.abc import Callable
 from typing import Any
 
 from ors_server.grading.channel import AgentChannel, ChannelError, take_standard_streams
-from ors_server.grading.encoding import DecodingError, EncodingError, decode, from_text, to_text
+from ors_server.grading.encoding import (
+    BUILTIN,
+    ERROR,
+    FOREIGN,
+    HANDLE,
+    PATH,
+    DecodingError,
+    EncodingError,
+    decode,
+    from_text,
+    to_text,
+)
 from ors_server.grading.handles import Handles, OpaqueObject
 from ors_server.grading.operations import operate
 
@@ -42,7 +53,7 @@ class Worker:
         self._channel = channel
         self._handles = Handles(objects=False)
         self._thread = threading.get_ident()
-        self._orders: dict[str, Callable[[dict[str, Any]], Any]] = {
+        self._commands: dict[str, Callable[[dict[str, Any]], Any]] = {
             "hello": lambda _message: list(sys.version_info[:3]),
             "load": self._load,
             "call": self._call,
@@ -74,7 +85,7 @@ class Worker:
 
     def _obey(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
-            value = self._orders[message["order"]](message)
+            value = self._commands[message["command"]](message)
         except EncodingError as error:
             return {"unfit": str(error)}
         except BaseException as error:  # noqa: BLE001 # any error of the agent's code is the answer
@@ -119,23 +130,23 @@ class Worker:
         return _Tree(Handles(objects=False).tree(self._value(message["target"])))
 
     def _value(self, tree: Any) -> Any:
-        return decode(tree, self._incoming)
+        return decode(tree, self._decode_special)
 
-    def _incoming(self, entry: tuple[str, Any]) -> Any:
+    def _decode_special(self, entry: tuple[str, Any]) -> Any:
         key, content = entry
-        if key == "p":
+        if key == PATH:
             target = sys.modules[content[0]]
             for name in content[1:]:
                 target = getattr(target, name)
             return target
-        if key == "h":
+        if key == HANDLE:
             return self._handles.look_up(content)
-        if key == "n":
+        if key == BUILTIN:
             return getattr(builtins, content)
-        if key == "r":
+        if key == FOREIGN:
             number, is_callable, *about = content
             return _Callable(number, self, *about) if is_callable else OpaqueObject(number)
-        if key == "e":
+        if key == ERROR:
             return self._error(content)
         raise DecodingError(f"unknown type {key!r}")
 

@@ -87,7 +87,7 @@ class AgentWorker:
         try:
             # No code of the agent's is loaded yet: an interpreter that does not answer now is the grader's
             # failure.
-            await worker.ask(to_text({"order": "hello"}), START_LIMIT)
+            await worker.ask(to_text({"command": "hello"}), START_LIMIT)
         except AgentWorkerLostError as lost:
             last_words = worker.last_words()
             raise GraderFailedError(

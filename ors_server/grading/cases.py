@@ -22,7 +22,7 @@ class TimeLimits:
     def __post_init__(self) -> None:
         """Raise `GradingError` unless every limit is above 0."""
         if not (self.case > 0 and self.whole > 0):
-            raise GradingError(f"time limits are above 0 seconds, not {self.case!r} and {self.whole!r}")
+            raise GradingError(f"time limits must be above 0 seconds, got {self.case!r} and {self.whole!r}")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,17 @@ HEADER_LENGTH = TAG_LENGTH + 8
 NO_TAG = b"0" * TAG_LENGTH
 MAX_MESSAGE = 8 * 1024 * 1024
 """Bytes."""
+# The first byte of a message between the process of hidden tests and the server: requests, then replies.
+ASK_AGENT = b"A"
+"""Followed by a message to the agent's worker; answered by `WORKER_ANSWER` or `AGENT_LOST`."""
+START_WORKER = b"S"
+"""Start a new worker in place of the lost one; answered by `WORKER_STARTED` or `AGENT_LOST`."""
+VERDICT = b"V"
+"""Followed by a report of pytest as JSON; not answered."""
+WORKER_ANSWER = b"R"
+WORKER_STARTED = b"G"
+AGENT_LOST = b"X"
+"""Followed by the reason."""
 _PIECE = 65_536
 
 

@@ -22,7 +22,24 @@ MAX_EXPONENT = 10_000
 """Of a Decimal, whose integer value could otherwise use all memory."""
 # Larger integers go as hexadecimal text: Python limits the digits of decimal text that it converts.
 _SAFE_INTEGER = 1 << 53
-_MANY = 1_000
+_MAX_UNCHECKED_HASHES = 1_000
+# Keys of trees of what is not plain data. To the agent's side go PATH, HANDLE, BUILTIN, FOREIGN and ERROR;
+# from there come HANDLE, CLASS, FOREIGN, BUILTIN and NAMED_TUPLE. `_WRITERS` has the keys of plain values.
+PATH = "p"
+"""An object of the agent's modules: the name of the module, then those of attributes."""
+HANDLE = "h"
+"""The number of an object of the agent's; from its side a list: its number, that of its class, and its plain
+value if it has one."""
+CLASS = "k"
+"""The number of a class of the agent's, which was described under `classes`."""
+BUILTIN = "n"
+"""The name of an object of Python's `builtins`."""
+FOREIGN = "r"
+"""The number of an object of the tests'; to the agent's side [number, is callable, name, docstring]."""
+ERROR = "e"
+"""An error of the tests': its `class`, its `arguments` and its number, `foreign`."""
+NAMED_TUPLE = "m"
+"""A named tuple of the agent's: [name of the class, names of the fields, items]."""
 PLAIN = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 Other = Callable[[Any], Any]
@@ -196,7 +213,7 @@ def _bytes(_encoder: Encoder, value: bytes) -> Any:
 
 def _spread(values: list[Any]) -> list[Any]:
     """Refuse values that were made to collide: hashing them would take hours."""
-    if len(values) > _MANY and len(set(map(str, map(hash, values)))) < len(values) // 2:
+    if len(values) > _MAX_UNCHECKED_HASHES and len(set(map(str, map(hash, values)))) < len(values) // 2:
         raise DecodingError("not a value: its hashes collide")
     return values
 

@@ -20,7 +20,7 @@ _MAX_NAME = 1_000
 
 _LEFTOVERS = 200
 """Elements of a set that may differ by rounding; more are not searched for pairs."""
-_HIGHEST = 1e308
+_MAX_FLOAT_INTEGER = 1e308
 
 Tree: TypeAlias = Any
 
@@ -97,7 +97,7 @@ def _same(expected: Tree, answer: Tree, tolerance: float) -> bool:
     other_tag, other = _split(answer)
     if tag == "f":
         # A larger integer cannot be converted to a float.
-        if other_tag not in {"f", "int"} or (other_tag == "int" and abs(other) > _HIGHEST):
+        if other_tag not in {"f", "int"} or (other_tag == "int" and abs(other) > _MAX_FLOAT_INTEGER):
             return False
         number = float.fromhex(other) if other_tag == "f" else float(other)
         return _close(float.fromhex(content), number, tolerance)

@@ -18,7 +18,7 @@ from ors_server.grading.cases import (
     TimeLimits,
     name_cases,
 )
-from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, to_text
+from ors_server.grading.encoding import PATH, DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
 from ors_server.grading.grading_errors import GradingError
@@ -77,10 +77,10 @@ async def grade_functions(
         SandboxError: The sandbox failed, or the machine was too busy for the function, twice.
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise GradingError(f"a tolerance is a finite number from 0, not {tolerance!r}")
+        raise GradingError(f"a tolerance must be a finite number from 0, got {tolerance!r}")
     limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
     grader = _FunctionGrader(evidence, file, limits, tolerance)
-    target = {"p": [PurePosixPath(file).stem, *function.split(".")]}
+    target = {PATH: [PurePosixPath(file).stem, *function.split(".")]}
     names = name_cases(cases)
     prepared = [_prepare(name, case, target) for name, case in zip(names, cases, strict=True)]
     async with evidence.at_work():
@@ -98,7 +98,7 @@ def _prepare(name: str, case: FunctionCase, target: Any) -> _Prepared:
         raise GradingError(f"{name}: {case.raises!r} is not the name of an error")
     try:
         call = {
-            "order": "call",
+            "command": "call",
             "target": target,
             "arguments": Encoder().trees(case.arguments),
             "keywords": {key: Encoder().tree(value) for key, value in case.keywords.items()},
@@ -122,7 +122,7 @@ class _FunctionGrader:
         self._limit = limits.case
         self._left = limits.whole
         modules = [[PurePosixPath(file).stem, file]]
-        self._load = to_text({"order": "load", "objects": False, "modules": modules})
+        self._load = to_text({"command": "load", "objects": False, "modules": modules})
         self._worker: AgentWorker | None = None
         self._unloadable: str | None = None
 

@@ -8,7 +8,17 @@ from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
 import builtins
 from typing import Any
 
-from ors_server.grading.encoding import Encoder, EncodingError, as_its_base, kind_of
+from ors_server.grading.encoding import (
+    BUILTIN,
+    CLASS,
+    FOREIGN,
+    HANDLE,
+    NAMED_TUPLE,
+    Encoder,
+    EncodingError,
+    as_its_base,
+    kind_of,
+)
 from ors_server.grading.operations import operators_of
 
 _COPIED_MODULES = {"collections", "builtins"}
@@ -47,32 +57,32 @@ class Handles:
 
     def tree(self, value: Any) -> Any:
         """Return the tree of a value; an object becomes a handle, or raises EncodingError if not allowed."""
-        return Encoder(self._other).tree(value)
+        return Encoder(self._encode_special).tree(value)
 
-    def _other(self, value: Any) -> Any:
+    def _encode_special(self, value: Any) -> Any:
         kind = kind_of(value)
         if isinstance(value, OpaqueObject):
-            return {"r": value.ors_number}
+            return {FOREIGN: value.ors_number}
         if not self.objects:
             return as_its_base(value)
         fields = getattr(kind, "_fields", None)
         if fields is not None and issubclass(kind, tuple):
             items = self.tree(as_its_base(value).value)["t"]
-            return {"m": [kind_of(value).__name__, self.tree(fields)["t"], items]}
+            return {NAMED_TUPLE: [kind_of(value).__name__, self.tree(fields)["t"], items]}
         if issubclass(kind, dict) and kind.__module__ in _COPIED_MODULES:
             return as_its_base(value)
         if isinstance(value, type):
             is_pythons = getattr(builtins, value.__name__, None) is value
-            return {"n": value.__name__} if is_pythons else {"k": self.describe(value)}
+            return {BUILTIN: value.__name__} if is_pythons else {CLASS: self.describe(value)}
         return self.handle_tree(value)
 
     def handle_tree(self, value: Any) -> Any:
         """Return the tree of a handle, even for a value that could be copied."""
         kind = kind_of(value)
-        handle: dict[str, Any] = {"h": [self.number(value), self.describe(kind)]}
+        handle: dict[str, Any] = {HANDLE: [self.number(value), self.describe(kind)]}
         if issubclass(kind, _FIXED):
             base = as_its_base(value)
-            handle["h"].append(Encoder(self._other).tree(base.value))
+            handle[HANDLE].append(Encoder(self._encode_special).tree(base.value))
         return handle
 
     def number(self, value: Any) -> int:

@@ -29,7 +29,18 @@ from anyio.abc import Process
 
 from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import MIN_SECONDS, CaseReport, CaseResult, TimeLimits
-from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
+from ors_server.grading.channel import (
+    AGENT_LOST,
+    HEADER_LENGTH,
+    NO_TAG,
+    START_WORKER,
+    VERDICT,
+    WORKER_ANSWER,
+    WORKER_STARTED,
+    ChannelError,
+    frame,
+    payload_length,
+)
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import read_answer
@@ -153,7 +164,7 @@ def _check(suite: _Suite) -> None:
         raise GradingError("hidden tests need at least one file, and one module of the agent's")
     for name in suite.tests:
         if name != posixpath.normpath(name) or name.startswith(("/", "..")) or "\0" in name:
-            raise GradingError(f"a test file is named by a normal relative path, not {name!r}")
+            raise GradingError(f"a test file must be named by a normal relative path, got {name!r}")
     for module in suite.modules:
         _check_module(module, suite.tests)
     for name in suite.classes:
@@ -179,7 +190,7 @@ async def _trusted_process(suite: _Suite) -> AsyncGenerator[tuple[Process, Path]
         await anyio.to_thread.run_sync(_write_tests, folder, suite.tests)
         process = await _start(folder)
         try:
-            orders = {
+            settings = {
                 "folder": folder_name,
                 "modules": list(suite.modules),
                 "classes": list(suite.classes),
@@ -187,7 +198,7 @@ async def _trusted_process(suite: _Suite) -> AsyncGenerator[tuple[Process, Path]
                 # A backstop of the kernel; the server's own clocks end the run earlier.
                 "processor_s": int(COUNT_LIMIT + suite.limits.whole) + 10,
             }
-            await _send(process, json.dumps(orders).encode())
+            await _send(process, json.dumps(settings).encode())
             yield process, folder
         finally:
             with anyio.CancelScope(shield=True):
@@ -265,7 +276,7 @@ class _PytestRun:
         self._agent_s = 0.0
         self._has_asked = False
         modules = [[name, None] for name in suite.modules]
-        self._load = to_text({"order": "load", "objects": True, "modules": modules})
+        self._load = to_text({"command": "load", "objects": True, "modules": modules})
 
     async def judge(self) -> CaseReport:
         """Count the tests, load the agent's modules, run."""
@@ -324,9 +335,9 @@ class _PytestRun:
         """
         try:
             while verdict.ended is None:
-                # `V` begins a verdict; everything else is a question to the agent's code.
+                # All but a verdict is a question to the agent's code.
                 message = await self._receive(self._suite.limits.whole)
-                if message[:1] != b"V":
+                if message[:1] != VERDICT:
                     answer = await self._answer(message)
                     with contextlib.suppress(*_PIPE_ERRORS):  # met where the next message is awaited
                         await _send(self._process, answer)
@@ -348,14 +359,14 @@ class _PytestRun:
     async def _answer(self, message: bytes) -> bytes:
         self._has_asked = True
         try:
-            if message[:1] == b"S":
+            if message[:1] == START_WORKER:
                 problem = await self._start_worker()
-                return b"G" if problem is None else b"X" + problem.encode()
+                return WORKER_STARTED if problem is None else AGENT_LOST + problem.encode()
             if self._worker is None:
                 raise AssertionError("a worker is started before it is asked")
-            return b"R" + await self._ask(self._worker, message[1:])
+            return WORKER_ANSWER + await self._ask(self._worker, message[1:])
         except AgentWorkerLostError as lost:
-            return b"X" + f"the agent's code {lost}".encode()
+            return AGENT_LOST + f"the agent's code {lost}".encode()
 
     async def _ask(self, worker: AgentWorker, question: bytes) -> bytes:
         spent, limits = worker.spent_s, self._suite.limits

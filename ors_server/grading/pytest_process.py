@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from ors_server.grading.channel import AgentChannel, take_standard_streams
+from ors_server.grading.channel import VERDICT, AgentChannel, take_standard_streams
 from ors_server.grading.encoding import to_text
 from ors_server.grading.remote_agent import RemoteAgent
 
@@ -154,7 +154,7 @@ class Recorder:
     @pytest.fixture
     def place(self) -> Callable[[Any], Any]:
         """Copy a plain value to the agent's code; returns its mirror."""
-        return self._require_agent().place
+        return self._require_agent().copy_to_agent
 
     @pytest.fixture
     def fetch(self) -> Callable[[Any], Any]:
@@ -173,21 +173,21 @@ class Recorder:
 
 
 MEMORY_BYTES = 1 << 30
-"""Most memory of this process: an agent's code can return much, often."""
+"""Maximum memory of this process: an agent's code can return much, often."""
 
 
 def main() -> None:
     """Count, run, and exit with pytest's status."""
     channel = take_standard_streams()
-    orders = json.loads(channel.receive() or b"{}")
-    _set_limits(orders["processor_s"])
-    _count(channel, orders)
+    settings = json.loads(channel.receive() or b"{}")
+    _set_limits(settings["processor_s"])
+    _count(channel, settings)
     # The agent's modules cannot be loaded, and the server fails every counted test.
     if channel.receive() != b"run":
         os._exit(0)
-    agent = RemoteAgent(channel, orders["modules"], orders["classes"])
+    agent = RemoteAgent(channel, settings["modules"], settings["classes"])
     agent.install()
-    status = _run_pytest(orders, Recorder(_reporter(channel), agent, shown=orders["shown"]), [])
+    status = _run_pytest(settings, Recorder(_reporter(channel), agent, shown=settings["shown"]), [])
     _reporter(channel)({"end": status})
     # The server compares it with the reported status.
     sys.exit(status)
@@ -199,7 +199,7 @@ def _set_limits(processor_s: int) -> None:
         resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
+def _count(channel: AgentChannel, settings: dict[str, Any]) -> None:
     # In a fork, so that no module that the tests import with blank modules stays in this process.
     child = os.fork()
     if child:
@@ -207,9 +207,9 @@ def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
         return
     send_report = _reporter(channel)
     try:
-        install_blanks(orders["modules"])
+        install_blanks(settings["modules"])
         send_report(
-            {"counted": _run_pytest(orders, Recorder(send_report, None, shown=True), ["--collect-only"])}
+            {"counted": _run_pytest(settings, Recorder(send_report, None, shown=True), ["--collect-only"])}
         )
     except BaseException as error:  # noqa: BLE001 # in every case the fork must not continue as its parent
         send_report({"internal": f"{type(error).__name__}: {error}"})
@@ -219,16 +219,16 @@ def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
 
 def _reporter(channel: AgentChannel) -> Any:
     def send_report(fields: dict[str, Any]) -> None:
-        channel.send(b"V" + to_text(fields))
+        channel.send(VERDICT + to_text(fields))
 
     return send_report
 
 
-def _run_pytest(orders: dict[str, Any], recorder: Recorder, options: list[str]) -> int:
+def _run_pytest(settings: dict[str, Any], recorder: Recorder, options: list[str]) -> int:
     # pytest explains a failed assertion by comparing the values again, which are as large and as odd as the
     # agent likes.
-    explained = "rewrite" if orders["shown"] else "plain"
-    folder = Path(orders["folder"])
+    explained = "rewrite" if settings["shown"] else "plain"
+    folder = Path(settings["folder"])
     tests = folder / "tests"
     arguments = [
         *("-c", str(folder / "pytest.ini"), "--rootdir", str(tests), "--basetemp", str(folder / "scratch")),

@@ -12,8 +12,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
-from ors_server.grading.channel import AgentChannel
-from ors_server.grading.encoding import PLAIN, DecodingError, Encoder, as_its_base, decode, from_text, to_text
+from ors_server.grading.channel import AGENT_LOST, ASK_AGENT, START_WORKER, AgentChannel
+from ors_server.grading.encoding import (
+    BUILTIN,
+    CLASS,
+    ERROR,
+    FOREIGN,
+    HANDLE,
+    NAMED_TUPLE,
+    PATH,
+    PLAIN,
+    DecodingError,
+    Encoder,
+    as_its_base,
+    decode,
+    from_text,
+    to_text,
+)
 from ors_server.grading.mirrors import (
     RemoteError,
     RemoteModule,
@@ -77,7 +92,7 @@ class RemoteAgent:
         below = self.modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
         if below is not None:
             return below
-        attribute = self._request({"order": "get", "target": self._reference(mirror), "name": name})
+        attribute = self._request({"command": "get", "target": self._reference(mirror), "name": name})
         # A path leads only through modules and classes: what an object's attribute names may change at any
         # time.
         has_path = path and isinstance(mirror, RemoteModule | type)
@@ -91,20 +106,20 @@ class RemoteAgent:
     def set(self, mirror: Any, name: str, value: Any) -> None:
         """Set an attribute of a mirror's object; an object of this process can only be kept and called."""
         self._request(
-            {"order": "set", "target": self._reference(mirror), "name": name, "value": self._tree(value)}
+            {"command": "set", "target": self._reference(mirror), "name": name, "value": self._tree(value)}
         )
 
     def delete(self, mirror: Any, name: str) -> None:
         """Delete an attribute of a mirror's object."""
-        self._request({"order": "delete", "target": self._reference(mirror), "name": name})
+        self._request({"command": "delete", "target": self._reference(mirror), "name": name})
 
     def call(self, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call a mirror's object."""
-        received = {name: self._tree(value) for name, value in keywords.items()}
+        keyword_trees = {name: self._tree(value) for name, value in keywords.items()}
         trees = [self._tree(value) for value in arguments]
         target = self._reference(mirror)
         returned = self._request(
-            {"order": "call", "target": target, "arguments": trees, "keywords": received}
+            {"command": "call", "target": target, "arguments": trees, "keywords": keyword_trees}
         )
         # Only an object that the test itself made, by calling a class that the author named, may judge.
         if isinstance(returned, RemoteObject) and isinstance(mirror, type):
@@ -114,7 +129,7 @@ class RemoteAgent:
     def operate(self, name: str, *operands: Any) -> Any:
         """Apply an operator to mirrors' objects, in the order of its function."""
         trees = [self._tree(value) for value in operands]
-        return self._request({"order": "operate", "name": name, "operands": trees})
+        return self._request({"command": "operate", "name": name, "operands": trees})
 
     def ask(self, sign: str, *operands: Any) -> bool:
         """Return the result of the agent's own operator on its objects.
@@ -135,13 +150,13 @@ class RemoteAgent:
         self.failures.append(str(error))
         raise error
 
-    def place(self, value: Any) -> Any:
+    def copy_to_agent(self, value: Any) -> Any:
         """Copy a plain value to the agent's code, and return its mirror."""
-        return self._request({"order": "keep", "value": self._tree(value)})
+        return self._request({"command": "keep", "value": self._tree(value)})
 
     def fetch(self, mirror: Any) -> Any:
         """Return a copy of a mirror's object: a plain value, or one of a class that derives from such."""
-        return self._request({"order": "copy", "target": self._reference(mirror)})
+        return self._request({"command": "copy", "target": self._reference(mirror)})
 
     # Questions and answers
 
@@ -153,50 +168,50 @@ class RemoteAgent:
         try:
             if "value" in answer:
                 return self._value(answer["value"])
-            error = self._error(answer)
-        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            agent_error = self._error(answer)
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             self._is_lost = True
-            self.stop(AgentLostError(f"the agent's code answered with an invalid value: {unclear}"))
-        raise error
+            self.stop(AgentLostError(f"the agent's code answered with an invalid value: {error}"))
+        raise agent_error
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         if self._is_lost:
             self._renew()
-        self._channel.send(b"A" + to_text(message))
+        self._channel.send(ASK_AGENT + to_text(message))
         answer = self._receive()
         try:
-            received: dict[str, Any] = from_text(answer)
-            self._add_classes(received)
-        except (DecodingError, ValueError, TypeError, KeyError, AttributeError) as unclear:
+            response: dict[str, Any] = from_text(answer)
+            self._add_classes(response)
+        except (DecodingError, ValueError, TypeError, KeyError, AttributeError) as error:
             self._is_lost = True
-            self.stop(AgentLostError(f"the agent's code answered with an invalid message: {unclear}"))
-        return received
+            self.stop(AgentLostError(f"the agent's code answered with an invalid message: {error}"))
+        return response
 
     def _receive(self) -> bytes:
         message_bytes = self._channel.receive()
         if message_bytes is None:
             os._exit(0)  # the server is gone, and no one reads the verdict
-        if message_bytes[:1] == b"X":
+        if message_bytes[:1] == AGENT_LOST:
             self._is_lost = True
             self.stop(AgentLostError(message_bytes[1:].decode()))
         return message_bytes[1:]
 
     def _renew(self) -> None:
-        self._channel.send(b"S")
+        self._channel.send(START_WORKER)
         self._receive()
         self._is_lost = False
         # Handles of the lost worker mean nothing in the new one; what has a path is looked up again.
         self._generation += 1
         self._classes.clear()
 
-    def _run_callback(self, received: dict[str, Any]) -> dict[str, Any]:
+    def _run_callback(self, callback: dict[str, Any]) -> dict[str, Any]:
         try:
-            function = self._foreign[received["callback"]]
-            arguments = [self._value(tree) for tree in received["arguments"]]
-            keywords = {str(name): self._value(tree) for name, tree in received["keywords"].items()}
-        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            function = self._foreign[callback["callback"]]
+            arguments = [self._value(tree) for tree in callback["arguments"]]
+            keywords = {str(name): self._value(tree) for name, tree in callback["keywords"].items()}
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             self._is_lost = True
-            self.stop(AgentLostError(f"the agent's code sent an invalid callback: {unclear}"))
+            self.stop(AgentLostError(f"the agent's code sent an invalid callback: {error}"))
         try:
             return {"answer": self._tree(function(*arguments, **keywords))}
         except StoppedError:
@@ -207,20 +222,20 @@ class RemoteAgent:
     # Values to the agent's code
 
     def _tree(self, value: Any) -> Any:
-        return Encoder(self._other).tree(value)
+        return Encoder(self._encode_special).tree(value)
 
-    def _other(self, value: Any) -> Any:
+    def _encode_special(self, value: Any) -> Any:
         if is_mirror(value):
             return self._reference(value)
         name = getattr(value, "__name__", None)
         if isinstance(name, str) and getattr(builtins, name, None) is value:
-            return {"n": name}
+            return {BUILTIN: name}
         if isinstance(value, BaseException):
             return self._error_tree(value)
         if isinstance(value, PLAIN):
             return as_its_base(cast("object", value))
         about = (getattr(value, "__name__", ""), getattr(value, "__doc__", ""))
-        return {"r": [self._send_out(value), callable(value), *[str(text or "") for text in about]]}
+        return {FOREIGN: [self._send_out(value), callable(value), *[str(text or "") for text in about]]}
 
     def _send_out(self, value: Any) -> int:
         # By identity, in order: an object that is sent twice must be the same object on the other side.
@@ -235,10 +250,10 @@ class RemoteAgent:
         if self._is_lost:
             self._renew()
         if reference.number is not None and reference.generation == self._generation:
-            return {"h": reference.number}
+            return {HANDLE: reference.number}
         if not reference.path:
             self.stop(AgentLostError("an object of the agent's was lost with its process"))
-        return {"p": list(reference.path)}
+        return {PATH: list(reference.path)}
 
     def _error_tree(self, error: BaseException) -> Any:
         if isinstance(error, RemoteError) and is_mirror(error):
@@ -248,25 +263,25 @@ class RemoteAgent:
         text = [
             self._tree(item) for item in error.args if item is None or isinstance(item, str | int | float)
         ]
-        received = self._reference(kind) if is_mirror(kind) else {"n": kind.__name__}
-        return {"e": {"class": received, "arguments": text, "foreign": self._send_out(error)}}
+        class_tree = self._reference(kind) if is_mirror(kind) else {BUILTIN: kind.__name__}
+        return {ERROR: {"class": class_tree, "arguments": text, "foreign": self._send_out(error)}}
 
     # Values from the agent's code
 
     def _value(self, tree: Any) -> Any:
-        return decode(tree, self._incoming)
+        return decode(tree, self._decode_special)
 
-    def _incoming(self, received: tuple[str, Any]) -> Any:
-        key, content = received
-        if key == "h":
+    def _decode_special(self, entry: tuple[str, Any]) -> Any:
+        key, content = entry
+        if key == HANDLE:
             return self._object(*content)
-        if key == "k":
+        if key == CLASS:
             return self._classes[content]
-        if key == "r":
+        if key == FOREIGN:
             return self._foreign[content]
-        if key == "n":
+        if key == BUILTIN:
             return _python_class(content)
-        if key == "m":
+        if key == NAMED_TUPLE:
             name, fields, items = content
             values = [self._value(item) for item in items]
             # A new class of the same shape: the agent's class stays on its side.
@@ -286,24 +301,24 @@ class RemoteAgent:
         reference.number, reference.generation = number, self._generation
         return reference
 
-    def _add_classes(self, received: dict[str, Any]) -> None:
-        for description in received.get("classes", ()):
+    def _add_classes(self, response: dict[str, Any]) -> None:
+        for description in response.get("classes", ()):
             number = int(description["class"])
             self._classes[number] = self._class(description)
-        printed = received.get("printed", "")
+        printed = response.get("printed", "")
         if isinstance(printed, str) and printed:
             sys.stdout.write(printed)
 
     def _class(self, description: dict[str, Any]) -> type:
         key = (str(description["module"]), str(description["name"]))
-        known_class = self._classes_by_name.get(key)
+        earlier_class = self._classes_by_name.get(key)
         reference = self._new_reference(int(description["class"]))
-        if known_class is not None and reference_of(known_class).generation < self._generation:
-            reference_of(known_class).number, reference_of(known_class).generation = (
+        if earlier_class is not None and reference_of(earlier_class).generation < self._generation:
+            reference_of(earlier_class).number, reference_of(earlier_class).generation = (
                 reference.number,
                 reference.generation,
             )
-            mirrored = known_class
+            mirrored = earlier_class
         else:
             mirrored = self._make_class(description, reference)
         self._classes_by_name[key] = mirrored
@@ -325,19 +340,19 @@ class RemoteAgent:
         if "unfit" in answer:
             self.failures.append("the agent's code returned a value that cannot be sent")
             return RefusedError(f"the agent's code returned a value that cannot be sent: {answer['unfit']}")
-        received = answer["raised"]
-        if "foreign" in received:
-            error = self._foreign[received["foreign"]]
+        description = answer["raised"]
+        if "foreign" in description:
+            error = self._foreign[description["foreign"]]
             return error if isinstance(error, BaseException) else RefusedError("no error was raised")
-        kind: Any = received.get("class", "Exception")
+        kind: Any = description.get("class", "Exception")
         cls = self._classes[kind] if isinstance(kind, int) else _python_class(kind)
         # Such as KeyboardInterrupt, which would end pytest itself.
         if not issubclass(cls, Exception | SystemExit):
             self.failures.append(f"the agent's code raised {cls.__name__}")
             return RefusedError(f"the agent's code raised {cls.__name__}")
-        raised = _make_error(cls, [self._value(tree) for tree in received["arguments"]])
+        raised = _make_error(cls, [self._value(tree) for tree in description["arguments"]])
         if isinstance(raised, RemoteError):
-            raised.mirror(self._new_reference(int(received["handle"])), str(received["text"]))
+            raised.mirror(self._new_reference(int(description["handle"])), str(description["text"]))
         return raised
 
 

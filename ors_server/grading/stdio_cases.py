@@ -18,11 +18,11 @@ from ors_server.sandboxes.fresh import FreshRun
 
 WHOLE = 30.0
 """By default, all cases together get this many times one case's time."""
-AT_ONCE = 4
+CONCURRENT_CASES = 4
 """Cases that run at the same time."""
 _SPARE_BYTES = 64 * KIB
 _NOT_FOUND = {126, 127}
-_SHOWN = 500
+_SHOWN_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ async def grade_stdio(
     names = name_cases(cases)
     grader = _ProgramGrader(evidence, argv, limits, compare or TextComparison())
     results: list[CaseResult | None] = [None] * len(cases)
-    gate = anyio.CapacityLimiter(AT_ONCE)
+    gate = anyio.CapacityLimiter(CONCURRENT_CASES)
     failures: list[Exception] = []
 
     async def judge(index: int) -> None:
@@ -129,10 +129,13 @@ class _ProgramGrader:
         if self._is_python and run.exit_code in _NOT_FOUND:
             probe = await self._evidence.run(["python3", "-I", "-c", ""])
             if probe.exit_code in _NOT_FOUND:
-                raise GraderFailedError(f"there is no python3 in the sandbox: {probe.stderr.text[:_SHOWN]}")
+                raise GraderFailedError(
+                    f"there is no python3 in the sandbox: {probe.stderr.text[:_SHOWN_CHARACTERS]}"
+                )
         reason = await self._problem(case, run)
         if reason is not None and case.shown:
-            reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {run.stdout.text[:_SHOWN]!r}"
+            printed = run.stdout.text[:_SHOWN_CHARACTERS]
+            reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {printed!r}"
         return CaseResult(name, passed=reason is None, reason=reason)
 
     async def _problem(self, case: StdioCase, run: FreshRun) -> str | None:

@@ -42,23 +42,23 @@ _MAX_PATH = 4000
 """Bytes of a path, a little less than the kernel's PATH_MAX."""
 _OVERHEAD = 64 * MIB
 """Bytes of an archive beyond those of its files."""
-_IS_MISSING = 44
-_ARCHIVED = (0, 1, 2)
-"""Statuses of tar with a complete archive; not 0 if it left out what the agent itself may not read."""
+_STATUS_MISSING = 44
+_STATUSES_ARCHIVED = (0, 1, 2)
+"""Statuses of tar with a usable archive: not 0 if it left out files that the agent itself may not read."""
 # The declared path may be a link of the agent's, which is followed; links below it are archived as links.
-_PACK = """\
+_PACK = f"""\
 if [ "$1" = / ]; then
   cd / && shift
   skipped=" $* "
   set --
   for path in ./* ./.[!.]*; do
-    case "$skipped" in *" ${path#./} "*) continue;; esac
+    case "$skipped" in *" ${{path#./}} "*) continue;; esac
     if [ -e "$path" ] || [ -L "$path" ]; then set -- "$@" "$path"; fi
   done
   exec tar -cf - -- "$@"
 fi
 if [ -d "$1" ]; then cd -P -- "$1" && exec tar -cf - .; fi
-[ -f "$1" ] || exit 44
+[ -f "$1" ] || exit {_STATUS_MISSING}
 exec tar -C / -chf - -- ".$1"
 """
 # tar itself replaces a file by a file, and not a folder by a file.
@@ -84,7 +84,7 @@ class ArtifactFilter:
     layers: tuple[Path, ...] | None
     """The layers of the verifier's image; `None` for a root without an image."""
 
-    def takes(self, target: str, *, is_folder: bool) -> bool:
+    def includes(self, target: str, *, is_folder: bool) -> bool:
         """Return whether a file is copied to its path of the root."""
         if len(os.fsencode(target)) > _MAX_PATH or target == "/":
             return False
@@ -111,15 +111,21 @@ class ArtifactFilter:
         return path == self.source or path.startswith(f"{self.source.rstrip('/')}/")
 
     def _is_system(self, target: str, *, is_folder: bool) -> bool:
+        """Return whether a file could change which program the verifier runs, or what it loads."""
         top, name = target.split("/")[1], posixpath.basename(target)
+        # Without an image, the folders of the system are mounted from the host.
         if self.layers is None:
             return top in MOUNT_POINTS
+        # Settings may be copied, except those of the dynamic loader, and files that Python runs at its start.
         if top == "etc":
             return target in {f"/etc/{file}" for file in LOADER_FILES} or is_python_starter(name)
         if top not in SYSTEM:
             return False
+        # Into a folder of the system only goes an artefact that was declared there.
         if self.source.split("/")[1] not in SYSTEM or is_python_starter(name):
             return True
+        # A new file may be copied, but not one that replaces a file of the image. A program also replaces
+        # those of its name in every other folder of programs: the search path may have its folder first.
         paths = [target.lstrip("/")]
         if posixpath.dirname(target).lstrip("/") in PROGRAM_FOLDERS:
             paths += [f"{folder}/{name}" for folder in PROGRAM_FOLDERS]
@@ -134,37 +140,39 @@ def is_reserved(path: str) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in GRADING_FOLDERS)
 
 
-async def copy_artifact(sandbox: Sandbox, verifier: Sandbox, chosen: ArtifactFilter) -> None:
+async def copy_artifact(sandbox: Sandbox, verifier: Sandbox, artifact_filter: ArtifactFilter) -> None:
     """Copy an artefact; what is in its way in the verifier's root is replaced.
 
     Raises:
         RootFilesError: It could not be read, or does not fit into the verifier's root.
     """
     with tempfile.TemporaryFile() as raw, tempfile.TemporaryFile() as filtered:
-        argv = ["/bin/sh", "-c", _PACK, "sh", chosen.source, *MOUNT_POINTS, *COVERED, *SYSTEM]
-        if chosen.layers is not None:
-            argv = [*argv[:5], *COVERED, *SYSTEM]
-        process = await sandbox.start_fresh(argv)
+        skipped = [*COVERED, *SYSTEM]
+        if artifact_filter.layers is None:
+            skipped = [*MOUNT_POINTS, *skipped]
+        process = await sandbox.start_fresh(["/bin/sh", "-c", _PACK, "sh", artifact_filter.source, *skipped])
         max_bytes = sandbox.limits.disk_bytes + _OVERHEAD
-        status = await _converse(process, None, raw, max_bytes)
-        if status == _IS_MISSING:
+        status = await _run_program(process, None, raw, max_bytes)
+        if status == _STATUS_MISSING:
             return
-        if status not in _ARCHIVED:
+        if status not in _STATUSES_ARCHIVED:
             raise RootFilesError(
-                f"{chosen.source}: {process.stderr.text.strip()[-300:] or f'status {status}'}"
+                f"{artifact_filter.source}: {process.stderr.text.strip()[-300:] or f'status {status}'}"
             )
         max_bytes = verifier.limits.disk_bytes + _OVERHEAD
-        names = await anyio.to_thread.run_sync(_rewrite, raw, filtered, chosen, max_bytes)
+        names = await anyio.to_thread.run_sync(_rewrite, raw, filtered, artifact_filter, max_bytes)
         argv = ["/bin/bash", "-c", _UNPACK, verifier.fresh_dir]
         process = await verifier.start_fresh(argv, files=names, writable=True)
-        status = await _converse(process, filtered, None, MIB)
+        status = await _run_program(process, filtered, None, MIB)
         if status != 0:
             raise RootFilesError(
-                f"{chosen.source}: {process.stderr.text.strip()[-300:] or f'status {status}'}"
+                f"{artifact_filter.source}: {process.stderr.text.strip()[-300:] or f'status {status}'}"
             )
 
 
-def _rewrite(raw: IO[bytes], filtered: IO[bytes], chosen: ArtifactFilter, max_bytes: int) -> dict[str, bytes]:
+def _rewrite(
+    raw: IO[bytes], filtered: IO[bytes], artifact_filter: ArtifactFilter, max_bytes: int
+) -> dict[str, bytes]:
     """Write the archive that the verifier's root gets, and return its names: folders, and others."""
     folders: list[bytes] = []
     others: list[bytes] = []
@@ -174,27 +182,33 @@ def _rewrite(raw: IO[bytes], filtered: IO[bytes], chosen: ArtifactFilter, max_by
             tarfile.open(fileobj=raw, mode="r:") as source,
             tarfile.open(fileobj=filtered, mode="w", format=tarfile.GNU_FORMAT) as archive,
         ):
-            is_file = source.getnames() == [f".{chosen.source}"]
+            is_file = source.getnames() == [f".{artifact_filter.source}"]
             # tarfile itself searches the whole archive for the file of each hard link.
             plain = {member.name: member for member in source.getmembers() if member.isreg()}
             for member in source:
                 relative = "" if is_file else member.name
-                target = posixpath.normpath(posixpath.join(chosen.source, relative))
-                if ".." in member.name.split("/") or not chosen.takes(target, is_folder=member.isdir()):
+                target = posixpath.normpath(posixpath.join(artifact_filter.source, relative))
+                if ".." in member.name.split("/") or not artifact_filter.includes(
+                    target, is_folder=member.isdir()
+                ):
                     continue
-                first = plain.get(member.linkname) if member.islnk() else member
-                content = None if first is None or not first.isreg() else source.extractfile(first)
+                content_member = plain.get(member.linkname) if member.islnk() else member
+                content = (
+                    None
+                    if content_member is None or not content_member.isreg()
+                    else source.extractfile(content_member)
+                )
                 entry = _make_entry(member, target, content)
-                if entry.issym() and not chosen.keeps_link(target, entry.linkname):
+                if entry.issym() and not artifact_filter.keeps_link(target, entry.linkname):
                     continue
                 if entry.isfile() and content is None:
                     continue  # a pipe or a device
                 if filtered.tell() + entry.size > max_bytes:
-                    raise RootFilesError(f"{chosen.source}: larger than the verifier's disk")
+                    raise RootFilesError(f"{artifact_filter.source}: larger than the verifier's disk")
                 (folders if entry.isdir() else others).append(os.fsencode(entry.name) + b"\0")
                 archive.addfile(entry, content)
     except (tarfile.TarError, ValueError) as error:
-        raise RootFilesError(f"{chosen.source}: {error}") from error
+        raise RootFilesError(f"{artifact_filter.source}: {error}") from error
     filtered.seek(0)
     return {"folders": b"".join(folders), "others": b"".join(others)}
 
@@ -211,12 +225,12 @@ def _make_entry(member: tarfile.TarInfo, target: str, content: IO[bytes] | None)
     return entry
 
 
-async def _converse(
+async def _run_program(
     process: FreshProcess, source: IO[bytes] | None, sink: IO[bytes] | None, max_bytes: int
 ) -> int | None:
     """Feed a program and keep its output; return its status, or `None` if it exceeded a limit."""
 
-    async def converse() -> int | None:
+    async def feed_and_read() -> int | None:
         total = 0
         try:
             while source is not None and (piece := source.read(RECEIVE_BYTES)):
@@ -233,7 +247,7 @@ async def _converse(
         return await process.wait()
 
     try:
-        return await ProgramClock(process.usage).wait_for(converse, COPY_SECONDS)
+        return await ProgramClock(process.usage).wait_for(feed_and_read, COPY_SECONDS)
     except OutOfTimeError:
         return None
     finally:

@@ -203,26 +203,26 @@ def _describe_oci(file: ImageFile) -> ImageDescription:
         )
     index = _parse(file.read_document("index.json"), "index.json", dict)
     manifests = list(_manifests(file, index, 0))
-    machine = {"os": "linux", "architecture": _architecture()}
+    host_platform = {"os": "linux", "architecture": _architecture()}
     fitting = [
         item
         for item in manifests
         # Without a platform, `_diff_ids` checks the one that the configuration names.
-        if not isinstance(stated := item.get("platform"), dict)
-        or machine.items() <= cast("dict[str, object]", stated).items()
+        if not isinstance(item_platform := item.get("platform"), dict)
+        or host_platform.items() <= cast("dict[str, object]", item_platform).items()
     ]
     if len(fitting) != 1:
         platforms = [cast("object", item.get("platform")) for item in manifests]
-        seen = ", ".join(sorted({json.dumps(stated, default=str)[:100] for stated in platforms})) or "none"
+        shown = ", ".join(sorted({json.dumps(item, default=str)[:100] for item in platforms})) or "none"
         raise ImageRefusedError(
-            f"expected one image for linux/{_architecture()}, got {len(fitting)} ({seen})"
+            f"expected one image for linux/{_architecture()}, got {len(fitting)} ({shown})"
         )
     (descriptor,) = fitting
     name, digest, size = _blob_of(descriptor)
     manifest = _parse(file.read_document(name, digest, size), name, dict)
     config_name, config_digest, config_size = _blob_of(_field(manifest, "config", dict, name))
     config = _parse(file.read_document(config_name, config_digest, config_size), config_name, dict)
-    blobs = [_blob_of(_typed(item, dict, name)) for item in _field(manifest, "layers", list, name)]
+    blobs = [_blob_of(_expect_type(item, dict, name)) for item in _field(manifest, "layers", list, name)]
     layers = [
         LayerBlob(blob, diff_id, digest, size)
         for (blob, digest, size), diff_id in zip(blobs, _diff_ids(config, len(blobs)), strict=True)
@@ -240,7 +240,7 @@ def _manifests(file: ImageFile, index: Mapping[str, Any], depth: int) -> Iterato
             f"expected an index of at most {MAX_INDEX_DEPTH} levels with {MAX_MANIFESTS} manifests each"
         )
     for item in rows:
-        descriptor = _typed(item, dict, "index")
+        descriptor = _expect_type(item, dict, "index")
         if descriptor.get("mediaType") not in _INDEXES:
             yield descriptor
             continue
@@ -252,22 +252,23 @@ def _describe_docker(file: ImageFile) -> ImageDescription:
     rows = _parse(file.read_document("manifest.json"), "manifest.json", list)
     if len(rows) != 1:
         raise ImageRefusedError(f"manifest.json: expected one image, got {len(rows)}")
-    manifest = _typed(rows[0], dict, "manifest.json")
+    manifest = _expect_type(rows[0], dict, "manifest.json")
     config_name = _safe_name(_field(manifest, "Config", str, "manifest.json"))
     content = file.read_document(config_name)
     image_id = hashlib.sha256(content).hexdigest()
-    stated = re.search(r"([0-9a-f]{64})(?:\.json)?$", config_name)
-    if stated is not None and stated[1] != image_id:
-        raise ImageRefusedError(f"{config_name}: expected the digest {stated[1]}, got {image_id}")
+    named_digest = re.search(r"([0-9a-f]{64})(?:\.json)?$", config_name)
+    if named_digest is not None and named_digest[1] != image_id:
+        raise ImageRefusedError(f"{config_name}: expected the digest {named_digest[1]}, got {image_id}")
     config = _parse(content, config_name, dict)
     names = [
-        _safe_name(_typed(item, str, "manifest.json")) for item in _field(manifest, "Layers", list, "Layers")
+        _safe_name(_expect_type(item, str, "manifest.json"))
+        for item in _field(manifest, "Layers", list, "Layers")
     ]
     layers = [
         LayerBlob(name, diff_id) for name, diff_id in zip(names, _diff_ids(config, len(names)), strict=True)
     ]
-    stated_tags = manifest.get("RepoTags")
-    tags: list[Any] = [] if stated_tags is None else _typed(stated_tags, list, "manifest.json: RepoTags")
+    repo_tags = manifest.get("RepoTags")
+    tags: list[Any] = [] if repo_tags is None else _expect_type(repo_tags, list, "manifest.json: RepoTags")
     return ImageDescription(image_id, check_names(tuple(tags)), config, tuple(layers))
 
 
@@ -278,7 +279,9 @@ def _diff_ids(config: Mapping[str, Any], expected: int) -> list[str]:
             f"{config.get('os')}/{config.get('architecture')}"
         )
     rootfs = _field(config, "rootfs", dict, "configuration")
-    diff_ids = [_hex(_typed(item, str, "diff_ids")) for item in _field(rootfs, "diff_ids", list, "rootfs")]
+    diff_ids = [
+        _hex(_expect_type(item, str, "diff_ids")) for item in _field(rootfs, "diff_ids", list, "rootfs")
+    ]
     if len(diff_ids) != expected or expected > UnpackLimits().layers:
         raise ImageRefusedError(
             f"expected a diff id for each of at most {UnpackLimits().layers} layers, got {expected} layers "
@@ -294,19 +297,19 @@ def _architecture() -> str:
 
 def _parse(content: bytes, name: str, kind: type[Any]) -> Any:
     try:
-        return _typed(json.loads(content), kind, name)
+        return _expect_type(json.loads(content), kind, name)
     except (ValueError, RecursionError) as error:
         raise ImageRefusedError(f"{name}: not JSON: {str(error)[:100]}") from error
 
 
-def _typed(value: object, kind: type[Any], where: str) -> Any:
+def _expect_type(value: object, kind: type[Any], where: str) -> Any:
     if not isinstance(value, kind):
         raise ImageRefusedError(f"{where}: expected a {kind.__name__}, got a {type(value).__name__}")
     return value
 
 
 def _field(table: Mapping[str, Any], key: str, kind: type[Any], where: str) -> Any:
-    return _typed(table.get(key), kind, f"{where}: {key}")
+    return _expect_type(table.get(key), kind, f"{where}: {key}")
 
 
 def _blob_of(descriptor: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -414,15 +417,15 @@ def _decompressed(file: _HashedReads, start: bytes) -> Iterator[bytes]:
 
 def _gunzipped(file: _HashedReads) -> Iterator[bytes]:
     """Decompress all members of a gzip file, at most one piece at a time: small input can become huge."""
-    machine = zlib.decompressobj(wbits=31)
+    decompressor = zlib.decompressobj(wbits=31)
     waiting = b""
     try:
         while piece := waiting or file.read(_PIECE):
-            yield machine.decompress(piece, _PIECE)
-            waiting = machine.unconsumed_tail
-            if machine.eof:
-                waiting = machine.unused_data.lstrip(b"\0")
-                machine = zlib.decompressobj(wbits=31)
+            yield decompressor.decompress(piece, _PIECE)
+            waiting = decompressor.unconsumed_tail
+            if decompressor.eof:
+                waiting = decompressor.unused_data.lstrip(b"\0")
+                decompressor = zlib.decompressobj(wbits=31)
                 if not waiting and not (waiting := file.read(_PIECE)):
                     return
         raise ImageRefusedError("the gzip stream ends too early")

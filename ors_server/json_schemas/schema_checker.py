@@ -121,7 +121,9 @@ def _refuse_if_not_json(schema: Any) -> None:
                 parts.extend(value.values())
                 for name in value:
                     if not isinstance(name, str):
-                        raise BadSchemaError(f"the schema is not JSON: a name is a text, not {name!r:.80}")
+                        raise BadSchemaError(
+                            f"the schema is not JSON: a name must be a text, got {name!r:.80}"
+                        )
                 characters += sum(map(len, value))
             elif is_array(value):
                 parts.extend(value)

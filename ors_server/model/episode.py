@@ -11,7 +11,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ors_server.model.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD, EpisodePolicy, PenaltyCause
 
 
 class _Word(StrEnum):
@@ -318,7 +318,7 @@ def apply_outcome(
     else:
         held = earned if state.held is None else state.held + (earned or 0.0)
         reward, held = (held, None) if can_pay else (None, held)
-    components: dict[str, float] = {} if given is None else {TOOL_PART: given}
+    components: dict[str, float] = {} if given is None else {TOOL_COMPONENT: given}
     penalties, metrics = state.penalties, state.metrics
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())

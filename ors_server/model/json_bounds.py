@@ -18,19 +18,19 @@ from pydantic_core import from_json
 from ors_server.model.errors import PayloadTooLargeError
 
 MAX_VALUES = 50_000
-"""Most commas, colons and opening brackets of one body, outside of strings."""
+"""Maximum number of commas, colons and opening brackets of one body, outside of strings."""
 NEVER_TOO_MUCH = MAX_VALUES
 """Bytes of a body that is too short to need the check."""
 MAX_DIGITS = 100
-"""Most digits of one number, about."""
+"""Maximum number of digits of one number, about."""
 MAX_ALL_DIGITS = 1 << 19
-"""Most digits of all numbers of one body: 30,000 floats of 17 digits. An exponent counts as 12 digits."""
+"""Maximum number of digits of all numbers of one body: 30,000 floats of 17; an exponent counts as 12."""
 MAX_DEPTH = 200
 """Levels of arrays and objects that are read; that of `pydantic_core`."""
 _EXPONENT = 12
 _SLICE = 1 << 17
 _SHORT = 1 << 16
-_AT_ONCE = 10_000
+_PAIRS_PER_TURN = 10_000
 """Pairs of an object that are read without a chance for other threads to run."""
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _NO_BACKSLASH = re.compile(rb"[^\\]")
@@ -171,13 +171,13 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
     `dict(pairs)`, and to free them at once, would keep the interpreter's lock for 0.3 s at a million names.
     """
-    if len(pairs) <= _AT_ONCE:
+    if len(pairs) <= _PAIRS_PER_TURN:
         return dict(pairs)
     value: dict[str, Any] = {}
     pairs.reverse()  # the last of several equal names counts, and lists shrink at their end
     while pairs:
-        value.update(reversed(pairs[-_AT_ONCE:]))
-        del pairs[-_AT_ONCE:]
+        value.update(reversed(pairs[-_PAIRS_PER_TURN:]))
+        del pairs[-_PAIRS_PER_TURN:]
     return value
 
 

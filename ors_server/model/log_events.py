@@ -14,7 +14,7 @@ from structlog.typing import EventDict, Processor
 from ors_server.model.printable import clean
 
 EVENT_WIDTH = 24
-"""Characters of an event's name on the console, at least."""
+"""Minimum number of characters for an event's name on the console."""
 _LEVEL_WIDTH = len("exception")
 _QUOTED = frozenset(" \t=\r\n\"'")
 """Characters of a text that is quoted on the console."""

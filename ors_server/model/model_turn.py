@@ -14,7 +14,7 @@ from ors_server.model.wire import JSONObject, WireModel, compact_json
 MODEL_TURN = "org.openrewardstandard/model_turn"
 """Key of a turn: in the body of a call, in a request's `_meta` over MCP, and in the metadata of the step."""
 MAX_MESSAGES = 256
-"""Most messages of one call."""
+"""Maximum number of messages of one call."""
 
 
 class ModelMessage(BaseModel):

@@ -13,22 +13,26 @@ MAX_REWARD = 1e100
 """Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
 
 REWARD_RANGE = (-MAX_REWARD, MAX_REWARD)
-"""Rewards that a policy admits which declares no range."""
+"""Range of rewards under a policy that declares none, inclusive."""
 
-TOOL_PART = "tool"
+TOOL_COMPONENT = "tool"
 """Component of a reward that the tool's output states."""
 WITHHELD = "withheld"
 """Component of the reward of a step that pays for earlier ones too."""
 
 
-ROUNDING = 1e-9
+ROUNDING_TOLERANCE = 1e-9
 """Distance by which rounding may move a reward out of its range; it is moved back to the range's end."""
 
 
-def clamp(reward: float, allowed: tuple[float, float]) -> float | None:
-    """Return a reward in a range, at most `ROUNDING` away; `None` for one that is farther outside."""
+def absorb_rounding(reward: float, allowed: tuple[float, float]) -> float | None:
+    """Move a reward at most `ROUNDING_TOLERANCE` outside a range to its end; `None` if farther outside."""
     low, high = allowed
-    return min(max(reward, low), high) if low - ROUNDING <= reward <= high + ROUNDING else None
+    return (
+        min(max(reward, low), high)
+        if low - ROUNDING_TOLERANCE <= reward <= high + ROUNDING_TOLERANCE
+        else None
+    )
 
 
 class PenaltyCause(StrEnum):
@@ -82,7 +86,7 @@ class EpisodePolicy(BaseModel):
     command_error_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged when a command that the agent ran ends with a status other than 0."""
     reward_range: tuple[float, float] | None = None
-    """Least and greatest reward that a tool may pay in one step, inclusive; `None`: `MAX_REWARD` at most."""
+    """Lowest and highest reward that a tool may pay in one step, inclusive; `None`: up to `MAX_REWARD`."""
     clip_rewards: bool = False
     """Whether a reward outside the range is moved to its nearest end instead of being refused."""
     discount: float = Field(default=1.0, gt=0, le=1)
@@ -99,19 +103,19 @@ class EpisodePolicy(BaseModel):
             low, high = self.reward_range
             if not -MAX_REWARD <= low <= high <= MAX_REWARD:
                 msg = (
-                    "reward_range is (least, greatest), two numbers in order of magnitude "
-                    f"{MAX_REWARD:g} at most, not {self.reward_range}"
+                    f"reward_range must be (low, high) with {-MAX_REWARD:g} <= low <= high <= "
+                    f"{MAX_REWARD:g}, got {self.reward_range}"
                 )
                 raise ValueError(msg)
         unknown = self.overridable - set(type(self).model_fields)
         if unknown:
-            raise ValueError(f"overridable names fields of the policy; unknown: {', '.join(sorted(unknown))}")
+            raise ValueError(f"overridable must name fields of the policy, got {', '.join(sorted(unknown))}")
         return self
 
     def admit(self, reward: float | None) -> float | None:
         """Check a tool's reward against the declared range, clipping it if the policy says so; `None` passes.
 
-        One that is outside by at most `ROUNDING` becomes the nearest end.
+        One that is outside by at most `ROUNDING_TOLERANCE` becomes the nearest end.
 
         Raises:
             RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without
@@ -120,9 +124,9 @@ class EpisodePolicy(BaseModel):
         if reward is None:
             return None
         if not math.isfinite(reward):
-            raise RewardRangeError(f"a reward is a finite number, not {reward}")
+            raise RewardRangeError(f"a reward must be a finite number, got {reward}")
         low, high = self.reward_range or REWARD_RANGE
-        clamped = clamp(reward, (low, high))
+        clamped = absorb_rounding(reward, (low, high))
         if clamped is not None:
             return clamped
         if self.clip_rewards and self.reward_range is not None:
@@ -149,7 +153,7 @@ class EpisodePolicy(BaseModel):
         refused = sorted(set(changes) - self.overridable)
         if refused:
             allowed = ", ".join(sorted(self.overridable)) or "nothing"
-            raise InvalidRequestError(f"a session may override {allowed}; not {', '.join(refused)}")
+            raise InvalidRequestError(f"a session may override {allowed}, got {', '.join(refused)}")
         try:
             changed = type(self).model_validate({**self.model_dump(), **changes})
         except ValidationError as error:
@@ -160,6 +164,6 @@ class EpisodePolicy(BaseModel):
                 continue
             before, after = getattr(self, name), getattr(changed, name)
             if before is not None and (after is None or after > before):
-                msg = f"{name} may only be made stricter than {before}, not {changes[name]}"
+                msg = f"expected {name} <= {before} (an override may only be stricter), got {changes[name]}"
                 raise InvalidRequestError(msg)
         return changed

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from ors_server.model.episode import EpisodeState, Metric
 from ors_server.model.errors import BLAME_BY_CODE, Blame
 from ors_server.model.model_turn import MODEL_TURN
-from ors_server.model.policy import TOOL_PART, WITHHELD
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD
 from ors_server.model.wire import Block, JSONObject
 
 Blocks: TypeAlias = tuple[Block, ...]
@@ -124,7 +124,7 @@ class Step:
     @property
     def is_penalised(self) -> bool:
         """Whether the policy charged a penalty for the step."""
-        return any(name not in {TOOL_PART, WITHHELD} for name in self.components)
+        return any(name not in {TOOL_COMPONENT, WITHHELD} for name in self.components)
 
     @property
     def blame(self) -> str | None:

@@ -103,9 +103,8 @@ class ImageBlock(WireModel):
     @classmethod
     def _check_data(cls, value: Any) -> Any:
         if not isinstance(value, str):
-            msg = (
-                f"an image's data is base64 text, not {type(value).__name__}: base64.b64encode(...).decode()"
-            )
+            kind = type(value).__name__
+            msg = f"an image's data must be base64 text, got {kind}: base64.b64encode(...).decode()"
             raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError)
         if value.startswith("data:"):
             raise ValueError("an image's data is base64 alone; give what follows 'base64,' in the data URL")
@@ -120,7 +119,7 @@ class ImageBlock(WireModel):
     @classmethod
     def _check_type(cls, value: str) -> str:
         if not _IMAGE_TYPE.fullmatch(value):
-            raise ValueError(f"an image's mimeType is a type such as image/png, not {value!r:.40}")
+            raise ValueError(f"an image's mimeType must be a type such as image/png, got {value!r:.40}")
         return value
 
 
@@ -211,7 +210,7 @@ class Message(WireModel):
         for block in self.blocks:
             if block.type not in _PLACES[self.role]:
                 allowed = ", ".join(sorted(_PLACES[self.role]))
-                raise ValueError(f"a {self.role} message holds {allowed} blocks, not {block.type!r}")
+                raise ValueError(f"a {self.role} message must hold {allowed} blocks, got {block.type!r}")
         return self
 
 
@@ -247,7 +246,7 @@ class ToolOutput(WireModel):
     @classmethod
     def _refuse_nonsense(cls, value: float | None) -> float | None:
         if value is not None and not math.isfinite(value):
-            raise ValueError(f"a reward is a finite number or None, not {value}")
+            raise ValueError(f"a reward must be a finite number or None, got {value}")
         return value
 
     @classmethod
@@ -302,7 +301,7 @@ def check_number(value: Any, what: str) -> Any:
         hint = "write float(...)"
         if not isinstance(value, str | bytes):
             hint += f", {float(bool(value))} here"
-        raise ValueError(f"{what} is a number, not {value!r:.40} ({type(value).__name__}); {hint}")
+        raise ValueError(f"{what} must be a number, got {value!r:.40} ({type(value).__name__}); {hint}")
     return value
 
 
@@ -383,7 +382,7 @@ class GroupScore(WireModel):
     @classmethod
     def _refuse_nonsense(cls, value: float) -> float:
         if not math.isfinite(value):
-            raise ValueError(f"a group score is a finite number, not {value}")
+            raise ValueError(f"a group score must be a finite number, got {value}")
         return value
 
 

@@ -51,8 +51,8 @@ _CREDENTIAL = re.compile(
 )
 _PIECE = 1 << 20
 _OVERLAP = 256
-"""Characters of one piece that are searched with the next: more than the least that matches."""
-_OF_A_USER = re.compile(r"(?:/home/[^/\s]+|/Users/[^/\s]+|/root|~|[A-Za-z]:\\Users\\[^\\\s]+)[/\\]\S")
+"""Characters carried into the next read, so that a credential across a boundary is found."""
+_HOME_PATH = re.compile(r"(?:/home/[^/\s]+|/Users/[^/\s]+|/root|~|[A-Za-z]:\\Users\\[^\\\s]+)[/\\]\S")
 _SYSTEM = frozenset(
     {
         *("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys"),
@@ -161,9 +161,9 @@ def read_source(reference: str) -> EnvironmentSource:
         files, left_out = {"environment.py": path}, tuple[str, ...]()
     else:
         files, left_out = _choose_files(path.resolve(), kind)
-    rows = _check_declaration(path / DECLARATION) if kind == "declared" else ()
+    data_paths = _check_declaration(path / DECLARATION) if kind == "declared" else ()
     for name, file in files.items():
-        _check_text(name, file, rows)
+        _check_text(name, file, data_paths)
         _check_paths(name, file, path)
     folder = None if path.is_file() else path.resolve()
     source = EnvironmentSource(definition, kind, files, left_out, _read_project(path), folder)
@@ -255,14 +255,14 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _check_text(name: str, file: Path, rows: Sequence[str]) -> None:
+def _check_text(name: str, file: Path, data_paths: Sequence[str]) -> None:
     """Refuse a text with credentials, of any length and ending.
 
     Args:
-        rows: Files, folders and patterns of shards whose data files are not searched.
+        data_paths: Files, folders and patterns of shards whose data files are not searched.
     """
     if name.lower().endswith(ENDINGS) and any(
-        data in {name, "."} or name.startswith(f"{data}/") or fnmatchcase(name, data) for data in rows
+        data in {name, "."} or name.startswith(f"{data}/") or fnmatchcase(name, data) for data in data_paths
     ):
         return
     with file.open("rb") as opened:
@@ -274,7 +274,7 @@ def _check_text(name: str, file: Path, rows: Sequence[str]) -> None:
     with file.open(encoding="utf-16" if has_mark else "utf-8", errors="replace", newline="") as text:
         while piece := text.read(_PIECE):
             searched = before + piece
-            # The first character only shows whether a word begins at the second one.
+            # Start at 1: character 0 is only there so that `\b` sees what precedes the match.
             secret = _CREDENTIAL.search(searched, min(len(before), 1))
             if secret is not None:
                 line += searched.count("\n", 0, secret.start())
@@ -317,7 +317,7 @@ def _absolute_paths(text: str, root: Path) -> Iterator[tuple[int, str]]:
         value = node.value.strip()
         if "\n" in value or len(value) > 1000:  # noqa: PLR2004  (no path is so long)
             continue
-        if _OF_A_USER.match(value) or _exists_here(value, root):
+        if _HOME_PATH.match(value) or _exists_here(value, root):
             yield node.lineno, node.value
 
 

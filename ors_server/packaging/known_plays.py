@@ -13,7 +13,7 @@ from ors_server.testing.local_client import CallRefusedError, LocalClient, open_
 
 SEED = 0
 MAX_TASKS = 10_000
-"""Tasks that one package has at most."""
+"""Maximum number of tasks of one package."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ors_server.packaging.text_forms import yaml_document
 PORT = 8000
 MAX_ACTIONS = 100
 """Actions of a runtime plan (openenv 0.10, `validation/runtime/contracts.py`)."""
-PLAYED = 3
+PLAYED_TASKS = 3
 """Tasks of each split whose gold and blank actions are played for the figures."""
 MIN_SECONDS = 60.0
 
@@ -63,7 +63,7 @@ def write_openenv(source: EnvironmentSource, folder: Path) -> Sequence[str]:
 
 
 async def _play(definition: EnvironmentDefinition) -> list[KnownReturn]:
-    return await returns_of_known_plays(definition, per_split=PLAYED)
+    return await returns_of_known_plays(definition, per_split=PLAYED_TASKS)
 
 
 async def _count(definition: EnvironmentDefinition) -> dict[str, int]:

@@ -14,7 +14,7 @@ SESSION = "<session>"
 FOLDER = "<sandbox>"
 """Replaces the path of a session's folder on the host."""
 MIN_ID = 8
-"""Least characters of a session id that is replaced; a shorter one may be a word of the text."""
+"""Minimum number of characters of a session id that is replaced; a shorter one may be a word of the text."""
 
 _FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(FOLDER_PREFIX) + r"[0-9a-f]{12}/s[0-9]+/files\b")
 """As in `ors_server.sandboxes.cells.server_state`."""

@@ -54,8 +54,8 @@ from ors_server.sessions.tool_arguments import copy_json, read_through
 log = get_logger("ors_server.recovery")
 
 PROMPT_FIELD = "prompt"
-_TEXTS = frozenset({PROMPT_FIELD, "blocks"})
-"""Fields of a difference that a lenient recovery lets pass."""
+_TEXT_FIELDS = frozenset({PROMPT_FIELD, "blocks"})
+"""Fields in which a lenient recovery tolerates differences."""
 
 
 class CannotRebuildError(Exception):
@@ -67,13 +67,13 @@ class RebuildRules:
     """What a rebuilt session may differ in."""
 
     is_lenient: bool = False
-    """Whether other texts are let pass; statuses, rewards and ends never are."""
+    """Whether text differences are tolerated; differences in status, reward or end never are."""
     allows_other_versions: bool = False
     """Whether the environment, the server and the packages may have other versions than on record."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeftSession:
+class InterruptedSession:
     """A session that an earlier server left open, with everything that its record has."""
 
     record: EpisodeRecord
@@ -130,47 +130,47 @@ class LeftSession:
             raise CannotRebuildError(str(error)) from error
 
 
-async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) -> Session:
+async def rebuild(interrupted: InterruptedSession, rules: RebuildRules, services: Services) -> Session:
     """Return a session that continues where the record ends.
 
     Raises:
         CannotRebuildError: If it cannot be rebuilt.
         MachineryError: If something underneath failed, so that another attempt may succeed.
     """
-    record = left.record
+    record = interrupted.record
     lost = lost_transition(record)
     if lost is not None:
         services.store.record_transition(record.origin.episode_id, lost, record.summary)
     if Phase(record.summary.phase) in {Phase.FINISHED, Phase.FAILED}:
-        return open_recorded_session(record, left.steps, left.definition, services)
-    left.check(rules, services)
+        return open_recorded_session(record, interrupted.steps, interrupted.definition, services)
+    interrupted.check(rules, services)
     origin = record.origin
-    toolset = left.toolset()
+    toolset = interrupted.toolset()
     try:
-        policy, turns = recorded_policy(origin.policy), recorded_user_turns(left.steps)
+        policy, turns = recorded_policy(origin.policy), recorded_user_turns(interrupted.steps)
     except RecordError as error:
         raise CannotRebuildError(str(error)) from error
-    quiet = QuietStore(left.steps)
+    quiet = QuietStore(interrupted.steps)
     recorder = EpisodeRecorder(origin, policy, replace(services, store=quiet, meters=CallMeters()))
     task_spec = await read_through(copy_json, origin.task_spec)
     try:
-        instance = await make_instance(left.definition, task_spec, {}, policy.setup_time_limit)
+        instance = await make_instance(interrupted.definition, task_spec, {}, policy.setup_time_limit)
     except AuthorError as error:
         raise _failed("its constructor", error) from error
     if turns:
         replay_turns(instance, turns)
     visibility = Visibility(origin.visibility)
-    session = Session(recorder, left.definition, instance, visibility, task_spec, toolset)
+    session = Session(recorder, interrupted.definition, instance, visibility, task_spec, toolset)
     try:
-        differing = await _Rebuild(left, rules, session, quiet).play()
+        differing = await _Rebuild(interrupted, rules, session, quiet).play()
         played = recorder.state
-        state = playable_state(record, left.steps, played, policy, services.clock)
+        state = playable_state(record, interrupted.steps, played, policy, services.clock)
         text = "a later server rebuilt the session from its record"
         if differing:
             text += f"; the texts of steps {', '.join(map(str, differing))} differed"
         incident = Incident(IncidentKind.REBUILT, services.clock.now(), text, tuple(differing))
         await services.store.record_incident(origin.episode_id, incident)
-        session.resume_from(state, services, left.steps)
+        session.resume_from(state, services, interrupted.steps)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await session.aclose(EpisodeEvent.DELETE, StopReason.INTERRUPTED)
@@ -182,27 +182,29 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
 class _Rebuild:
     """A rebuilding under way."""
 
-    left: LeftSession
+    interrupted: InterruptedSession
     rules: RebuildRules
     session: Session
     quiet: QuietStore
 
     async def play(self) -> list[int]:
         """Bring the session to where the record ends; return the steps whose texts differed."""
-        record = self.left.record
+        record = self.interrupted.record
         if Phase(record.summary.phase) is Phase.CREATED:
             return []  # its setup begins again once the session is live
         self.session.start()
-        normaliser = Normaliser(self.left.definition.volatile, (record.origin.session_id,))
+        normaliser = Normaliser(self.interrupted.definition.volatile, (record.origin.session_id,))
         try:
             await self.session.until_ready()
             if record.prompt is not None:
                 blocks: Blocks = await self.session.prompt()
                 if list(record.prompt) != list(blocks):
-                    self._judge("its prompt", compare_blocks(PROMPT_FIELD, record.prompt, blocks, normaliser))
+                    self._check_differences(
+                        "its prompt", compare_blocks(PROMPT_FIELD, record.prompt, blocks, normaliser)
+                    )
         except AuthorError as error:
             raise _failed("its setup or prompt", error) from error
-        differing = [step.number for step in self.left.steps if await self._repeat(step, normaliser)]
+        differing = [step.number for step in self.interrupted.steps if await self._repeat(step, normaliser)]
         if self.session.recorder.state.steps != record.summary.steps:
             raise CannotRebuildError("its record lacks steps")
         return differing
@@ -210,29 +212,26 @@ class _Rebuild:
     async def _repeat(self, step: Step, normaliser: Normaliser) -> bool:
         """Play one call again; return whether its text differs."""
         await self.session.repeat(step)
-        now = self.quiet.latest
-        if now is None or now.number != step.number:
+        replayed = self.quiet.latest
+        if replayed is None or replayed.number != step.number:
             raise CannotRebuildError(f"the episode was over before step {step.number}")
-        if now.status is StepStatus.FAILED and is_machinery(now.error_code):
+        if replayed.status is StepStatus.FAILED and is_machinery(replayed.error_code):
             raise MachineryError(f"the machinery failed step {step.number} while the session was rebuilt")
-        if now.blocks == step.blocks:
-            now = replace(now, blocks=())
-            step = replace(step, blocks=())
-        differences = (
-            await anyio.to_thread.run_sync(compare_steps, step, now, normaliser)
-            if step.blocks
-            else (compare_steps(step, now, normaliser))
-        )
-        return self._judge(f"step {step.number} ({step.tool!r})", differences)
+        if replayed.blocks == step.blocks:
+            # Nothing is left of it that takes long to compare, so that a thread would only cost time.
+            differences = compare_steps(replace(step, blocks=()), replace(replayed, blocks=()), normaliser)
+        else:
+            differences = await anyio.to_thread.run_sync(compare_steps, step, replayed, normaliser)
+        return self._check_differences(f"step {step.number} ({step.tool!r})", differences)
 
-    def _judge(self, what: str, differences: Sequence[ReplayDifference]) -> bool:
+    def _check_differences(self, what: str, differences: Sequence[ReplayDifference]) -> bool:
         """Return whether there are differences that may pass; raise for others."""
         if not differences:
             return False
         fields = ", ".join(difference.field for difference in differences)
         session_id = self.session.id
         log.info("rebuilt_differently", session_id=session_id, place=what, fields=fields)
-        if self.rules.is_lenient and all(difference.field in _TEXTS for difference in differences):
+        if self.rules.is_lenient and all(difference.field in _TEXT_FIELDS for difference in differences):
             return True
         raise CannotRebuildError(f"{what} differs from the record when it is played again: {fields}")
 

@@ -24,7 +24,7 @@ TIMEOUT = "timeout"
 REPLAY_OF = "replay_of"
 """Label of a server's own record of a replay: the id of the replayed episode."""
 ROUNDING = timedelta(microseconds=10)
-"""Most error of a recorded time, which has whole microseconds."""
+"""Maximum error of a recorded time, which has whole microseconds."""
 
 _BASES = (OrsServerError, SandboxError, ResourceError)
 """Base classes of errors; the latter two are listed so that their modules are loaded."""

@@ -15,7 +15,7 @@ from ors_server.model.errors import OrsServerError, SessionDeletedError, Session
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, Transition
 from ors_server.model.visibility import Visibility
-from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, RebuildRules, rebuild
+from ors_server.recovery.rebuilding import CannotRebuildError, InterruptedSession, RebuildRules, rebuild
 from ors_server.recovery.recorded_state import latest_moment
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionStatus
@@ -25,7 +25,7 @@ from ors_server.store.episode_order import OLDEST_FIRST
 
 log = get_logger("ors_server.recovery")
 
-AT_ONCE = 32
+CONCURRENT_REBUILDS = 32
 """Sessions that are rebuilt side by side."""
 PAGE = 500
 """Open episodes that are read at once."""
@@ -47,7 +47,7 @@ class Recovery:
         self._stale: list[OpenEpisode] = []
         self._under_way: dict[str, asyncio.Future[OrsServerError | None]] = {}
         self._reasons: OrderedDict[str, str] = OrderedDict()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENT_REBUILDS)
         self._give_up_at = 0.0
         self.add(self._services.store.left_open)
 
@@ -175,8 +175,8 @@ class Recovery:
         if definition is None:
             raise CannotRebuildError(f"its environment {origin.environment!r} is not served any more")
         started = self._services.clock.monotonic()
-        left = LeftSession(record, steps, definition)
-        await self._manager.take_over(record, partial(rebuild, left, self._rules, self._services))
+        interrupted = InterruptedSession(record, steps, definition)
+        await self._manager.take_over(record, partial(rebuild, interrupted, self._rules, self._services))
         log.info(
             "session_rebuilt",
             session_id=origin.session_id,

@@ -12,7 +12,7 @@ from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.store.base import RecordReader
 from ors_server.store.episode_filter import ALL, EpisodeFilter
 from ors_server.store.episode_order import OLDEST_FIRST
-from ors_server.store.lookup import SHORTEST_PREFIX, find_episode
+from ors_server.store.lookup import MIN_PREFIX, find_episode
 
 PAGE = 200
 """Episodes of one page while only their tasks are read."""
@@ -153,5 +153,5 @@ def _is_selected(
 
 def _is_named(record: EpisodeRecord, name: str) -> bool:
     origin = record.origin
-    begins = len(name) >= SHORTEST_PREFIX and origin.episode_id.startswith(name)
+    begins = len(name) >= MIN_PREFIX and origin.episode_id.startswith(name)
     return begins or name in {origin.episode_id, origin.session_id}

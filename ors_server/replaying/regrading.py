@@ -19,7 +19,7 @@ from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.recorded_fields import FINAL_RESPONSE_FROM, GROUP, write_recorded
 from ors_server.rewards.result import RewardResult
 
-AHEAD = 8
+EPISODES_READ_AHEAD = 8
 """Episodes that are read before a worker requests them."""
 PAID = "tool"
 """Component of a step's reward that a tool paid."""
@@ -91,7 +91,7 @@ async def regrade(
 async def _judge(
     scorer: BatchScorer, episodes: Episodes, request: RegradeRequest, report: Callable[[Regraded], None]
 ) -> None:
-    send, receive = anyio.create_memory_object_stream[RecordedEpisode](AHEAD)
+    send, receive = anyio.create_memory_object_stream[RecordedEpisode](EPISODES_READ_AHEAD)
     pending: deque[_Pending] = deque()
     async with receive, anyio.create_task_group() as tasks:
         tasks.start_soon(_feed, episodes.by_task() if request.by_task else episodes.each(), send)

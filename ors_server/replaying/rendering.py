@@ -9,11 +9,11 @@ from ors_server.recovery.step_comparison import ReplayDifference
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
 
 MAX_LINES = 40
-"""Most lines of one difference."""
+"""Maximum number of lines of one difference."""
 MAX_WIDTH = 400
-"""Most characters of one line."""
+"""Maximum number of characters of one line."""
 MAX_ARGUMENTS = 160
-"""Most characters of a call's arguments."""
+"""Maximum number of characters of a call's arguments."""
 
 
 def render(replay: EpisodeReplay) -> Generator[str, None, None]:

@@ -101,7 +101,7 @@ class LocalStage(Stage):
     resources: ResourcePool
     instead: EnvironmentDefinition | None = None
     """Played instead of environments that are not in `definitions`."""
-    found: dict[str, EnvironmentDefinition] = field(default_factory=dict[str, EnvironmentDefinition])
+    loaded: dict[str, EnvironmentDefinition] = field(default_factory=dict[str, EnvironmentDefinition])
     _sandboxes: Sandboxes | None = None
 
     @asynccontextmanager
@@ -137,18 +137,18 @@ class LocalStage(Stage):
             )
 
     def _find(self, name: str) -> EnvironmentDefinition:
-        known = self.definitions.get(name) or self.found.get(name) or self.instead
-        if known is None:
+        definition = self.definitions.get(name) or self.loaded.get(name) or self.instead
+        if definition is None:
             installed = installed_environments()
             if name not in installed:  # a record chooses no module to import
                 raise UnknownEnvironmentError(
-                    f"{name!r} is no installed environment ({', '.join(installed) or 'none'}); give the "
-                    "environment to play, as module:Class or a path"
+                    f"expected an installed environment ({', '.join(installed) or 'none'}), got {name!r}; "
+                    "give the environment to play, as module:Class or a path"
                 )
             loaded = load_environments([name])
-            known = next((definition for definition in loaded if definition.name == name), loaded[0])
-            self.found[name] = known
-        return known
+            definition = next((candidate for candidate in loaded if candidate.name == name), loaded[0])
+            self.loaded[name] = definition
+        return definition
 
     async def _prepare(self, definition: EnvironmentDefinition) -> Sandboxes:
         if not definition.may_need_sandbox:
@@ -169,11 +169,11 @@ async def open_local_stage(
             their entry points.
         sandbox: The requested isolation; the strongest that works here by default.
     """
-    known = {definition.name: definition for definition in environments}
+    definitions = {definition.name: definition for definition in environments}
     async with AsyncExitStack() as stack:
         resources = await stack.enter_async_context(ResourcePool())
         only = environments[0] if len(environments) == 1 else None
-        yield LocalStage(known, sandbox, stack, resources, only)
+        yield LocalStage(definitions, sandbox, stack, resources, only)
 
 
 @asynccontextmanager

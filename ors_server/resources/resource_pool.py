@@ -64,7 +64,7 @@ class SlotQueue:
     spec: ResourceSpec
     backend: str
     cap: int
-    """Most slots: the spec's maximum, or this pool's share of it."""
+    """Maximum number of slots: the spec's maximum, or this pool's share of it."""
     idle: list[Slot] = field(default_factory=list[Slot])
     """Slots with unheld resources; the last one that was released is used first."""
     total: int = 0
@@ -275,7 +275,7 @@ class ResourcePool:
         """
         key = self.resolve(spec, backend)
         if not 0 <= time_limit < math.inf:
-            raise ResourceUseError(f"a time limit is a number of seconds, at least 0, not {time_limit}")
+            raise ResourceUseError(f"a time limit must be a number of seconds, at least 0, got {time_limit}")
         with anyio.move_on_after(time_limit):
             lease = await self._lease(claim, key)
             lease.holders.add(holder)

@@ -46,7 +46,7 @@ class ResourceSpec:
     category: str = "resource"
     """Shown in errors and figures."""
     max_global_num: int = 64
-    """Most resources of this spec that a pool keeps alive at once, at least 1."""
+    """Maximum number of resources of this spec that a pool keeps alive at once, at least 1."""
     start_timeout: float = 60.0
     """Seconds that a start, or a health check with a reset, may take."""
     max_uses: int | None = None
@@ -86,12 +86,12 @@ class ResourceSpec:
     @staticmethod
     def _check(name: str, value: int | None, *, at_least: int) -> None:
         if value is not None and value < at_least:
-            raise ResourceUseError(f"{name} is at least {at_least}, not {value}")
+            raise ResourceUseError(f"{name} must be at least {at_least}, got {value}")
 
     @staticmethod
     def _check_seconds(name: str, value: float) -> None:
         if not (math.isfinite(value) and value > 0):
-            raise ResourceUseError(f"{name} is a number of seconds above 0, not {value!r}")
+            raise ResourceUseError(f"{name} must be a number of seconds above 0, got {value!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class WorkerEnvResourceSpec(ResourceSpec):
     call_timeout: float = field(default=60.0, kw_only=True)
     """Seconds that a call of a method may take before the process is killed."""
     answer_limit: int = field(default=1 << 20, kw_only=True)
-    """Most bytes of a result as JSON; it is decoded on the event loop, at about 20 ms for a mebibyte."""
+    """Maximum number of bytes of a result as JSON, which takes the event loop about 20 ms for a mebibyte."""
     category: str = field(default="worker_env", kw_only=True)
 
     @override
@@ -170,8 +170,8 @@ class WorkerEnvResourceSpec(ResourceSpec):
         self._check("answer_limit", self.answer_limit, at_least=1)
         if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or it is a class)
             raise ResourceUseError(
-                f"env_cls_path of a worker is a text such as 'module:name', not {self.env_cls_path!r:.80}: "
-                "its process imports the class"
+                "env_cls_path of a worker must be a text such as 'module:name', for its process to import, "
+                f"got {self.env_cls_path!r:.80}"
             )
 
     @property

@@ -37,7 +37,7 @@ class Reward(ABC):
 
     name: str
     range: Range | None = None
-    """Least and greatest reward; anything outside is refused."""
+    """Lowest and highest reward; anything outside is refused."""
     direct_call: DirectCall = "mapping"
 
     @property

@@ -27,7 +27,7 @@ from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueE
 from ors_server.rewards.reward_trajectory import Trajectory
 
 FILE = "feedback.json"
-SHOWN = 10
+SHOWN_EXAMPLES = 10
 """Examples that the model is shown: the last ones (arise-ai 0.2.1)."""
 KEPT_OUTCOME = 500
 """Characters of an outcome that are kept, and shown of the trajectory that is rated (arise-ai 0.2.1)."""
@@ -144,7 +144,7 @@ class LearnedReward(Reward):
             return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(
                 {"learned_examples": len(examples)}
             )
-        shown = examples[-SHOWN:]
+        shown = examples[-SHOWN_EXAMPLES:]
         blocks = {
             f"example{number}": f"Task: {rating.task[: SHOWN_TASK // 2]}\n"
             f"Outcome: {rating.outcome[:SHOWN_OUTCOME]}\nSteps: {rating.step_count}"

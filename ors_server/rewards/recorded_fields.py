@@ -122,7 +122,7 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in row.items() if name not in {"record", "steps", GROUP}}
     source = rest.pop(FINAL_RESPONSE_FROM, None)
     if not isinstance(source, str | None):
-        raise RewardFieldError(f"{FINAL_RESPONSE_FROM} is TOOL.ARGUMENT or TOOL, not {source!r:.80}")
+        raise RewardFieldError(f"{FINAL_RESPONSE_FROM} must be TOOL.ARGUMENT or TOOL, got {source!r:.80}")
     record = RECORD.of_json(row["record"])
     steps = [STEP.of_json(step) for step in row["steps"]]
     return {**fields_of_episode(record, steps, source), **rest}

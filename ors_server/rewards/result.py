@@ -7,11 +7,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, cast
 
-from ors_server.model.policy import clamp
+from ors_server.model.policy import absorb_rounding
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 Range: TypeAlias = tuple[float, float]
-"""Least and greatest reward, inclusive."""
+"""Lowest and highest reward, inclusive."""
 
 KEY = "reward"
 """Key of the number in a mapping; every other key is a metric."""
@@ -93,7 +93,7 @@ class RewardResult:
         """
         if allowed is None or self.reward is None:
             return self
-        clamped = clamp(self.reward, allowed)
+        clamped = absorb_rounding(self.reward, allowed)
         if clamped is not None:
             return self if clamped == self.reward else replace(self, reward=clamped)
         raise RewardValueError(

@@ -23,10 +23,10 @@ from ors_server.rewards.transcripts.turns import (
     TranscriptError,
     as_list,
     as_object,
-    keys,
+    key_table,
     show,
     text_of,
-    unexpected,
+    unexpected_error,
 )
 
 OUTCOME_CHARACTERS = 1000
@@ -215,15 +215,15 @@ def last_message(messages: Sequence[Message]) -> str:
     return next((text_of(message) for message in reversed(messages) if message.get("role") == ASSISTANT), "")
 
 
-_STEP = keys("a step", " ".join(Step.__dataclass_fields__))
-_TRAJECTORY = keys("a trajectory", " ".join(Trajectory.__dataclass_fields__))
+_STEP = key_table("a step", " ".join(Step.__dataclass_fields__))
+_TRAJECTORY = key_table("a trajectory", " ".join(Trajectory.__dataclass_fields__))
 _SIGNALS = frozenset({"success", "expected", "expected_output", "answer"})
 """What a process reports of an episode; its place is the metadata."""
 
 
 def _from_mapping(value: Mapping[str, Any]) -> Trajectory:
     if not value:
-        raise unexpected("trajectory", "object", "{}", _TRAJECTORY.read)
+        raise unexpected_error("trajectory", "object", "{}", _TRAJECTORY.read)
     if not value.keys() <= _TRAJECTORY.read:
         return _from_foreign(value)
     entries = dict(value)
@@ -252,7 +252,7 @@ def _from_foreign(value: Mapping[str, Any]) -> Trajectory:
             f"trajectory: unknown key {unknown!r}; what a process reports of an episode is expected under "
             "metadata"
         )
-    raise unexpected("trajectory", "key", unknown, _TRAJECTORY.read)
+    raise unexpected_error("trajectory", "key", unknown, _TRAJECTORY.read)
 
 
 def _step(value: object, number: int) -> Step:
@@ -261,7 +261,7 @@ def _step(value: object, number: int) -> Step:
     step = as_object(value, f"step {number}")
     _STEP.check(step, f"step {number}")
     if not step:
-        raise unexpected(f"step {number}", "object", "{}", _STEP.read)
+        raise unexpected_error(f"step {number}", "object", "{}", _STEP.read)
     return Step(**step)
 
 

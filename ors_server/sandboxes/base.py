@@ -47,7 +47,7 @@ class Limits:
     time_limit: float = 120.0
     """Seconds that a command gets by default."""
     longest_time_limit: float = 600.0
-    """Most seconds that a caller may request; a larger value is lowered to this."""
+    """Maximum seconds that a caller may request; a larger value is lowered to this."""
     keep_head_bytes: int = 16 * KIB
     """First bytes kept of each stream of a command."""
     keep_tail_bytes: int = 16 * KIB
@@ -59,15 +59,15 @@ class Limits:
     command_bytes: int = MIB
     """Length of one command, UTF-8."""
     read_bytes: int = 16 * MIB
-    """Most bytes of one file read or write."""
+    """Maximum number of bytes of one file read or write."""
     entries: int = 10_000
-    """Most entries that one listing returns."""
+    """Maximum number of entries that one listing returns."""
 
     def __post_init__(self) -> None:
         """Reject limits that are not above zero."""
         for name, value in vars(self).items():
             if not value > 0:
-                raise ValueError(f"{name} must be above 0, not {value!r}")
+                raise ValueError(f"{name} must be above 0, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class SandboxRoot:
     def __post_init__(self) -> None:
         """Reject a work dir that is not an absolute path in normal form."""
         if "\0" in self.work_dir or self.work_dir != posixpath.normpath("/" + self.work_dir.lstrip("/")):
-            raise ValueError(f"a work dir is an absolute path in normal form, not {self.work_dir!r}")
+            raise ValueError(f"a work dir must be an absolute path in normal form, got {self.work_dir!r}")
 
 
 @dataclass(frozen=True)

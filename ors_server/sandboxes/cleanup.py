@@ -63,12 +63,13 @@ def _remove_server(folder: Path, lock: int) -> None:
     parents = record.get("cgroup_parents", [])
     groups = [group for parent in parents for group in Path(parent).glob(f"{FOLDER_PREFIX}{server}-*")]
     _end_groups(groups)
-    quick = Path(record.get("quick", folder))
+    # Earlier versions recorded it as `quick`.
+    in_memory = Path(record.get("memory_folder", record.get("quick", folder)))
     if os.geteuid() != 0:  # otherwise they were found by their uids already
         kill_marked(f"{MARK}={server}", begins=True)
-        kill_leftovers(quick)
-    if quick.name == folder.name:  # a server's own folders have its name, wherever they are
-        remove_tree(quick)
+        kill_leftovers(in_memory)
+    if in_memory.name == folder.name:  # a server's own folders have its name, wherever they are
+        remove_tree(in_memory)
     remove_tree(folder)
 
 

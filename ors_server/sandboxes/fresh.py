@@ -20,7 +20,7 @@ from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxError, SandboxStarvedError
 
 RECEIVE_BYTES = 65_536
-"""Most bytes that one `receive` returns by default: the capacity of a pipe (pipe(7))."""
+"""Maximum number of bytes that one `receive` returns by default: the capacity of a pipe (pipe(7))."""
 ROOT_NAMES = frozenset({"", "0", "root"})
 """What may be stated for root, who runs programs by default."""
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -131,7 +131,7 @@ class FreshProgram:
                 or name.startswith(("/", ".."))
                 or name == "."
             ):
-                raise ValueError(f"a file is named by a normal path below the folder, not {name!r}")
+                raise ValueError(f"a file must be named by a normal path below the folder, got {name!r}")
 
     def variables(self, temporary: str) -> dict[str, str]:
         """Return the program's whole environment, given its own writable folder."""
@@ -153,7 +153,7 @@ async def run_patiently(
         SandboxStarvedError: The machine was too busy again.
     """
     if not time_limit > 0:
-        raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
+        raise ValueError(f"a time limit must be above 0 seconds, got {time_limit!r}")
     try:
         return await run_to_end(await start(), stdin, time_limit=time_limit, output_bytes=output_bytes)
     except SandboxStarvedError:

@@ -97,7 +97,7 @@ class HostedSandbox(Sandbox):
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
         limit = self.limits.time_limit if time_limit is None else time_limit
         if not limit > 0:
-            raise ValueError(f"a time limit is above 0 seconds, not {limit!r}")
+            raise ValueError(f"a time limit must be above 0 seconds, got {limit!r}")
         async with self._exclusively():
             if self._is_frozen:
                 raise SandboxFrozenError(f"sandbox {self.session_id!r} is frozen; thaw it first")
@@ -134,7 +134,7 @@ class HostedSandbox(Sandbox):
     @override
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         if depth < 1:
-            raise ValueError(f"a depth is at least 1, not {depth}")
+            raise ValueError(f"a depth must be at least 1, got {depth}")
         return await self._on_files(lambda files: files.entries(path, depth))
 
     @override

@@ -109,7 +109,7 @@ class ScriptedSandbox(Sandbox):
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
         await self._step()
         if time_limit is not None and not time_limit > 0:
-            raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
+            raise ValueError(f"a time limit must be above 0 seconds, got {time_limit!r}")
         if self.is_frozen:
             raise SandboxFrozenError(f"sandbox {self.session_id!r} is frozen; thaw it first")
         if "\0" in command or len(command.encode(errors="surrogatepass")) > self.limits.command_bytes:
@@ -157,7 +157,7 @@ class ScriptedSandbox(Sandbox):
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         await self._step()
         if depth < 1:
-            raise ValueError(f"a depth is at least 1, not {depth}")
+            raise ValueError(f"a depth must be at least 1, got {depth}")
         folder = _inside(path)
         if folder in self.files:
             raise SandboxPathError(path, "not a folder")

@@ -20,7 +20,7 @@ from ors_server.model.wire import JSONObject, compact_json
 MAX_WAITING = 1_000
 """Events that wait for one reader."""
 SHOWN_ARGUMENTS = 2_000
-"""Most characters of a call's arguments in an event."""
+"""Maximum number of characters of a call's arguments in an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

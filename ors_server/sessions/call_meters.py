@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
-from ors_server.model.policy import TOOL_PART, WITHHELD
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD
 from ors_server.model.trajectory import (
     REWARD_STATUS,
     EpisodeResult,
@@ -52,7 +52,7 @@ RETURNS: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 2.0, 5.0, 10.0, 100.0)
 STEPS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds of the buckets of an episode's length, in steps."""
 
-_NO_PENALTIES = frozenset({TOOL_PART, WITHHELD})
+_NO_PENALTIES = frozenset({TOOL_COMPONENT, WITHHELD})
 _BY_CODE = frozenset({"tool_error", "timeout", "forbidden"})
 """Error codes of calls that returned an error to the agent: their status, of `_RETURNED`, would hide them."""
 _RETURNED = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})

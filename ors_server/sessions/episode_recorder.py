@@ -36,7 +36,7 @@ from ors_server.model.episode import (
 )
 from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.model_turn import MODEL_TURN
-from ors_server.model.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD, EpisodePolicy, PenaltyCause
 from ors_server.model.trajectory import (
     REWARD_REASON,
     REWARD_STATUS,
@@ -94,10 +94,10 @@ def states_of(
 
 def _outcome_of(step: Step) -> CallOutcome:
     kind = _KINDS.get(step.status) or _BY_CODE.get(step.error_code or "", OutcomeKind.COMPLETED)
-    causes = [PenaltyCause(name) for name in step.components if name not in {TOOL_PART, WITHHELD}]
+    causes = [PenaltyCause(name) for name in step.components if name not in {TOOL_COMPONENT, WITHHELD}]
     return CallOutcome(
         kind,
-        step.components.get(TOOL_PART),
+        step.components.get(TOOL_COMPONENT),
         causes=tuple(cause for cause in causes if cause is not PenaltyCause.OVERLONG),
         metrics=numeric_extras(step.metadata) if kind is OutcomeKind.COMPLETED else {},
         is_unjudged=step.is_unjudged,

@@ -69,7 +69,7 @@ class Setup:
         self._recorder.services.spawn(self._run, self._scope, self._thread)
 
     async def start_from_snapshot(self, memory: JSONObject, files: Snapshot | None) -> None:
-        """Prepare the instance as another one stood, instead of setting it up."""
+        """Restore the instance from a snapshot of another one, instead of setting it up."""
         if self._limits is not None:
             await self._open_sandbox(self._limits)
         await self.restore_snapshot(memory, files)
@@ -78,7 +78,7 @@ class Setup:
         """Bring files and memory back to what they were."""
         hook = self._definition.hooks.load
         if hook is None:
-            raise cannot_be_copied(self._definition)
+            raise copy_unsupported_error(self._definition)
         if self.sandbox is not None and files is not None:
             await self.sandbox.restore(files)
         await hook(self._instance, memory)
@@ -140,8 +140,8 @@ class Setup:
         except OrsServerError as error:
             self.error = EnvironmentFailedError(secret_values.mask(str(error)))
             self.error.__cause__ = error
-        except Exception as error:  # noqa: BLE001  (for instance a task group that the author's code left open)
-            text = f"setup broke the server's own bookkeeping: {error}"
+        except Exception as error:  # noqa: BLE001  (author code must not end the task group of the server)
+            text = f"setup left the server in an invalid state (for example an open task group): {error}"
             self.error = EnvironmentFailedError(secret_values.mask(text))
             self.error.__cause__ = error
         finally:
@@ -163,8 +163,8 @@ class Setup:
             self._ready.set()
 
 
-def cannot_be_copied(definition: EnvironmentDefinition) -> NotSupportedError:
-    """Say why an environment's sessions cannot be saved or forked."""
+def copy_unsupported_error(definition: EnvironmentDefinition) -> NotSupportedError:
+    """Make the error for an environment whose sessions cannot be saved or forked."""
     return NotSupportedError(
         f"environment {definition.name!r} has no save_state and load_state, so its sessions cannot be copied"
     )
@@ -187,9 +187,12 @@ async def make_instance(
     """
     if not definition.hooks.has_constructor:
         return await definition.hooks.make(task_spec, secrets)
-    with counting(start_clock(time_limit), shield=True):
+    clock = start_clock(time_limit)
+    with counting(clock, shield=True):
         return await definition.hooks.make(task_spec, secrets)
-    raise EnvironmentFailedError(f"the constructor did not end within {time_limit:g} seconds")
+    # `counting` swallows the cancellation by its own clock. (An object that was made in time is used, even if
+    # its constructor held the event loop for longer: hence no `clock.is_up`, as in setup and teardown.)
+    raise EnvironmentFailedError(f"the constructor did not end within {clock.limit:g} seconds")
 
 
 async def tear_down(

@@ -97,7 +97,7 @@ class RecentIds:
 
 
 MAX_FORKS = 64
-"""Most forks per request."""
+"""Maximum number of forks per request."""
 
 _ORIGIN_SHOWN = (
     *("session_id", "episode_id", "environment", "environment_version", "server_version", "task_hash"),

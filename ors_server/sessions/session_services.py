@@ -253,7 +253,7 @@ class SessionOptions:
     visibility: Visibility = Visibility.NEGOTIATED
     """What agents see of rewards where neither environment nor session request sets it."""
     max_output_bytes: int = 8 * 1024 * 1024
-    """Most bytes of one tool output."""
+    """Maximum number of bytes of one tool output."""
     teardown_time_limit: float = 60.0
     """Seconds that a teardown may take."""
     lingering_time_limit: float = 30.0

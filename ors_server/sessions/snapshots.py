@@ -26,7 +26,7 @@ from ors_server.model.wire import JSONObject
 from ors_server.sandboxes.base import Snapshot
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
-from ors_server.sessions.lifecycle import Setup, cannot_be_copied
+from ors_server.sessions.lifecycle import Setup, copy_unsupported_error
 from ors_server.sessions.session_services import run_whole
 from ors_server.timing.call_clock import counting, start_clock
 
@@ -95,7 +95,7 @@ class Snapshots:
         """Take a snapshot between two calls, which the caller keeps or discards."""
         hook = self._definition.hooks.save
         if hook is None:
-            raise cannot_be_copied(self._definition)
+            raise copy_unsupported_error(self._definition)
         async with self._runner.exclusive_turn():
             await self._runner.write_pending()
             self._check_playable()

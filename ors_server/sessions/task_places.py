@@ -19,22 +19,22 @@ from ors_server.model.wire import JSONObject
 from ors_server.sessions.tool_arguments import read_through
 
 MAX_REMEMBERED: Final = 100_000
-"""Most tasks of one environment that are remembered, some 15 MB."""
+"""Maximum number of tasks of one environment that are remembered, some 15 MB."""
 MAX_READ: Final = 20_000
-"""Most tasks of one environment that are read to find one that was not handed out."""
+"""Maximum number of tasks of one environment that are read to find one that was not handed out."""
 READ_SECONDS: Final = 2.0
 """Seconds that reading them may take; tasks that were read until then are remembered."""
 BATCH: Final = 500
 """Tasks that are read at once."""
 INLINE: Final = 16
-"""Most tasks whose hashes are made on the event loop if they are small: the thread costs more."""
+"""Maximum number of tasks whose hashes are made on the event loop if they are small: a thread costs more."""
 
 TaskAddress = tuple[str, int]
 """A split and an index."""
 
 
 @dataclass(slots=True)
-class _KnownTasks:
+class _RememberedTasks:
     """The places of one environment's tasks."""
 
     definition: EnvironmentDefinition
@@ -56,7 +56,7 @@ class TaskPlaces:
     """Remembers where tasks are in their environments."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _KnownTasks] = {}
+        self._remembered: dict[str, _RememberedTasks] = {}
 
     async def remember(
         self, definition: EnvironmentDefinition, split: str, first: int, tasks: Sequence[JSONObject]
@@ -73,27 +73,27 @@ class TaskPlaces:
 
     async def find(self, definition: EnvironmentDefinition, task_hash: str) -> TaskAddress | None:
         """Return the place of a task; `None` if it is not known, or the task is in several splits."""
-        known = self._tasks_of(definition)
-        if task_hash not in known.places:
-            async with known.lock:
-                if not known.was_read:
-                    known.was_read = True
+        remembered = self._tasks_of(definition)
+        if task_hash not in remembered.places:
+            async with remembered.lock:
+                if not remembered.was_read:
+                    remembered.was_read = True
                     with anyio.move_on_after(READ_SECONDS):
                         await self._read(definition)
-        return known.places.get(task_hash)
+        return remembered.places.get(task_hash)
 
-    def _tasks_of(self, definition: EnvironmentDefinition) -> _KnownTasks:
-        known = self._known.get(definition.name)
-        if known is None or known.definition is not definition:  # it was loaded again
-            known = self._known[definition.name] = _KnownTasks(definition)
-        return known
+    def _tasks_of(self, definition: EnvironmentDefinition) -> _RememberedTasks:
+        remembered = self._remembered.get(definition.name)
+        if remembered is None or remembered.definition is not definition:  # it was loaded again
+            remembered = self._remembered[definition.name] = _RememberedTasks(definition)
+        return remembered
 
     async def _read(self, definition: EnvironmentDefinition) -> None:
-        left = MAX_READ
+        reads_left = MAX_READ
         for split in definition.splits:
             try:
-                count = min(await definition.tasks.num_tasks(split.name), left)
-                left -= count
+                count = min(await definition.tasks.num_tasks(split.name), reads_left)
+                reads_left -= count
                 for first in range(0, count, BATCH):
                     tasks = await definition.tasks.get_task_range(
                         split.name, first, min(first + BATCH, count)

@@ -16,13 +16,13 @@ from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSum
 from ors_server.store.base import RecordReader
 
 BATCH = 100
-"""Most steps of one update."""
+"""Maximum number of steps of one update."""
 
-SHORTEST_PAUSE = 0.1
+MIN_PAUSE = 0.1
 """Seconds between two polls while the episode has new steps."""
 
-LONGEST_PAUSE = 1.0
-"""Seconds between two polls, at most."""
+MAX_PAUSE = 1.0
+"""Maximum seconds between two polls."""
 
 MAX_KEPT, MAX_KEPT_STEPS = 64, 4
 """Updates that are kept for other followers, and steps of one that is."""
@@ -94,7 +94,7 @@ async def follow(
         EpisodeNotFoundError: If the store has no such episode, or it was pruned meanwhile.
         StoreError: If the store failed.
     """
-    position, pause = start, SHORTEST_PAUSE
+    position, pause = start, MIN_PAUSE
     while True:
         update = None if live is None else live.find(episode_id, position)
         if update is None:
@@ -113,9 +113,9 @@ async def follow(
             return
         if len(steps) == BATCH:
             continue
-        pause = SHORTEST_PAUSE if steps else min(pause * GROWTH, LONGEST_PAUSE)
+        pause = MIN_PAUSE if steps else min(pause * GROWTH, MAX_PAUSE)
         await clock.sleep(pause)
         while live is not None and live.is_current(update.record):
             yield EpisodeUpdate(update.record, ())
-            pause = min(pause * GROWTH, LONGEST_PAUSE)
+            pause = min(pause * GROWTH, MAX_PAUSE)
             await clock.sleep(pause)

@@ -6,10 +6,10 @@ from ors_server.model.errors import AmbiguousEpisodeError, EpisodeNotFoundError
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.base import RecordReader
 
-SHORTEST_PREFIX = 6
+MIN_PREFIX = 6
 """Fewest characters of an id that identify an episode."""
 
-_PREFIX = re.compile(f"[0-9a-f]{{{SHORTEST_PREFIX},}}")
+_PREFIX = re.compile(f"[0-9a-f]{{{MIN_PREFIX},}}")
 
 
 async def find_episode(reader: RecordReader, name: str) -> EpisodeRecord:
@@ -35,6 +35,6 @@ async def find_episode(reader: RecordReader, name: str) -> EpisodeRecord:
     if found is None:
         raise EpisodeNotFoundError(
             f"the store has no episode {name!r}; expected an episode's id, at least its first "
-            f"{SHORTEST_PREFIX} digits, or a session's id"
+            f"{MIN_PREFIX} digits, or a session's id"
         )
     return found

@@ -40,9 +40,9 @@ class StoreOptions:
     """Which of several hosts on one record this store's server is. A host takes up the open episodes of its
     slot although other hosts have the record open: its supervisor has reaped the process that wrote them."""
     queue_entries: int = 20_000
-    """Most writes in the queue; callers of further ones wait."""
+    """Maximum number of writes in the queue; callers of further ones wait."""
     queue_bytes: int = 256 * 1024 * 1024
-    """Most bytes of steps in the queue; callers of further ones wait."""
+    """Maximum number of bytes of steps in the queue; callers of further ones wait."""
 
 
 DEFAULTS = StoreOptions()

@@ -55,6 +55,7 @@ class FrontControl:
         """Write the tables to the disk, where a HAProxy that is started again reads them."""
         rows = [f"{slot} {host_name(owner)}\n" for slot, owner in enumerate(self.owners)]
         (self.folder / SLOT_MAP).write_text("".join(rows))
+        # Each name leads to itself: a rule looks up whether the host in a session's id still has slots.
         hosts = [f"{host_name(number)} {host_name(number)}\n" for number in sorted(set(self.owners))]
         (self.folder / HOST_MAP).write_text("".join(hosts))
 
@@ -163,6 +164,7 @@ class FrontControl:
         client = await self._clients.client_of(number, self.addresses[number])
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
+                # A Host that every server admits: the address may be a socket's, or a name it does not admit.
                 answered = await client.get("/_ors/slots", headers={"host": "127.0.0.1"})
                 return [int(slot) for slot in json.loads(answered.content)["slots"]]
         except (httpx2.HTTPError, TimeoutError, ValueError, KeyError, TypeError):

@@ -2,7 +2,7 @@
 
 They are grouped by what they look at: tasks and tools, the judge of the reward, the record and the isolation,
 tasks compared with each other, and the returns of known actions. A check states its requirement in its
-decorator and judges the environment under test (`EnvironmentSubject`), never the server.
+decorator and looks at the environment under test (`EnvironmentSubject`), never the server.
 """
 
 import json
@@ -22,7 +22,7 @@ from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.loading import define
 from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.model.errors import InvalidRequestError, UnknownTaskError
-from ors_server.model.policy import TOOL_PART, WITHHELD, PenaltyCause
+from ors_server.model.policy import TOOL_COMPONENT, WITHHELD, PenaltyCause
 from ors_server.model.trajectory import EpisodeSummary, Step
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
@@ -46,7 +46,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface accepts."""
 
 
-_Judge: TypeAlias = Callable[[EnvironmentSubject], Awaitable[None]]
+_CheckFunction: TypeAlias = Callable[[EnvironmentSubject], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class EnvironmentCheck:
         return self.id
 
 
-def requirement(level: Level, text: str) -> Callable[[_Judge], EnvironmentCheck]:
+def requirement(level: Level, text: str) -> Callable[[_CheckFunction], EnvironmentCheck]:
     """Turn a function into a check; the check's id is the function's name with hyphens."""
     return lambda run: EnvironmentCheck(run.__name__.replace("_", "-"), level, text, run)
 
@@ -121,12 +121,12 @@ async def tasks_share_keys(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.MUST, "every task has a prompt")
 async def prompt_is_there(subject: EnvironmentSubject) -> None:
-    async def judge(task: Task, session: LocalSession) -> None:
+    async def check(task: Task, session: LocalSession) -> None:
         texts = [getattr(block, "text", "x").strip() for block in await session.blocks()]
         expect(any(texts), f"the prompt of {task} is empty")
         expect(await session.messages(), f"the conversation of {task} is empty")
 
-    await subject.in_sessions(judge)
+    await subject.in_sessions(check)
 
 
 @requirement(Level.MUST, "a prompt shows no field of answer_fields")
@@ -135,7 +135,7 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
     if not fields:
         raise NotApplicableError("the class declares no answer_fields")
 
-    async def judge(task: Task, session: LocalSession) -> None:
+    async def check(task: Task, session: LocalSession) -> None:
         prompt = await session.prompt()
         for name in fields:
             answer = str(task.spec.get(name, ""))
@@ -143,7 +143,7 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
             match = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
             expect(not match, f"the prompt of {task} holds the value of {name!r}")
 
-    await subject.in_sessions(judge)
+    await subject.in_sessions(check)
 
 
 @requirement(Level.MUST, "every tool's schema is valid JSON Schema of an object")
@@ -162,7 +162,7 @@ async def tool_schemas(subject: EnvironmentSubject) -> None:
 @requirement(Level.MUST, "every tool has a name that MCP clients take")
 async def tool_names(subject: EnvironmentSubject) -> None:
     for name in subject.definition.tools:
-        expect(TOOL_NAME.fullmatch(name), f"a tool's name matches {TOOL_NAME.pattern}, not {name!r}")
+        expect(TOOL_NAME.fullmatch(name), f"tool name must match {TOOL_NAME.pattern}, got {name!r}")
 
 
 @requirement(Level.SHOULD, "tools and parameters have names that Python takes")
@@ -171,7 +171,8 @@ async def python_names(subject: EnvironmentSubject) -> None:
         for name in (tool.name, *(tool.spec.input_schema or {}).get("properties", {})):
             is_good = name.isidentifier() and not keyword.iskeyword(name)
             expect(
-                is_good, f"trainers make Python methods of tools; {name!r} (tool {tool.name!r}) is not a name"
+                is_good,
+                f"expected a name that a Python method can have, got {name!r} (tool {tool.name!r})",
             )
 
 
@@ -345,7 +346,7 @@ async def reward_parts_are_known(subject: EnvironmentSubject) -> None:
     task, _, steps, _ = await _play_recorded(subject)
     policy = subject.definition.policy
     charged = {cause.value for cause in PenaltyCause if policy.penalty(cause)}
-    listed = {TOOL_PART, WITHHELD} | charged
+    listed = {TOOL_COMPONENT, WITHHELD} | charged
     for step in steps:
         unknown = sorted(set(step.components) - listed)
         expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(listed)}")
@@ -455,44 +456,44 @@ MAX_NAMED = 5
 """Maximum number of tasks that a verdict names."""
 _MADE_UP = "made-up calls"
 
-_ReturnJudge: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
+_CheckReturn: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
 
 
 @requirement(Level.MUST, "gold_actions earn the greatest return")
 async def gold_earns_the_most(subject: EnvironmentSubject) -> None:
-    await _check_each(subject, "gold_actions", _judge_gold)
+    await _check_each(subject, "gold_actions", _check_gold)
 
 
 @requirement(Level.MUST, "blank_actions earn no more than the least return")
 async def blank_earns_the_least(subject: EnvironmentSubject) -> None:
-    await _check_each(subject, "blank_actions", _judge_blank)
+    await _check_each(subject, "blank_actions", _check_blank)
 
 
-async def _check_each(subject: EnvironmentSubject, name: str, judge: _ReturnJudge) -> None:
+async def _check_each(subject: EnvironmentSubject, name: str, check: _CheckReturn) -> None:
     find = subject.known_actions(name)
-    wrong: list[tuple[Task, NotMetError]] = []
+    failed: list[tuple[Task, NotMetError]] = []
     pairs = [(task, find(task.spec)) for task in await subject.known_tasks()]
     tasks = [(task, actions) for task, actions in pairs if actions is not None]
     if not tasks:
         raise NotApplicableError(f"{name} has no actions for any of {len(pairs)} tasks")
-    # Every task is judged before the check fails, so that an author sees how many are wrong.
+    # Every task is checked before the verdict, so that an author sees how many are wrong.
     for task, actions in tasks:
         try:
-            await judge(subject, task, await subject.played(task, actions))
+            await check(subject, task, await subject.played(task, actions))
         except NotMetError as error:
-            wrong.append((task, error))
-    if wrong:
-        more = f", and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
-        named = ", ".join(str(task) for task, _ in wrong[:MAX_NAMED])
-        raise NotMetError(f"{len(wrong)} of {len(tasks)} tasks ({named}{more}); the first: {wrong[0][1]}")
+            failed.append((task, error))
+    if failed:
+        more = f", and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
+        named = ", ".join(str(task) for task, _ in failed[:MAX_NAMED])
+        raise NotMetError(f"{len(failed)} of {len(tasks)} tasks ({named}{more}); the first: {failed[0][1]}")
 
 
-async def _judge_gold(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
+async def _check_gold(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
     earned, declared = played.summary.episode_return, subject.definition.return_range
     if declared is not None:
-        greatest = declared[1]
-        message = f"gold_actions return {earned:g}, not {greatest:g}, the most of return_range"
-        expect(_is_same(earned, greatest), f"{message}: {played.results}")
+        highest = declared[1]
+        message = f"gold_actions must return {highest:g}, the high end of return_range, got {earned:g}"
+        expect(_is_same(earned, highest), f"{message}: {played.results}")
         return
     bounds = subject.definition.policy.reward_range
     # A step with the greatest reward is enough: without `return_range` the greatest return is not known.
@@ -501,17 +502,17 @@ async def _judge_gold(subject: EnvironmentSubject, task: Task, played: PlayedAct
     for name, other in (await _compared_returns(subject, task, "blank_actions")).items():
         expect(
             earned > other,
-            f"gold_actions return {earned:g} and {name} {other:g}; gold earns more than anything else, or "
-            f"declare return_range = (least, greatest): {played.results}",
+            f"gold_actions return {earned:g} and {name} {other:g}: gold_actions must earn more than any "
+            f"other actions; otherwise declare return_range = (lowest, highest): {played.results}",
         )
 
 
-async def _judge_blank(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
+async def _check_blank(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
     earned, declared = played.summary.episode_return, subject.definition.return_range
     if declared is not None:
-        least = declared[0]
-        message = f"blank_actions return {earned:g}, more than {least:g}, the least of return_range"
-        expect(earned < least or _is_same(earned, least), f"{message}: {played.results}")
+        lowest = declared[0]
+        message = f"blank_actions must return at most {lowest:g}, the low end of return_range, got {earned:g}"
+        expect(earned < lowest or _is_same(earned, lowest), f"{message}: {played.results}")
         return
     bounds = subject.definition.policy.reward_range
     if bounds is not None and played.summary.best_reward == bounds[0]:
@@ -519,11 +520,11 @@ async def _judge_blank(subject: EnvironmentSubject, task: Task, played: PlayedAc
     returns = await _compared_returns(subject, task, "gold_actions")
     gold = returns.pop("gold_actions", None)
     if gold is not None:
-        message = f"blank_actions return {earned:g} and gold_actions {gold:g}; blank ones earn less"
+        message = f"blank_actions return {earned:g} and gold_actions {gold:g}: blank_actions must earn less"
         expect(earned < gold, f"{message}: {played.results}")
         return
     for name, other in returns.items():
-        message = f"blank_actions return {earned:g} and {name} {other:g}; nothing earns less than blank ones"
+        message = f"blank_actions return {earned:g} and {name} {other:g}: no other actions may earn less"
         expect(earned <= other, f"{message}: {played.results}")
 
 

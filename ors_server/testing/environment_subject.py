@@ -169,14 +169,14 @@ class EnvironmentSubject:
                         into.append(await self._attempt(task, session, actions[position]))
         return results
 
-    async def in_sessions(self, judge: Callable[[Task, LocalSession], Awaitable[None]]) -> None:
+    async def in_sessions(self, check: Callable[[Task, LocalSession], Awaitable[None]]) -> None:
         """Call a function with each sampled task and a new session of it."""
         async with open_environment(
             self.definition, sandbox=self.sandboxes, resources=self.resources
         ) as client:
             for task in await self.sample():
                 session = await client.create(split=task.split, index=task.index)
-                await judge(task, session)
+                await check(task, session)
                 await session.aclose()
 
     async def _attempt(self, task: Task, session: LocalSession, action: tuple[str, JSONObject]) -> JSONObject:

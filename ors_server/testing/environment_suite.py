@@ -84,9 +84,9 @@ class CheckVerdict:
     check: EnvironmentCheck
     """What was checked."""
     outcome: Literal["pass", "fail", "skip"]
-    """`skip` if it could not be judged; the reason is in the message."""
+    """`skip` if it could not be run; the reason is in the message."""
     reason: str = ""
-    """What was expected and what was found, or why nothing could be judged; empty for a pass."""
+    """What was expected and what was found, or why nothing could be checked; empty for a pass."""
 
     @override
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ async def inspect_environment(
             against = [checks.tasks_are_new] if other_sets else []
             for check in (*ENVIRONMENT_CHECKS, *against, *_format_checks(definition, chosen)):
                 if not chosen or check.id in chosen:
-                    verdicts.append(await _judge(check, subject, on_progress))
+                    verdicts.append(await _run_check(check, subject, on_progress))
                     on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
 
@@ -193,15 +193,15 @@ def _format_checks(definition: EnvironmentDefinition, chosen: frozenset[str]) ->
 
 
 def _format_check(rule: str, findings: Sequence[str]) -> EnvironmentCheck:
-    async def judge(subject: EnvironmentSubject) -> None:
+    async def report(subject: EnvironmentSubject) -> None:
         del subject  # the findings are of the files alone
         more = f"; and {len(findings) - MAX_FINDINGS} more" if len(findings) > MAX_FINDINGS else ""
         expect(not findings, "; ".join(findings[:MAX_FINDINGS]) + more)
 
-    return EnvironmentCheck(rule, Level.SHOULD, "a rule of the format of the tasks", judge)
+    return EnvironmentCheck(rule, Level.SHOULD, "a rule of the format of the tasks", report)
 
 
-async def _judge(
+async def _run_check(
     check: EnvironmentCheck, subject: EnvironmentSubject, on_progress: Callable[[str], None]
 ) -> CheckVerdict:
     name = subject.definition.name

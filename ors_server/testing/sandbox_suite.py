@@ -20,7 +20,7 @@ from ors_server.testing.sandbox_promises import FILE_PROMISES, SHELL_PROMISES, P
 
 TIME_LIMIT = 60.0
 """Seconds that one check may take."""
-AT_ONCE = 4
+CONCURRENT_CHECKS = 4
 """How many checks run at the same time."""
 
 
@@ -107,15 +107,15 @@ async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list
         checks |= {name: _shell_check(rows) for name, rows in SHELL_ROWS.items()}
     verdicts: dict[str, PromiseVerdict] = {}
     # A few at a time: a timing promise may fail on a machine that starts forty sandboxes at once.
-    turns = anyio.CapacityLimiter(AT_ONCE)
+    turns = anyio.CapacityLimiter(CONCURRENT_CHECKS)
 
-    async def judge(name: str, check: PromiseCheck) -> None:
+    async def check_promise(name: str, check: PromiseCheck) -> None:
         async with turns:
             verdicts[name] = PromiseVerdict(name, await find_problem(check(backend), TIME_LIMIT))
 
     async with anyio.create_task_group() as group:
         for name, check in checks.items():
-            group.start_soon(judge, name, check)
+            group.start_soon(check_promise, name, check)
     return [verdicts[name] for name in checks]
 
 
@@ -124,12 +124,12 @@ def _shell_check(rows: tuple[ShellStep, ...]) -> PromiseCheck:
         async with started(backend, "suite") as sandbox:
             for row in rows:
                 result = await sandbox.exec(row.command, time_limit=row.time_limit)
-                _judge(row, result)
+                _check_row(row, result)
 
     return check
 
 
-def _judge(row: ShellStep, result: ExecResult) -> None:
+def _check_row(row: ShellStep, result: ExecResult) -> None:
     expected = {
         "exit_code": row.status,
         "stdout": row.stdout,

@@ -17,7 +17,7 @@ from types import TracebackType
 
 import anyio
 
-from ors_server.timing.loop_watch import BEAT, LoopWatch, current_watch
+from ors_server.timing.loop_watch import HEARTBEAT_SECONDS, LoopWatch, current_watch
 
 _MARGIN = 0.02
 """Seconds by which the scope's own deadline, which others read, comes after the clock's."""
@@ -248,7 +248,7 @@ class CallClock:
             self._wake_after(left)
         elif time.monotonic() - self._due > _MARGIN and not self._has_waited:
             self._has_waited = True  # the loop was held just then: what ended meanwhile may still say so
-            self._wake_after(BEAT)
+            self._wake_after(HEARTBEAT_SECONDS)
         elif self._scope is not None:
             self.has_rung = True
             self.limit = min(self.limit, self.spent_s)  # less than it was, if the bound ended it

@@ -28,17 +28,18 @@ log = get_logger("ors_server.loop")
 
 T = TypeVar("T")
 
-BEAT = 0.1
+HEARTBEAT_SECONDS = 0.1
 """Seconds between two heartbeats."""
-HELD = 0.1
-"""Seconds for which a step of an author's code may hold the loop without being named."""
-STUCK = 1.0
+HOLD_SECONDS = 0.1
+"""Seconds for which a step of an author's code may hold the loop without being reported."""
+STUCK_SECONDS = 1.0
 """Seconds after which a loop that is still held is logged, because it may never be free again."""
-WARN_AGAIN = 10.0
+WARN_AGAIN_SECONDS = 10.0
 """Seconds in which one name is warned of once."""
-NAMES_KEPT = 64
+MAX_NAMES = 64
 """Names whose figures are kept; more are counted together."""
-OTHERS = "others"
+OVERFLOW_NAME = "others"
+"""Name under which the holds of code beyond `MAX_NAMES` names are counted."""
 UNNAMED = "other code"
 """Name of code that held the loop while no author's code ran; the log says where."""
 FRAMES_SHOWN = 3
@@ -64,8 +65,11 @@ author_code: ContextVar[AuthorCode | None] = ContextVar("author_code", default=N
 """The author's code that runs in this context."""
 
 
-class _RunningCode:
-    """Every hook passes here: a generator would cost several times as much."""
+class RunningCode:
+    """Has an author's code run under its name in this context.
+
+    Hot path: a class is several times cheaper than `@contextmanager`.
+    """
 
     __slots__ = ("_before", "_code")
 
@@ -79,14 +83,9 @@ class _RunningCode:
         author_code.reset(self._before)
 
 
-def running(code: AuthorCode) -> AbstractContextManager[None]:
-    """Have an author's code run under its name in this context."""
-    return _RunningCode(code)
-
-
 def running_code(environment: str, part: str, *, is_urgent: bool = False) -> AbstractContextManager[None]:
     """Name the author's code that runs in this context."""
-    return _RunningCode(AuthorCode(environment, part, is_urgent))
+    return RunningCode(AuthorCode(environment, part, is_urgent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class LoopFigures:
     """Seconds that it was late, in all, since it is watched."""
     longest_late_s: float
     held_by: tuple[LoopHold, ...]
-    """Code that held it for longer than `HELD`, the longest first."""
+    """Code that held it for longer than `HOLD_SECONDS`, the longest first."""
 
     def summary(self) -> dict[str, Any]:
         """Return the figures with JSON types, for a health check."""
@@ -134,15 +133,17 @@ class LoopWatch:
         """Watch nothing yet; `now` also runs while the loop is held."""
         self.now = now
         self._due = math.inf
-        self._late = 0.0
-        self._longest = 0.0
+        self._late_s = 0.0
+        self._longest_s = 0.0
         self._holdings: dict[str, LoopHold] = {}
         self._warned: dict[str, float] = {}
-        self._claimed = 0.0
+        self._attributed_s = 0.0
         """Seconds that named code held the loop since the last heartbeat."""
-        self._lost_before = 0.0
+        self._lost_before_s = 0.0
+        """Seconds in all, at the last heartbeat, for which the machine did not run the loop's thread:
+        lateness that no code caused (`LateAlarm.lost_s`)."""
         self._running: AuthorCode | str | None = None
-        self._seen: str | None = None
+        self._stack_text: str | None = None
         self._alarm: LateAlarm | None = None
         self._loop_thread = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -150,7 +151,7 @@ class LoopWatch:
     def late_until(self, moment: float) -> float:
         """Return how many seconds the loop has been late in all, up to a moment."""
         late = moment - self._due
-        return self._late + late if late > TOLERANCE else self._late
+        return self._late_s + late if late > TOLERANCE else self._late_s
 
     def beat(self) -> None:
         """Note that the loop is free, and set when it should be free again."""
@@ -159,22 +160,22 @@ class LoopWatch:
         lost = 0.0
         if self._alarm is not None:
             lost = self._alarm.lost_until(now)
-            self._alarm.put_off(BEAT + TOLERANCE)
+            self._alarm.put_off(HEARTBEAT_SECONDS + TOLERANCE)
         if late > TOLERANCE:
-            self._late += late
-            self._longest = max(self._longest, late)
-            others = late - self._claimed - (lost - self._lost_before)
-            if others > HELD:
-                self._hold(UNNAMED, others, self._seen)
-        self._seen = None
-        self._claimed = 0.0
-        self._lost_before = lost
-        self._due = now + BEAT
+            self._late_s += late
+            self._longest_s = max(self._longest_s, late)
+            unattributed_s = late - self._attributed_s - (lost - self._lost_before_s)
+            if unattributed_s > HOLD_SECONDS:
+                self._hold(UNNAMED, unattributed_s, self._stack_text)
+        self._stack_text = None
+        self._attributed_s = 0.0
+        self._lost_before_s = lost
+        self._due = now + HEARTBEAT_SECONDS
 
     def figures(self) -> LoopFigures:
         """Return how the loop does."""
         held = sorted(self._holdings.values(), key=lambda holding: holding.longest_s, reverse=True)
-        return LoopFigures(self._late, self._longest, tuple(held))
+        return LoopFigures(self._late_s, self._longest_s, tuple(held))
 
     @coroutine
     def stepping(
@@ -198,7 +199,7 @@ class LoopWatch:
         now = self.now
         while True:
             outer, self._running = self._running, name
-            claimed, alarm = self._claimed, self._alarm
+            attributed_s, alarm = self._attributed_s, self._alarm
             lost = 0.0 if alarm is None else alarm.lost_s
             began = now()
             try:
@@ -212,12 +213,12 @@ class LoopWatch:
                 if ended - began > TOLERANCE:
                     if on_hold is not None:
                         on_hold(max(0.0, ended - max(began, self._due)))
-                    held = ended - began - (self._claimed - claimed)
+                    held = ended - began - (self._attributed_s - attributed_s)
                     if self._alarm is not None:
                         held -= self._alarm.lost_until(self.now()) - lost
-                    if held > HELD:
-                        self._claimed += held
-                        self._hold(str(name), held, self._seen)
+                    if held > HOLD_SECONDS:
+                        self._attributed_s += held
+                        self._hold(str(name), held, self._stack_text)
             if on_wait is not None:
                 on_wait()
                 on_wait = None
@@ -228,21 +229,21 @@ class LoopWatch:
                     raise
                 argument, resume = error, steps.throw
 
-    def _hold(self, name: str, seconds: float, seen: str | None) -> None:
-        if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:
-            name = OTHERS
+    def _hold(self, name: str, seconds: float, stack_text: str | None) -> None:
+        if name not in self._holdings and len(self._holdings) >= MAX_NAMES:
+            name = OVERFLOW_NAME
         before = self._holdings.get(name, LoopHold(name, 0, 0.0, 0.0))
         self._holdings[name] = LoopHold(
             name, before.times + 1, before.seconds + seconds, max(before.longest_s, seconds)
         )
         now = self.now()
-        if now - self._warned.get(name, -math.inf) >= WARN_AGAIN:
+        if now - self._warned.get(name, -math.inf) >= WARN_AGAIN_SECONDS:
             self._warned[name] = now
             log.warning(
                 "event_loop_held",
                 by=name,
                 seconds=round(seconds, 3),
-                at=seen,
+                at=stack_text,
                 hint="blocking code in an async function delays all sessions: make it a plain def",
             )
 
@@ -256,7 +257,7 @@ class LoopWatch:
 
         def beat_again() -> None:
             self.beat()
-            self._timer = loop.call_later(BEAT, beat_again)
+            self._timer = loop.call_later(HEARTBEAT_SECONDS, beat_again)
 
         beat_again()
         looker.start()
@@ -279,25 +280,28 @@ class LoopWatch:
             now, due = self.now(), self._due
             if now - due <= TOLERANCE:
                 continue
-            self._seen = _place(_frames_of_threads().get(self._loop_thread))
-            if now - due > STUCK and logged != due:
+            self._stack_text = _describe_frames(_frames_of_threads().get(self._loop_thread))
+            if now - due > STUCK_SECONDS and logged != due:
                 logged = due
                 log.warning(
-                    "event_loop_stuck", by=str(self._running), seconds=round(now - due, 3), at=self._seen
+                    "event_loop_stuck",
+                    by=str(self._running),
+                    seconds=round(now - due, 3),
+                    at=self._stack_text,
                 )
 
 
 _frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name
 
 
-def _place(frame: FrameType | None) -> str:
+def _describe_frames(frame: FrameType | None) -> str:
     """Name the innermost frames: `file.py:12 in look`, the innermost first."""
-    places: list[str] = []
-    while frame is not None and len(places) < FRAMES_SHOWN:
+    descriptions: list[str] = []
+    while frame is not None and len(descriptions) < FRAMES_SHOWN:
         code = frame.f_code
-        places.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
+        descriptions.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
         frame = frame.f_back
-    return " < ".join(places)
+    return " < ".join(descriptions)
 
 
 current_watch: RunVar[LoopWatch | None] = RunVar("ors_loop_watch", None)

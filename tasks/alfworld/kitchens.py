@@ -40,7 +40,7 @@ ROOMS = json.loads(Path(__file__).with_name("rooms.json").read_text(encoding="ut
 MAX_OBJECTS = 16
 """Objects of a scene, those that the task is about included."""
 PLAN_LIMIT = 24
-"""Most commands of a walkthrough."""
+"""Maximum number of commands of a walkthrough."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class ScienceWorld(IndexedTasks):
     max_games: ClassVar[int] = 8
     """Most JVMs at once; further sessions wait for one in their setup."""
     heap_mib: ClassVar[int] = 128
-    """Most mebibytes of a JVM's heap; it takes about 90 more."""
+    """Maximum number of mebibytes of a JVM's heap; it takes about 90 more."""
     action_timeout: ClassVar[float] = 60.0
     """Seconds that an action may take before its JVM is killed."""
 

@@ -20,7 +20,7 @@ class ProductKind:
     options: dict[str, list[str]]
     """Values by the name of the option."""
     prices: list[int]
-    """Least and greatest price, in dollars."""
+    """Lowest and highest price, in dollars."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,8 @@ class InspectTask:
         explanation = ""
         for name, scorer in zip(self._names, self._scorers, strict=True):
             score = await scorer(_state(sample, answer), Target(sample.target))
-            figures.setdefault(name, None if score is None else _number(score.value, name))
             # Inspect keeps several scorers' values under their names; the first of a name counts.
+            figures.setdefault(name, None if score is None else _number(score.value, name))
             explanation = explanation or str((score and score.explanation) or "")
         return {"figures": figures, "explanation": explanation[:2000]}
 

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlayer, VariantResult
 from ors_server.audit.audited_server import open_audited
-from ors_server.audit.closed_network import VARIABLE
+from ors_server.audit.closed_network import CLOSED_NETWORK_VARIABLE
 from ors_server.audit.judgement import AuditVerdict, is_same
 from ors_server.audit.plays import CallPlan, PlayResult
 from ors_server.audit.policy import SEED, AuditPolicy, NotJudgedError
@@ -16,10 +16,12 @@ from ors_server.audit.side_by_side import run_both
 
 HASH_SEED = 1
 """`PYTHONHASHSEED` of the second process."""
-TASKS = 12
-TASKS_IN_SANDBOX = 3
-REPEATS = 4
-STEADY = 10
+MAX_TASKS = 12
+MAX_TASKS_IN_SANDBOX = 3
+SEQUENTIAL_RUNS = 2
+CONCURRENT_RUNS = 2
+"""Runs of all tasks at once in their order; one more plays them in reverse order."""
+STEADY_RUNS = 10
 """Plays in a row that must earn the same before another session is to blame for a difference."""
 
 
@@ -41,8 +43,8 @@ class DependsOnLuck(AuditPolicy):
         repeats, away = await run_both(
             partial(self._play_here, context, plays), partial(self._play_away, context, plays)
         )
-        # Two runs in turn, the others at the same time and in reverse order: the order of the sessions must
-        # not matter either.
+        # Two runs in turn, two concurrent ones, and one concurrent run in reverse order: the order of the
+        # sessions must not matter either.
         difference = _difference(plays, repeats, "played again with the same seed")
         if difference is None and away:
             difference = _difference(plays, [repeats[0], away], "played in a process without a network")
@@ -56,8 +58,8 @@ class DependsOnLuck(AuditPolicy):
 
     async def _play_here(self, context: AuditContext, plays: Sequence[CallPlan]) -> list[list[PlayResult]]:
         """Play in turn and at once, forwards and backwards."""
-        repeats = [await context.player.play_in_turn(plays) for _ in range(2)]
-        repeats += [await context.player.play(plays, again=True) for _ in range(REPEATS - 2)]
+        repeats = [await context.player.play_in_turn(plays) for _ in range(SEQUENTIAL_RUNS)]
+        repeats += [await context.player.play(plays, again=True) for _ in range(CONCURRENT_RUNS)]
         repeats.append((await context.player.play(plays[::-1], again=True))[::-1])
         return repeats
 
@@ -67,7 +69,7 @@ class DependsOnLuck(AuditPolicy):
         """Play in another process; nothing for a server elsewhere."""
         if context.server.process is None:
             return []
-        variables = {} if has_network else {VARIABLE: "1"}
+        variables = {} if has_network else {CLOSED_NETWORK_VARIABLE: "1"}
         server = context.server
         async with open_audited(
             server.reference, server.name, hash_seed=HASH_SEED, variables=variables
@@ -119,7 +121,7 @@ class RemembersOthers(AuditPolicy):
             if difference is not None:
                 # A reward that differs by itself depends on luck (H17), which is not another session's doing.
                 steady = (
-                    await player.play_in_turn([difference.play] * STEADY)
+                    await player.play_in_turn([difference.play] * STEADY_RUNS)
                     if difference.play is not None
                     else []
                 )
@@ -130,7 +132,7 @@ class RemembersOthers(AuditPolicy):
 
 
 def _some(context: AuditContext) -> Sequence[AuditedTask]:
-    return context.tasks[: TASKS_IN_SANDBOX if context.is_costly else TASKS]
+    return context.tasks[: MAX_TASKS_IN_SANDBOX if context.is_costly else MAX_TASKS]
 
 
 def _answer(context: AuditContext, task: AuditedTask) -> CallPlan:

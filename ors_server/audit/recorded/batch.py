@@ -25,7 +25,7 @@ MIN_WINS = 20
 MIN_TASKS = 8
 """With fewer tasks, what winning episodes share may be an accident."""
 SHOWN_EPISODES = 10
-_TOP = 0.98
+_TOP_QUANTILE = 0.98
 """Quantile of the positive returns that counts as the best where the environment declares no limit."""
 _COMPARED = 20
 """Maximum number of winning answers of one task that an answer is compared with."""
@@ -226,7 +226,7 @@ class Batch:
         if positive:
             # A quantile and not the maximum: a single farmed return must not make all other wins look like
             # losses.
-            return positive[min(len(positive) - 1, int(_TOP * len(positive)))] / 2
+            return positive[min(len(positive) - 1, int(_TOP_QUANTILE * len(positive)))] / 2
         if returns and returns[-1] > returns[0]:
             return (returns[0] + returns[-1]) / 2
         return math.inf

@@ -103,7 +103,7 @@ _EARLY = 0.34
 """Share of the usual steps after which an episode that ends has given up."""
 _RISE = 0.25
 """Minimum growth of their share of the losing episodes."""
-_MANY = 0.05
+_MIN_SHARE = 0.05
 """Minimum share of the last third of the episodes."""
 _SAME = 1e-9
 _MIN_IN_WINDOW = 20
@@ -158,7 +158,7 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
     # would hide it.
     lost = [float(gave_up) for gave_up, won in zip(has_given_up, batch.won, strict=True) if not won]
     third, third_lost = len(has_given_up) // 3, len(lost) // 3
-    if third_lost < MIN_TASKS or fmean(has_given_up[-third:]) < _MANY:
+    if third_lost < MIN_TASKS or fmean(has_given_up[-third:]) < _MIN_SHARE:
         return
     first, last = fmean(lost[:third_lost]), fmean(lost[-third_lost:])
     if last - first < _RISE or trend_of(lost, seed).p > _P:

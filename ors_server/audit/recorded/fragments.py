@@ -24,12 +24,12 @@ KEPT_RUNS = 128
 KEPT_CALLS = 64
 _RUN_OF = 4
 """One of this many runs is kept, for texts of any length."""
-SHOWN = 120
+SHOWN_CHARACTERS = 120
 """Characters of a fragment that a finding shows."""
-_LONGEST_TEXT = 20_000
+_MAX_TEXT = 20_000
 """Characters of one argument that are read: half from its beginning, half from its end."""
-_SHORTEST_LINE = 8
-_LONGEST_LINE = 400
+_MIN_LINE = 8
+_MAX_LINE = 400
 _PRUNED_EVERY = 1000
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
@@ -38,8 +38,8 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 @lru_cache(maxsize=50_000)
 def clip(text: str) -> str:
     """Return a text without its middle, where it is very long."""
-    half = _LONGEST_TEXT // 2
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
+    half = _MAX_TEXT // 2
+    return text if len(text) <= _MAX_TEXT else f"{text[:half]}\n{text[-half:]}"
 
 
 def words_of(text: str) -> list[str]:
@@ -109,7 +109,7 @@ class FragmentCounts:
             # Where an entry may have been pruned before, `missed` is the greatest count that was lost with
             # it.
             missed = self._episodes // _PRUNED_EVERY
-            self._entries[number] = _Entry(text[:SHOWN], 1, missed, task)
+            self._entries[number] = _Entry(text[:SHOWN_CHARACTERS], 1, missed, task)
         # Tasks in a row are counted, not episodes: a fragment of one task is about the task, not a trick.
         elif entry.last_task != task:
             entry.count += 1
@@ -125,7 +125,7 @@ class FragmentCounts:
 def _collect(text: str, lines: dict[int, str], runs: dict[int, str]) -> None:
     for line in _SENTENCE.split(text):
         plain = " ".join(line.split())
-        if _SHORTEST_LINE <= len(plain) <= _LONGEST_LINE:
+        if _MIN_LINE <= len(plain) <= _MAX_LINE:
             lines[number_of(plain.casefold())] = plain
     words = words_of(text)
     for at in range(len(words) - RUN + 1):

@@ -49,7 +49,7 @@ _FAR_ABOVE = 1.5
 """Times the best that other episodes earn."""
 _BEST = 0.98
 _MIN_OTHERS = 10
-_FEW = 3
+_MIN_EPISODES = 3
 
 
 def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
@@ -137,7 +137,7 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     )
     named = ", ".join(map(repr, tools))
     share = len(positions) / len(batch.episodes)
-    is_many = len(positions) >= _FEW and share >= _SOME / 5
+    is_many = len(positions) >= _MIN_EPISODES and share >= _SOME / 5
     yield make_finding(
         batch,
         FindingKind.REWARD_FARMED,

@@ -7,7 +7,7 @@ from ors_server.audit.recorded.batch import MIN_TASKS, Batch, Contrast
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 
-_FEW = 3
+_MIN_WINS = 3
 """Winning episodes, and their tasks, from which on something is no accident."""
 _RARE = 0.01
 """Share of the winning episodes below which a finding is a warning."""
@@ -39,7 +39,7 @@ def find_missing_tools(
         share = batch.share_of_wins(won)
         if not won:
             continue
-        is_many = len(won) >= _FEW and len(batch.tasks_of(won)) >= _FEW and share >= _SOME
+        is_many = len(won) >= _MIN_WINS and len(batch.tasks_of(won)) >= _MIN_WINS and share >= _SOME
         yield make_finding(
             batch,
             FindingKind.MISSING_TOOLS,
@@ -89,7 +89,7 @@ def find_judge_words(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJ
     contrast = batch.contrast(marked)
     agreement, tasks = batch.agreement(won)
     # Answers that agree with other winning answers of the task are right, and earned their pay.
-    if tasks >= _FEW and agreement > _USUAL / 2:
+    if tasks >= _MIN_WINS and agreement > _USUAL / 2:
         return
     words = ", ".join(sorted(set[str]().union(*(batch.episodes[index].judge_words for index in marked))))
     if _is_paid(batch, contrast, won):
@@ -113,7 +113,7 @@ def find_grader_files(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
             paid[name] = won
     if paid:
         positions = sorted(set[int]().union(*paid.values()))
-        files = ", ".join(list(paid)[:_FEW])
+        files = ", ".join(list(paid)[:_MIN_WINS])
         message = f"{len(positions)} episodes that changed {files} won; others won less often"
         yield make_finding(batch, FindingKind.GRADER_FILES, AuditVerdict.FAIL, positions, message)
 
@@ -125,7 +125,7 @@ def _find_rare_files(batch: Batch) -> Iterator[RecordedFinding]:
     won = batch.won_of(marked)
     contrast = batch.contrast(marked)
     names = sorted(set[str]().union(*(batch.episodes[index].rare_files for index in marked)))
-    named = ", ".join(names[:_FEW])
+    named = ", ".join(names[:_MIN_WINS])
     if _is_paid(batch, contrast, won):
         message = f"{contrast.won} of {contrast.marked} episodes that changed {named} won"
         yield make_finding(batch, FindingKind.GRADER_FILES, AuditVerdict.FAIL, won, message)
@@ -139,7 +139,9 @@ def _changing(batch: Batch, name: str) -> list[int]:
 
 
 def _is_paid(batch: Batch, contrast: Contrast, won: Sequence[int]) -> bool:
-    enough = len(won) >= _FEW and len(batch.tasks_of(won)) >= _FEW and batch.share_of_wins(won) >= _RARE
+    enough = (
+        len(won) >= _MIN_WINS and len(batch.tasks_of(won)) >= _MIN_WINS and batch.share_of_wins(won) >= _RARE
+    )
     return enough and (contrast.rate >= _PAYS or contrast.is_clear(0.5, 0.1, 3.0))
 
 
@@ -155,7 +157,7 @@ def find_paid_without_answer(batch: Batch, seed: int) -> Iterator[RecordedFindin
         return
     won = [win for win in batch.wins if not batch.episodes[win].is_answered]
     if won:
-        is_many = len(won) >= _FEW and batch.share_of_wins(won) >= _RARE
+        is_many = len(won) >= _MIN_WINS and batch.share_of_wins(won) >= _RARE
         yield make_finding(
             batch,
             FindingKind.PAID_WITHOUT_ANSWER,

@@ -19,7 +19,7 @@ from ors_server.audit.static_rules.finding import SourceFinding, finding_at
 from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
 from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
 
-_MANY = 20
+_UNLIMITED_REPEATS = 20
 """A repetition that may repeat this often counts as unlimited."""
 _REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT"})
 
@@ -80,7 +80,7 @@ def _is_ambiguous(items: Sequence[Any]) -> bool:
 
 
 def _is_long(value: Any) -> bool:
-    return int(value[1]) >= _MANY
+    return int(value[1]) >= _UNLIMITED_REPEATS
 
 
 def _is_optional(item: Any) -> bool:

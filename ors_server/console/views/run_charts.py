@@ -29,7 +29,7 @@ from ors_server.store.series import MIN_GRADED
 AXES: Mapping[str, str] = {"episode": "episode of the run", "time": "time (UTC)", "step": "label step"}
 """What charts may be over, with the name of the axis."""
 WINDOWS, MIN_WINDOW = 24, 8
-"""Most points of one line, and episodes of each in all but short runs: a mean of two or three is noise."""
+"""Maximum number of points of one line, and minimum of episodes of each: a mean of two or three is noise."""
 MAX_DOTS = 300
 """Single returns behind the line of their mean."""
 MAX_COMPONENTS = 4

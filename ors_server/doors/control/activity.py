@@ -45,11 +45,11 @@ CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to follow another host."""
 MAX_FOLLOWERS = 256
-"""Streams of everything that are sent at once."""
+"""Maximum number of streams that are sent at once."""
 MAX_QUEUED = 100
 """Events of all hosts that wait for one reader; more wait at their hosts."""
 PASSED_ON = frozenset({"opened", "call", "step", "closed", "missed"})
-"""Events of another host that its reader gets; the end of its stream is this host's own affair."""
+"""Events of another host that its reader gets; each host ends its own streams."""
 _HOST_POSITION = r"h[0-9]{1,6}\.[0-9a-f]{8}\.[0-9]{1,15}"
 _CURSOR: TypeAdapter[str] = TypeAdapter(
     Annotated[str, Field(max_length=40_000, pattern=rf"^{_HOST_POSITION}(,{_HOST_POSITION})*$")]
@@ -70,10 +70,10 @@ class ActivityQuery(RequestQuery):
     seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     """Ends the stream after so long; by default it ends with the server."""
 
-    def fits(self, happened: ActivityEvent) -> bool:
+    def fits(self, activity_event: ActivityEvent) -> bool:
         """Return whether an event is about such an episode."""
-        is_there = self.environment is None or happened.environment in self.environment
-        return is_there and labels_of(self.label or ()).items() <= happened.labels.items()
+        is_there = self.environment is None or activity_event.environment in self.environment
+        return is_there and labels_of(self.label or ()).items() <= activity_event.labels.items()
 
 
 @dataclass(slots=True, eq=False)
@@ -84,19 +84,19 @@ class ActivityLog:
     token: str = field(default_factory=lambda: token_hex(4))
 
     @property
-    def first(self) -> int:
-        """Number of events that are not kept any more."""
+    def dropped_count(self) -> int:
+        """Number of events that are no longer kept."""
         return self.reader.missed
 
     @property
-    def last(self) -> int:
+    def newest_number(self) -> int:
         """Number of the newest event."""
         return self.reader.missed + len(self.reader.waiting)
 
 
 @dataclass(frozen=True, slots=True)
-class HostNews:
-    """Something that a host has for a reader."""
+class HostEvent:
+    """An event of a host for a reader, or only a new position."""
 
     host: str
     position: str
@@ -137,16 +137,16 @@ class ActivityHandlers:
         self, request: ControlRequest, query: ActivityQuery, cursor: dict[str, str]
     ) -> AsyncGenerator[bytes, None]:
         self._followers += 1
-        news: asyncio.Queue[HostNews] = asyncio.Queue(MAX_QUEUED)
-        hosts = {self._own_name: self._follow_own(query, cursor.get(self._own_name), news)}
+        events: asyncio.Queue[HostEvent] = asyncio.Queue(MAX_QUEUED)
+        hosts = {self._own_name: self._follow_own(query, cursor.get(self._own_name), events)}
         if self.peers is not None and self.peers.are_asked(request.headers):
             for number in self.peers.others():
                 name = host_name(number)
-                hosts[name] = self._follow_host(self.peers, number, request, cursor.get(name), news)
+                hosts[name] = self._follow_host(self.peers, number, request, cursor.get(name), events)
         # Tasks of asyncio, because a cancel scope must not be left open where a generator yields.
         tasks = [asyncio.create_task(follow) for follow in hosts.values()]
         try:
-            async with aclosing(self._write(query, cursor, news, hosts.keys())) as pieces:
+            async with aclosing(self._write(query, cursor, events, hosts.keys())) as pieces:
                 async for piece in pieces:
                     yield piece
                     if tasks[0].done():  # it only ends by a defect
@@ -167,10 +167,10 @@ class ActivityHandlers:
         self,
         query: ActivityQuery,
         cursor: dict[str, str],
-        news: "asyncio.Queue[HostNews]",
+        events: "asyncio.Queue[HostEvent]",
         awaited: Collection[str],
     ) -> AsyncGenerator[bytes, None]:
-        """Write the news of all hosts; it begins once each has sent the reader's position."""
+        """Write the events of all hosts; the stream begins once each has sent the reader's position."""
         begun = self._clock.monotonic()
         missing, silent, is_begun = {*awaited}, 0.0, False
         while not self._is_stopping:
@@ -183,18 +183,18 @@ class ActivityHandlers:
                 yield _comment("following", cursor)
             try:
                 async with asyncio.timeout(STOP_SECONDS):
-                    happened = await news.get()
+                    host_event = await events.get()
             except TimeoutError:
                 silent += STOP_SECONDS
                 if silent >= self._ping_seconds:
                     silent = 0.0
                     yield _comment("ping", cursor)
                 continue
-            cursor[happened.host] = happened.position
-            missing.discard(happened.host)
-            if happened.name:
+            cursor[host_event.host] = host_event.position
+            missing.discard(host_event.host)
+            if host_event.name:
                 silent = 0.0
-                yield f"event: {happened.name}\nid: {_as_id(cursor)}\ndata: {happened.data}\n\n".encode()
+                yield f"event: {host_event.name}\nid: {_as_id(cursor)}\ndata: {host_event.data}\n\n".encode()
         raise ShuttingDownError("the server is stopping; come back with Last-Event-ID")
 
     @property
@@ -202,32 +202,32 @@ class ActivityHandlers:
         return (ALONE if self.peers is None else self.peers.slot).name
 
     async def _follow_own(
-        self, query: ActivityQuery, position: str | None, news: "asyncio.Queue[HostNews]"
+        self, query: ActivityQuery, position: str | None, events: "asyncio.Queue[HostEvent]"
     ) -> None:
         """Put the events of this process after a position into a queue; without one, what happens next."""
         host, own = self._own_name, self._log or ActivityLog()
         self._log = own
         self._feed.readers.add(own.reader)
-        token, _, number = (position or f"{own.token}.{own.last}").partition(".")
-        is_known = token == own.token and int(number) <= own.last
-        at = int(number) if is_known else own.first
+        token, _, number = (position or f"{own.token}.{own.newest_number}").partition(".")
+        is_known = token == own.token and int(number) <= own.newest_number
+        at = int(number) if is_known else own.dropped_count
         if not is_known:  # of an earlier process, or a log that no reader came back to
-            await news.put(HostNews(host, f"{own.token}.{at}", "missed", "null"))
-        await news.put(HostNews(host, f"{own.token}.{at}"))
+            await events.put(HostEvent(host, f"{own.token}.{at}", "missed", "null"))
+        await events.put(HostEvent(host, f"{own.token}.{at}"))
         while True:
-            if at < own.first:
-                missed, at = own.first - at, own.first
-                await news.put(HostNews(host, f"{own.token}.{at}", "missed", str(missed)))
-            elif at < own.last:
-                happened = own.reader.waiting[at - own.first]
+            if at < own.dropped_count:
+                missed, at = own.dropped_count - at, own.dropped_count
+                await events.put(HostEvent(host, f"{own.token}.{at}", "missed", str(missed)))
+            elif at < own.newest_number:
+                activity_event = own.reader.waiting[at - own.dropped_count]
                 at += 1
-                is_wanted = query.fits(happened)
-                await news.put(
-                    HostNews(
+                is_selected = query.fits(activity_event)
+                await events.put(
+                    HostEvent(
                         host,
                         f"{own.token}.{at}",
-                        happened.kind if is_wanted else "",
-                        encode(happened) if is_wanted else "",
+                        activity_event.kind if is_selected else "",
+                        encode(activity_event) if is_selected else "",
                     )
                 )
             else:
@@ -240,19 +240,19 @@ class ActivityHandlers:
         number: int,
         request: ControlRequest,
         position: str | None,
-        news: "asyncio.Queue[HostNews]",
+        events: "asyncio.Queue[HostEvent]",
     ) -> None:
         """Put the events of another host into a queue, again and again while it restarts."""
         name = host_name(number)
         while True:
             last = {} if position is None else {LAST_EVENT: _as_id({name: position})}
             try:
-                events = peers.events(number, request.query_string, {**request.headers, **last})
-                async with aclosing(events):
-                    async for kind, last_id, data in events:
+                stream = peers.events(number, request.query_string, {**request.headers, **last})
+                async with aclosing(stream):
+                    async for kind, last_id, data in stream:
                         position = _read_cursor(last_id)[name]
                         shown = kind if kind in PASSED_ON else ""
-                        await news.put(HostNews(name, position, shown, data if shown else ""))
+                        await events.put(HostEvent(name, position, shown, data if shown else ""))
             except MachineryError as error:
                 log.info("activity_of_host_not_read", host=name, error=str(error))
             await self._clock.sleep(RETRY_SECONDS)

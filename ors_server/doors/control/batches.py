@@ -35,7 +35,7 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed
 
 MAX_ITEMS = 256
-"""Most items of one request."""
+"""Maximum number of items of one request."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Approximate limit on the content of one answer: results beyond it must be requested one by one."""
 

@@ -111,7 +111,7 @@ log = get_logger("ors_server.control")
 MAX_JOINED = 100
 """Values of one parameter that all have to fit: each is one condition, and SQLite takes 1,000."""
 MAX_TEXT = 500
-"""Most characters of a text that is searched for."""
+"""Maximum number of characters of a text that is searched for."""
 
 StepNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_INTEGER, description="A step's number, from 1.")]
 BlockIndex: TypeAlias = Annotated[
@@ -119,12 +119,12 @@ BlockIndex: TypeAlias = Annotated[
 ]
 
 MAX_NOTE = 10_000
-"""Most characters of a note."""
+"""Maximum number of characters of a note."""
 
 MAX_MINUTES = 1440
-"""Most minutes of one answer: a day."""
+"""Maximum minutes of one answer: a day."""
 MAX_POINTS = 10_000
-"""Most points of one answer."""
+"""Maximum number of points of one answer."""
 
 RunName: TypeAlias = Annotated[str, Field(min_length=1, description="A run: the value of the label `run`.")]
 
@@ -135,7 +135,7 @@ Sort: TypeAlias = Literal[
 MAX_FOLLOWERS = 256
 """Streams of steps that are sent at once."""
 
-LONGEST_PIECE = 64 * 1024
+MAX_PIECE = 64 * 1024
 """Bytes of steps that are put together into one write."""
 
 EpisodeName: TypeAlias = Annotated[
@@ -462,7 +462,7 @@ class TasksQuery(EpisodeSelection):
     """Tasks of the matching episodes."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
-    """Most tasks."""
+    """Maximum number of tasks."""
 
 
 class SeriesQuery(EpisodeSelection):
@@ -728,7 +728,7 @@ def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: boo
         piece += b"event: step\nid: %d\ndata: " % step.number
         for part in encode_parts(step):
             piece += part
-            if len(piece) > LONGEST_PIECE:
+            if len(piece) > MAX_PIECE:
                 yield piece
                 piece = b""
         piece += b"\n\n"

@@ -21,7 +21,7 @@ from ors_server.sessions.session_request import MAX_FORKS
 from ors_server.store.aggregates import PlayedTask, solve_band
 
 MAX_PAGE = 500
-"""Most tasks, sessions or steps of one answer."""
+"""Maximum number of tasks, sessions or steps of one answer."""
 
 SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 """Session ids that fit into a URL as they are."""
@@ -52,7 +52,7 @@ def _as_integer(value: object) -> object:
 
 
 MAX_TASKS = 10_000
-"""Most tasks of one answer about the record."""
+"""Maximum number of tasks of one answer about the record."""
 
 
 class PageQuery(RequestQuery):
@@ -117,7 +117,7 @@ class DifficultyQuery(RequestQuery):
     environment_version: Annotated[str, Field(min_length=1)] | None = None
     """Only those of this version."""
     limit: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
-    """Most tasks."""
+    """Maximum number of tasks."""
 
     @property
     def conditions(self) -> dict[str, Any]:

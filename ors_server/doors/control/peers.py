@@ -69,11 +69,11 @@ class Peers:
 
     async def healths(self, headers: Mapping[str, str]) -> dict[str, HostHealth]:
         """Return the health of each other host by its name; of one that does not answer, why."""
-        others = self.others()
+        numbers = self.others()
         return dict(
             zip(
-                map(host_name, others),
-                await asyncio.gather(*(self._health(number, headers) for number in others)),
+                map(host_name, numbers),
+                await asyncio.gather(*(self._health(number, headers) for number in numbers)),
                 strict=True,
             )
         )
@@ -89,13 +89,13 @@ class Peers:
 
     async def metrics(self, headers: Mapping[str, str]) -> dict[str, bytes | None]:
         """Return the metrics of each other host by its name; `None` for one that does not answer."""
-        others = self.others()
+        numbers = self.others()
         answers = await asyncio.gather(
-            *(self._ask(number, "/metrics", headers) for number in others), return_exceptions=True
+            *(self._ask(number, "/metrics", headers) for number in numbers), return_exceptions=True
         )
         return {
             host_name(number): answer if isinstance(answer, bytes) else None
-            for number, answer in zip(others, answers, strict=True)
+            for number, answer in zip(numbers, answers, strict=True)
         }
 
     async def post_to_all(self, path: str, headers: Mapping[str, str]) -> None:
@@ -140,14 +140,14 @@ class Peers:
         async with self._requesting(number, path, headers, passed_on, SILENT_SECONDS) as response:
             if not response.is_success:
                 raise MachineryError(f"host {name} answered with {response.status_code}")
-            reader, told = EventReader(), ""
+            reader, reported_id = EventReader(), ""
             async for piece in response.aiter_bytes():
-                for happened in reader.feed(piece):
-                    told = reader.last_id
-                    yield happened.name, told, happened.data
-                if reader.last_id != told:
-                    told = reader.last_id
-                    yield "", told, ""
+                for sent_event in reader.feed(piece):
+                    reported_id = reader.last_id
+                    yield sent_event.name, reported_id, sent_event.data
+                if reader.last_id != reported_id:
+                    reported_id = reader.last_id
+                    yield "", reported_id, ""
 
     async def _ask(
         self, number: int, path: str, headers: Mapping[str, str], body: bytes | None = None

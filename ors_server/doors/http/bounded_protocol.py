@@ -40,7 +40,7 @@ from uvicorn.server import ServerState
 from ors_server.doors.http.connection_limits import ConnectionLimits, Connections
 from ors_server.doors.http.faults import extra_headers, look_up
 from ors_server.doors.http.messages import EXCHANGE
-from ors_server.doors.http.websocket import OFFER, WebSocketOffer, read_offer
+from ors_server.doors.http.websocket import OFFER, WebSocketOffer, read_key
 from ors_server.model.errors import (
     HeaderTooLargeError,
     MalformedRequestError,
@@ -57,9 +57,9 @@ BaseProtocol = HttpToolsProtocol
 """uvicorn's HTTP/1.1 over httptools."""
 
 MAX_CACHED_HEADERS = 1024
-"""Most headers of answers whose lines are cached: most answers have the same ones."""
+"""Maximum number of headers of answers whose lines are cached: most answers have the same ones."""
 MAX_CACHED_TARGETS = 256
-"""Most request targets whose parts are cached; a target is limited as all headers are."""
+"""Maximum number of request targets whose parts are cached; a target is limited as all headers are."""
 
 
 class HeaderEffect(Enum):
@@ -425,9 +425,8 @@ class BoundedProtocol(BaseProtocol):
         request for a WebSocket may still accept it, if no bytes followed the headers.
         """
         if not rest:
-            self._offer = read_offer(
-                self.parser.get_method(), self.headers, lambda key: WebSocketOffer(key, cast("Any", self))
-            )
+            key = read_key(self.parser.get_method(), self.headers)
+            self._offer = None if key is None else WebSocketOffer(key, cast("Any", self))
         lines = [
             b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         ]

@@ -22,15 +22,15 @@ class ConnectionLimits:
     """The limits of one client's connections and requests."""
 
     header_bytes: int = 64 * 1024
-    """Most bytes of one request's line and headers."""
+    """Maximum number of bytes of one request's line and headers."""
     header_seconds: float = 10.0
     """Seconds for the headers of a request, and for the first request of a connection to begin."""
     body_seconds: float = 30.0
-    """Most seconds between two parts of a body."""
+    """Maximum seconds between two parts of a body."""
     connections: int = 10_000
-    """Most open connections."""
+    """Maximum number of open connections."""
     connections_per_address: int = 4_096
-    """Most open connections from one network, as `network_of` defines it."""
+    """Maximum number of open connections from one network, as `network_of` defines it."""
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionLimits":

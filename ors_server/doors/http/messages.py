@@ -120,7 +120,7 @@ GZIP = frozenset({"gzip", "x-gzip"})
 DECODED_STEP = 1 << 18
 """Bytes that are decoded before other tasks run."""
 MEMBERS = 64
-"""Most parts of one gzip body."""
+"""Maximum number of parts of one gzip body."""
 
 
 class _Member(Protocol):
@@ -356,7 +356,7 @@ METHODS = b"GET, HEAD, POST, DELETE"
 EXPOSED = b"Mcp-Session-Id, X-Session-ID, Retry-After, WWW-Authenticate, X-Backend-State, Allow"
 """Headers of answers that a page of another origin may read besides the safelisted ones."""
 MAX_CACHED_HOSTS = 256
-"""Most spellings of accepted Host headers that are cached."""
+"""Maximum number of spellings of accepted Host headers that are cached."""
 PREFLIGHT_SECONDS = 600
 """Seconds for which a browser caches a preflight answer."""
 

@@ -74,7 +74,7 @@ def _piece(name: str, piece: str) -> bytes:
 LONG = 1 << 18
 """Characters of strings above which a value is written in parts; up to here that takes about 1 ms."""
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Levels of lists and dicts that are written in parts; deeper values are written at once."""
 _SHORT = frozenset({int, float, bool, type(None)})
 """Types of values without a length."""
@@ -118,7 +118,7 @@ def text_parts(value: object, depth: int = 0) -> Iterator[str]:
     """Write a JSON value as compact ASCII JSON, in parts of at most some 256 KiB."""
     if isinstance(value, str) and len(value) > TEXT_PART:
         yield from text_json(value)
-    elif depth > _DEEPEST or not is_long(value):
+    elif depth > _MAX_DEPTH or not is_long(value):
         yield compact_json(value)
     elif isinstance(value, dict):
         before = "{"

@@ -3,15 +3,15 @@
 A request that asks for one is served as any other, so that Host, Origin, keys and limits are checked in the
 same way. Its handler finds a `WebSocketOffer` in the scope and accepts it, or answers as for any request.
 
-Frames are bounded before they are read, and so is what waits for the handler: then nothing more is read from
-the connection. Until then, pings are answered, also during a long call. Each frame of a client is masked; a
+Frames are bounded before they are read. So is the queue of messages for the handler: while it is full,
+nothing is read from the connection, and no ping is answered. Otherwise pings are answered, also during a long
+call. Each frame of a client is masked; a
 frame that breaks the rules ends the connection with the code that section 7.4.1 names.
 """
 
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -31,7 +31,7 @@ _NO_CODE = 1005
 PING_SECONDS = 30.0
 """Seconds without a byte after which a client is asked whether it is there; after as many again it is not."""
 MAX_WAITING = 16
-"""Messages that wait for the handler before reading stops; also stops at the bytes of the largest message."""
+"""Reading pauses at this many queued messages, or when their total length exceeds `max_bytes`."""
 CLOSING_SECONDS = 2.0
 """Seconds for which the client's answer to a closing frame is awaited."""
 
@@ -301,14 +301,17 @@ class WebSocketOffer:
         self.cycle.response_complete = True
 
 
-def read_offer(
-    method: bytes, headers: list[tuple[bytes, bytes]], make: Callable[[bytes], WebSocketOffer]
-) -> WebSocketOffer | None:
-    """Return the offer of a request's headers, by lower-case name; `None` if it asks for no WebSocket."""
+def read_key(method: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the key with which a request asks for a WebSocket; `None` if it asks for none.
+
+    Args:
+        method: The request's method, in upper case.
+        headers: By lower-case name.
+    """
     named = dict(headers)
     key = named.get(b"sec-websocket-key", b"")
     if method != b"GET" or named.get(b"upgrade", b"").lower() != b"websocket":
         return None
     if named.get(b"sec-websocket-version") != _VERSION or not key:
         return None
-    return make(key)
+    return key

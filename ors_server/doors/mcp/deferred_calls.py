@@ -29,7 +29,7 @@ TTL_SECONDS = 3600.0
 """Seconds from the beginning of a call for which it can be polled; a call that ends late has
 `RESULT_SECONDS` more."""
 RESULT_SECONDS = 600.0
-"""Seconds for which the result of an ended call can be polled at least."""
+"""Minimum seconds for which the result of an ended call can be polled."""
 POLL_MILLISECONDS = 1000
 """Milliseconds that a client should wait between two polls."""
 MAX_CALLS = 1024

@@ -24,7 +24,7 @@ TASK_URI = "ors://session/task"
 PROMPT_PATIENCE = 2.0
 """Seconds that a handshake waits for the task; hosts give up on a handshake after 5 or more."""
 MAX_COMPLETIONS = 100
-"""Most values of one completion, by the specification."""
+"""Maximum number of values of one completion, by the specification."""
 
 _HOW_TO_START = (
     f"You play one episode of a task. Its text is the prompt {TASK_PROMPT!r} and the resource {TASK_URI}. "

@@ -301,7 +301,7 @@ def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
         raise _ArgumentError(f"the argument {name!r} is missing; it is {_KINDS[kind]}")
     if not isinstance(value, kind) or isinstance(value, bool):
         shown = json.dumps(value)[:MAX_SHOWN]
-        raise _ArgumentError(f"the argument {name!r} is {_KINDS[kind]}, not {shown}")
+        raise _ArgumentError(f"the argument {name!r} must be {_KINDS[kind]}, got {shown}")
     return value
 
 
@@ -313,7 +313,7 @@ def _natural(arguments: Mapping[str, Any], name: str, end: int | None = None) ->
     value: int | None = _optional(arguments, name, int)
     if value is not None and (value < 0 or (end is not None and value >= end)):
         below = "" if end is None else f" and below {end}"
-        raise _ArgumentError(f"the argument {name!r} is a number from 0{below}, not {value}")
+        raise _ArgumentError(f"the argument {name!r} must be a number from 0{below}, got {value}")
     return value
 
 

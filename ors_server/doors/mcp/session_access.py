@@ -81,15 +81,15 @@ class AttemptLimits:
                 environment=definition.name, split=split, index=index, credential_id=caller.credential_id
             )
             count = (await self._sessions.services.store.totals(earlier)).episodes
-            limit = self._limit or None
-            if self._limit is None:
+            limit = self._limit
+            if limit is None:
                 is_test = any(listed.name == split and listed.type == "test" for listed in definition.splits)
-                limit = TEST_ATTEMPTS if is_test else None
-            if limit is not None and count >= limit:
+                limit = TEST_ATTEMPTS if is_test else 0
+            if limit and count >= limit:  # 0: any number
                 raise _no_attempt_left(earlier, count, limit)
             labels = {**request.labels, ATTEMPT_LABEL: str(count + 1)}
             session_id = await start(replace(request, labels=labels))
-            if limit is not None and not await self._claim(session_id, range(1, limit + 1)):
+            if limit and not await self._claim(session_id, range(1, limit + 1)):
                 raise _no_attempt_left(earlier, limit, limit)
             return session_id
 
@@ -241,8 +241,8 @@ class SessionAccess:
     async def fork(self, context: Context, session_id: str, request: ForkRequest) -> list[str]:
         """Copy a session for the caller and return the ids of the copies."""
         caller = self._requester(context).caller
-        made = await self.sessions.fork(session_id, replace(request, credential_id=caller.credential_id))
-        return [status.origin.session_id for status in made]
+        forks = await self.sessions.fork(session_id, replace(request, credential_id=caller.credential_id))
+        return [status.origin.session_id for status in forks]
 
     def require_trainer(self, context: Context) -> None:
         """Refuse callers below the trainer's role; `ForbiddenError` if the caller's role is lower."""
@@ -261,5 +261,5 @@ class SessionAccess:
         request = context.request
         if request is None:
             return self._only_requester
-        visitor: Requester = request.scope[REQUESTER_KEY]
-        return visitor
+        requester: Requester = request.scope[REQUESTER_KEY]
+        return requester

@@ -30,9 +30,9 @@ PREFIX = "tool_"
 EPISODE_ID_LABEL = "openenv_episode_id"
 """Label of a session: the id that the client gave its episode."""
 MAX_CLIENTS = 20_000
-"""Clients that are remembered at most, connected or not."""
+"""Maximum number of clients that are remembered, connected or not."""
 MAX_VISITOR_CLIENTS = 64
-"""Clients of one address of a public server that are remembered at most."""
+"""Maximum number of clients of one address of a public server."""
 NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _ERROR_TYPES = {
     RefusalReason.NOT_FOUND.value: "tool_not_found",
@@ -40,8 +40,6 @@ _ERROR_TYPES = {
     "timeout": "timeout",
 }
 """OpenEnv's kinds of errors by our codes; every other code is `execution_error`."""
-_FIELDS = frozenset({"seed", "episode_id", "split", "index", "task_id"})
-"""Fields of a reset that are read; in OpenEnv an environment may define more, and they are ignored."""
 
 
 @dataclass(slots=True)
@@ -52,13 +50,15 @@ class OpenEnvClient:
     credential_id: str | None
     labels: Mapping[str, str]
     id: str = ""
-    """As an id of a session is; empty for a client that is not remembered."""
+    """In the format of a session id; empty if the client cannot reconnect."""
     session_id: str | None = None
     """Of the episode that is played; `None` before the first reset."""
     episode_id: str | None = None
     """As the client named it; the session's id by default."""
+    # As this client saw the episode's calls; kept here because the session may expire before the client asks.
     steps: int = 0
     last_reward: float | None = None
+    """Of the newest completed call; a refused call leaves it."""
     done: bool = False
     socket: WebSocket | None = None
     """The connection that plays the episode now."""
@@ -115,7 +115,8 @@ class OpenEnvClients:
                 f"{MAX_CLIENTS} clients are connected already: end a session or repeat the request later",
                 retry_after=5,
             )
-        own_id = self._sessions.services.options.slot.draw_session_id()  # a front leads it to this host
+        # In the format of a session id, so that the front routes it to this host.
+        own_id = self._sessions.services.options.slot.draw_session_id()
         client = OpenEnvClient(definition, credential_id, labels, own_id, used_at=self.now)
         self._clients[client.id] = client
         return client
@@ -173,7 +174,13 @@ class OpenEnvClients:
             await self._sessions.delete(session_id)
 
     async def reset(self, client: OpenEnvClient, data: Mapping[str, Any]) -> JSONObject:
-        """Begin the next episode, which ends the one before; return its first observation."""
+        """Begin the next episode, which ends the one before; return its first observation.
+
+        Args:
+            client: The client that plays.
+            data: `seed`, `episode_id`, and the task as `split` and `index` or as `task_id`. Other fields are
+                ignored, because an environment of OpenEnv may define more.
+        """
         split, index = await self._task_of(client.definition, data)
         seed, episode_id = data.get("seed"), data.get("episode_id")
         if seed is not None and (

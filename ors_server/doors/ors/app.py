@@ -24,7 +24,7 @@ from ors_server.doors.http.sse import END_OF_LIFE, event
 from ors_server.doors.labels import LABELS_HEADER, labels_for
 from ors_server.doors.ors.calls import CallRetries, CallStreams, ResultReader
 from ors_server.doors.ors.creates import (
-    CLIENT,
+    DEFERRING_USER_AGENT,
     CreateRetries,
     DeferredCreates,
     fingerprint_of,
@@ -59,10 +59,10 @@ OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown one of this shape runs only in rebuilt sessions."""
 
 MAX_CACHED_PATHS = 256
-"""Most paths whose endpoints are cached; a path is limited as all headers are."""
+"""Maximum number of paths whose endpoints are cached; a path is limited as all headers are."""
 
 MAX_PROBLEMS = 20
-"""Most problems of a body that are listed; more are only counted."""
+"""Maximum number of problems of a body that are listed; more are only counted."""
 
 MAX_SHOWN_INPUT = 256
 """Characters of the longest wrong value that is repeated."""
@@ -318,7 +318,7 @@ class OrsApp:
         is_open = new.environment is None and new.split is not None
         if not is_open or len(self._sessions.environments) == 1 or new.session_id is None:
             return False
-        if not request.headers.get("user-agent", "").startswith(CLIENT):
+        if not request.headers.get("user-agent", "").startswith(DEFERRING_USER_AGENT):
             return False
         return self._sessions.episode_of(new.session_id) is None  # else the creation says that the id is live
 

@@ -39,8 +39,8 @@ FIRST_WRITE_DELAY = 0.1
 """Seconds that the call's id waits to be sent together with the result: longer than a step of a busy server
 takes, because a second write costs a tenth of a call."""
 
-LONGEST_WRITE = 1024 * 1024
-"""Most bytes that are given to the connection at once."""
+MAX_WRITE = 1024 * 1024
+"""Maximum number of bytes that are given to the connection at once."""
 
 WRITE_PAUSE = 1.0
 """Seconds between two attempts to store a step, once its stream has begun."""
@@ -49,9 +49,9 @@ WRITE_ATTEMPTS = 60
 
 
 MAX_UNANSWERED = 16
-"""Most unanswered calls of one session that are remembered."""
+"""Maximum number of unanswered calls of one session that are remembered."""
 MAX_SESSIONS_UNANSWERED = 1_024
-"""Most sessions of which they are remembered; the oldest are forgotten first."""
+"""Maximum number of sessions of which they are remembered; the oldest are forgotten first."""
 
 
 class CallRetries:
@@ -122,9 +122,9 @@ class CallStreams:
         """Send a stream whose events are complete."""
         headers = [*EVENT_HEADERS, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        while len(body) > LONGEST_WRITE:  # so that a client which does not read holds this up and not memory
-            await send({"type": "http.response.body", "body": body[:LONGEST_WRITE], "more_body": True})
-            body = body[LONGEST_WRITE:]
+        while len(body) > MAX_WRITE:  # so that a client which does not read holds this up and not memory
+            await send({"type": "http.response.body", "body": body[:MAX_WRITE], "more_body": True})
+            body = body[MAX_WRITE:]
         await send({"type": "http.response.body", "body": body})
 
     async def follow(

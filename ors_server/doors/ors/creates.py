@@ -22,13 +22,13 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 
 MAX_LOST = 1_024
-"""Most lost answers that are remembered; the oldest are forgotten first."""
+"""Maximum number of lost answers that are remembered; the oldest are forgotten first."""
 
-CLIENT = "ors-sdk/"
+DEFERRING_USER_AGENT = "ors-sdk/"
 """Prefix of the `User-Agent` of the client that names the environment later."""
 
 MAX_DEFERRED = 10_000
-"""Most creations that wait for a path; the oldest are forgotten first."""
+"""Maximum number of creations that wait for a path; the oldest are forgotten first."""
 
 Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
 
@@ -127,6 +127,7 @@ class DeferredCreates:
         Raises:
             SessionExistsError: If another creation waits under the same id.
         """
+        # A lock exists only while a path's request carries the creation out: then a repeat is too late.
         if self.waiting.setdefault(session_id, request) != request or session_id in self._locks:
             raise SessionExistsError("Session already exists")
         while len(self.waiting) > MAX_DEFERRED:

@@ -163,7 +163,7 @@ class Declaration(_Table):
     visibility: Visibility | None = None
     """Which rewards an agent sees; the server's setting by default."""
     return_range: tuple[float, float] | None = None
-    """Least and greatest return of an episode, if every task can earn both."""
+    """Lowest and highest return of an episode, if every task can earn both."""
     skip_bad: bool = False
     """Whether wrong rows are counted and left out instead of being an error."""
 

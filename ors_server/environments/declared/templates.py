@@ -377,7 +377,7 @@ def last_box(text: str) -> str:
 def choice_letter(number: int) -> str:
     """Return the letter of a choice: A for 0."""
     if not 0 <= int(number) < 26:  # noqa: PLR2004  (letters)
-        raise ValueError(f"a choice's number is from 0 to 25, not {number!r}")
+        raise ValueError(f"a choice's number must be from 0 to 25, got {number!r}")
     return chr(ord("A") + int(number))
 
 

@@ -51,6 +51,6 @@ class FunctionUser:
         text: object = self._function(message, before)
         if not isinstance(text, str) or not text.strip():
             raise UserSettingsError(
-                f"the user {self.name!r} must return a text that is not empty, not {text!r:.80}"
+                f"the user {self.name!r} must return a text that is not empty, got {text!r:.80}"
             )
         return UserReply(text)

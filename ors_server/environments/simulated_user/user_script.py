@@ -48,7 +48,7 @@ class UserScript:
         """Check that every text has words."""
         for name, text in self._texts():
             if not words_of(text).strip():
-                raise UserSettingsError(f"a user's script: {name} must have words, not {text!r:.80}")
+                raise UserSettingsError(f"a user's script: {name} must have words, got {text!r:.80}")
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         yield from (("goal", self.goal), ("otherwise", self.otherwise))

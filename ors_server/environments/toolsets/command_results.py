@@ -31,7 +31,7 @@ def clamp_time_limit(time_limit: float | None, limits: Limits, call_limit: float
     """
     if time_limit is not None and not time_limit > 0:
         raise ToolError(
-            f"time_limit is a number of seconds above 0, not {time_limit}; leave it out for the default"
+            f"time_limit must be a number of seconds above 0, got {time_limit}; leave it out for the default"
         )
     seconds = min(limits.time_limit if time_limit is None else time_limit, limits.longest_time_limit)
     return seconds if call_limit is None else min(seconds, max(call_limit - LADDER_SECONDS, call_limit / 2))

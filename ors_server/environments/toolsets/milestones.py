@@ -51,7 +51,7 @@ class Milestone:
         if not self.name:
             raise ValueError("a milestone has a name")
         if not (math.isfinite(self.reward) and self.reward > 0):
-            raise ValueError(f"milestone {self.name!r} pays a finite number above 0, not {self.reward}")
+            raise ValueError(f"milestone {self.name!r} must pay a finite number above 0, got {self.reward}")
         if not callable(self.when):
             raise TypeError(f"milestone {self.name!r}: `when` must be callable; {self.when!r} is not")
 
@@ -130,11 +130,11 @@ class CommandSucceeds:
     def __post_init__(self) -> None:
         """Refuse a string, an empty list, or a time limit that is not above 0."""
         if isinstance(self.argv, str):
-            raise TypeError(f"CommandSucceeds takes a list, the program and its arguments, not {self.argv!r}")
+            raise TypeError(f"CommandSucceeds takes a list, the program and its arguments, got {self.argv!r}")
         if not self.argv:
             raise ValueError("CommandSucceeds takes at least a program")
         if not self.time_limit > 0:
-            raise ValueError(f"time_limit is a number of seconds above 0, not {self.time_limit}")
+            raise ValueError(f"time_limit must be a number of seconds above 0, got {self.time_limit}")
 
     async def __call__(self, evidence: Evidence) -> bool:
         """Run it; raises `EnvironmentFailedError` if the sandbox has no such program."""
@@ -156,7 +156,7 @@ def check_milestones(environment: type) -> None:
     names = [milestone.name for milestone in milestones]
     if len(set(names)) < len(names):
         raise EnvironmentDefinitionError(
-            f"{environment.__name__}.milestones: each name must occur once, not {names}"
+            f"{environment.__name__}.milestones: each name must occur once, got {names}"
         )
 
 

@@ -98,7 +98,7 @@ class _Search:
         return at, is_sure
 
     def _places(self, old: Sequence[str], first: int) -> list[int]:
-        """Return the first places of lines, a few at most."""
+        """Return the first places of lines, up to a few."""
         text = "\n" + "\n".join(old) + "\n"
         places: list[int] = []
         offset = self._text.find(text, self._starts[first])

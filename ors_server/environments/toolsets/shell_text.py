@@ -63,7 +63,7 @@ _BRACE_PIECE = re.compile(
 _BRACE_RANGE = re.compile(
     r"(?:([+-]?\d+)\.\.([+-]?\d+)|([a-zA-Z])\.\.([a-zA-Z]))(?:\.\.([+-]?\d+))?", re.ASCII
 )
-_LONGEST_RANGE = 64
+_MAX_RANGE = 64
 
 _Pieces: TypeAlias = Sequence[str]
 _Waiting: TypeAlias = "tuple[_Pieces, _Waiting] | None"
@@ -362,7 +362,7 @@ def _choices(pieces: _Pieces) -> list[_Pieces]:
 def _range(text: str) -> list[str]:
     """Return the first members of `1..9`, `01..09`, `a..e` or `9..1..2`; none if the text is no range."""
     match = _BRACE_RANGE.fullmatch(text)
-    if match is None or len(text) > _LONGEST_RANGE:
+    if match is None or len(text) > _MAX_RANGE:
         return []
     first_number, last_number, first_letter, last_letter, step_text = match.groups()
     step = max(1, abs(int(step_text or 1)))

@@ -122,5 +122,5 @@ def _close(judged: Any, where: str) -> ToolOutput:
         return ToolOutput.final("Submitted.", reward=float(judged))
     kind = type(judged).__name__
     raise ToolOutputError(
-        f"{where}.grade_submission must return a number, a RewardResult or a ToolOutput, not {kind}"
+        f"{where}.grade_submission must return a number, a RewardResult or a ToolOutput, got {kind}"
     )

@@ -145,7 +145,7 @@ def _only(spec: str, options: Mapping[str, Any], types: Mapping[str, Any]) -> di
     for name, value in options.items():
         if name not in types:
             takes = ", ".join(types) or "no options"
-            raise AgentSettingsError(f"the agent {spec.partition(':')[0]} takes {takes}, not {name!r}")
+            raise AgentSettingsError(f"the agent {spec.partition(':')[0]} takes {takes}, got {name!r}")
         # In Python `True` is an int, so that `steps=true` would mean one step.
         if not isinstance(value, types[name]) or isinstance(value, bool):
             raise AgentSettingsError(f"the option {name!r} has the wrong type: {value!r}")

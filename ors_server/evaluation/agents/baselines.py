@@ -15,12 +15,12 @@ from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSett
 from ors_server.evaluation.targets import Actions, Target
 from ors_server.model.wire import JSONObject, TerminalToolSpec, ToolListing
 
-DEEPEST = 8
+MAX_DEPTH = 8
 """Levels of nesting below which only required parts are drawn, and the shortest lists."""
 MAX_ITEMS = 3
-LONGEST = 12
+MAX_TEXT_CHARACTERS = 12
 """Characters of a text, if the schema does not require more."""
-REACH = 100
+MAX_MAGNITUDE = 100
 """Numbers are drawn from [-100, 100], as far as the schema allows."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 .,-"
 
@@ -59,7 +59,7 @@ class _ArgumentSource:
     def _one_of(self, choices: Sequence[Schema], depth: int) -> Schema:
         # Below the limit a recursive schema must end: choices without a reference cannot lead back to it.
         plain = [choice for choice in choices if "$ref" not in choice]
-        return self._rng.choice(plain or choices) if depth > DEEPEST else self._rng.choice(choices)
+        return self._rng.choice(plain or choices) if depth > MAX_DEPTH else self._rng.choice(choices)
 
     def _of_type(self, schema: Schema, depth: int) -> Any:
         named: Any = schema.get("type", "object" if "properties" in schema else "string")
@@ -82,14 +82,14 @@ class _ArgumentSource:
         parts: Schema = schema.get("properties", {})
         required = set(schema.get("required", ()))
         names = [
-            name for name in parts if name in required or (depth <= DEEPEST and self._rng.random() < 1 / 2)
+            name for name in parts if name in required or (depth <= MAX_DEPTH and self._rng.random() < 1 / 2)
         ]
         names += sorted(required - set(parts))
         return {name: self.value(parts.get(name, {}), depth + 1) for name in names}
 
     def _array(self, schema: Schema, depth: int) -> list[Any]:
         least = int(schema.get("minItems", 0))
-        max_count = least if depth > DEEPEST else int(schema.get("maxItems", max(least, MAX_ITEMS)))
+        max_count = least if depth > MAX_DEPTH else int(schema.get("maxItems", max(least, MAX_ITEMS)))
         count = self._rng.randint(least, max(least, min(max_count, least + MAX_ITEMS)))
         return [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
 
@@ -104,8 +104,8 @@ class _ArgumentSource:
 
     def _text(self, schema: Schema) -> str:
         least = int(schema.get("minLength", 0))
-        max_length = int(schema.get("maxLength", max(least, LONGEST)))
-        length = self._rng.randint(least, max(least, min(max_length, least + LONGEST)))
+        max_length = int(schema.get("maxLength", max(least, MAX_TEXT_CHARACTERS)))
+        length = self._rng.randint(least, max(least, min(max_length, least + MAX_TEXT_CHARACTERS)))
         return "".join(self._rng.choices(LETTERS, k=length))
 
 
@@ -117,9 +117,9 @@ def _bounds(schema: Schema, *, whole: bool) -> tuple[float, float]:
     if high is None and "exclusiveMaximum" in schema:
         high = schema["exclusiveMaximum"] - margin
     if low is None:
-        low = -REACH if high is None else min(-REACH, high - REACH)
+        low = -MAX_MAGNITUDE if high is None else min(-MAX_MAGNITUDE, high - MAX_MAGNITUDE)
     if high is None:
-        high = max(REACH, low + REACH)
+        high = max(MAX_MAGNITUDE, low + MAX_MAGNITUDE)
     return low, high
 
 
@@ -193,7 +193,7 @@ class RandomAgent(_Baseline):
     def __init__(self, steps: int = RANDOM_STEPS) -> None:
         """Set the most calls; raises `AgentSettingsError` if that is less than 1."""
         if steps < 1:
-            raise AgentSettingsError(f"the random agent makes at least 1 call, not {steps}")
+            raise AgentSettingsError(f"the random agent must make at least 1 call, got {steps}")
         self._steps = steps
 
     @override

@@ -32,8 +32,8 @@ from ors_server.model.wire import JSONObject, TerminalToolSpec
 NUDGE = "The task is not over. Continue by calling one of the tools."
 TOKEN_LISTS = frozenset({"prompt_token_ids", "completion_token_ids", "logprobs"})
 MAX_TURN_VALUES = MAX_VALUES // 2
-"""Most values of what is attached to a call: the other half of a request's values is for its arguments."""
-PER = 1_000_000
+"""Maximum number of values that are attached to a call: half of a request's; its arguments need the other."""
+TOKENS_PER_PRICE = 1_000_000
 """Tokens that a price is for."""
 
 
@@ -90,7 +90,7 @@ class ChatOptions(BaseModel):
         prices, tokens = (self.price_in, self.price_out), (reply.tokens_in, reply.tokens_out)
         if prices[0] is None or prices[1] is None or tokens[0] is None or tokens[1] is None:
             return None
-        return (tokens[0] * prices[0] + tokens[1] * prices[1]) / PER
+        return (tokens[0] * prices[0] + tokens[1] * prices[1]) / TOKENS_PER_PRICE
 
     def body(self, model: str, seed: int) -> ChatMessage:
         """Return the fields that all requests of an attempt have."""

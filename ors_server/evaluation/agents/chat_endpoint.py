@@ -26,7 +26,7 @@ from ors_server.rewards.judges.judge_endpoint import FAULTY, PASSING
 
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Maximum number of seconds of one pause, also if the endpoint requests more."""
 FIRST_WAIT = 0.5
 TOO_LONG = re.compile(
@@ -114,7 +114,7 @@ class ChatEndpoint:
 
     def _pause(self, attempt: int, requested: float | None) -> float:
         own: float = FIRST_WAIT * 2.0 ** (attempt - 1) * self._chance.uniform(0.5, 1.0)
-        return min(LONGEST_WAIT, max(own, requested or 0.0))
+        return min(MAX_WAIT, max(own, requested or 0.0))
 
     async def _try(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         openai = self.open()

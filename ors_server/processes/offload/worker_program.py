@@ -34,7 +34,7 @@ NICENESS = 5
 
 def main() -> None:
     """Serve calls until the input ends; the argument is the folder to remove then, or empty."""
-    folder = sys.argv[2]
+    folder = sys.argv[2]  # `worker_command` has its `sys.path` as the first argument
     calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -24,7 +24,7 @@ TOOL_USED = 0.1
 """What a wrong answer earns in the `_tool` rewards if a tool was used (AgentFly's documentation)."""
 HOTPOT = QAOptions(yes_no="hotpot", empty="squad1")
 """AgentFly's comparison: yes, no and noanswer count only as the whole answer."""
-ENOUGH_CALLS = 2
+MIN_CALLS = 2
 """Tool results for which `infoseek_reward` pays its bonus (AgentFly at 1256586)."""
 
 _DIGITS = re.compile(r"\d+")
@@ -112,7 +112,7 @@ def infoseek_reward(
     golds = gold_texts([*([answer] if isinstance(answer, str) else answer or []), *further])
     if not listed or not golds:
         return no_gold(answer_eval)
-    bonus = 0.2 if count_tool_results(trajectory) >= ENOUGH_CALLS else 0.0
+    bonus = 0.2 if count_tool_results(trajectory) >= MIN_CALLS else 0.0
     return RewardResult(bonus + 0.8 * score_answer(final_response, golds, HOTPOT).f1)
 
 

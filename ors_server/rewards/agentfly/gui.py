@@ -23,9 +23,9 @@ FOR_FORMAT = 0.2
 """Weights of the right action, and of any action that can be read (AgentFly at 1256586)."""
 HALF = 0.5
 """Weight, within the action, of the right type and of the right parameters (the same)."""
-NEAR = 0.05 * math.sqrt(2.0)
+MAX_DISTANCE = 0.05 * math.sqrt(2.0)
 """Greatest distance of a click from its target, in parts of the screen (the same)."""
-ENOUGH_WORDS = 0.5
+MIN_WORDS_F1 = 0.5
 """Least F1 of the words of a right typed text (the same)."""
 SCREEN = (1920, 1080)
 """Width and height in pixels for which actions are written (the same)."""
@@ -186,7 +186,7 @@ def _has_parameters(action: ScreenAction, kind: str, target: Sequence[float], te
     if kind == "click":
         return not target or _is_near(action, target)
     if kind == "type":
-        return not text or _compare_words(action.text, text)["f1"] >= ENOUGH_WORDS
+        return not text or _compare_words(action.text, text)["f1"] >= MIN_WORDS_F1
     return kind == "scroll" and (not text or action.text.lower() == text.lower())
 
 
@@ -195,7 +195,7 @@ def _is_near(action: ScreenAction, target: Sequence[float]) -> bool:
     if len(clicked) not in {2, 4}:
         return False
     x, y = _middle(clicked)
-    return math.dist((x / SCREEN[0], y / SCREEN[1]), _middle(target)) < NEAR
+    return math.dist((x / SCREEN[0], y / SCREEN[1]), _middle(target)) < MAX_DISTANCE
 
 
 def _middle(box: Sequence[float]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ors_server.rewards.judges.judge_model import Completion
 from ors_server.rewards.reward_errors import JudgeBudgetError, JudgeSettingsError
 
-PER = 1_000_000
+TOKENS_PER_PRICE = 1_000_000
 """Number of tokens of a price."""
 CHARACTERS_PER_TOKEN = 3
 """Characters of an estimated token, where an endpoint does not count tokens; rather too few."""
@@ -77,7 +77,7 @@ def usage_of(completion: Completion, prompt_length: int, price: Price | None) ->
     """Return what one reply used; `prompt_length` is the messages' length in characters, for an estimate."""
     prompt = _count_or_estimate(completion.prompt_tokens, prompt_length)
     written = _count_or_estimate(completion.completion_tokens, len(completion.text))
-    cost = None if price is None else (prompt * price.prompt + written * price.completion) / PER
+    cost = None if price is None else (prompt * price.prompt + written * price.completion) / TOKENS_PER_PRICE
     is_estimate = completion.prompt_tokens is None or completion.completion_tokens is None
     return Usage(
         calls=1,

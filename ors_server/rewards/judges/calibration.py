@@ -14,7 +14,7 @@ from ors_server.rewards.judges.probabilities import brier_score, calibration_err
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import evaluate, gather_in_order
 
-AT_ONCE = 8
+CONCURRENT_JUDGEMENTS = 8
 """Judgements under way at the same time."""
 
 PROBES = (
@@ -147,7 +147,7 @@ async def probe(reward: Reward, fields: Mapping[str, Any], probes: Sequence[str]
 
 
 async def _judge_all(reward: Reward, rows: Sequence[Mapping[str, Any]]) -> list[RewardResult]:
-    limiter = anyio.CapacityLimiter(AT_ONCE)
+    limiter = anyio.CapacityLimiter(CONCURRENT_JUDGEMENTS)
 
     async def judge(fields: Mapping[str, Any]) -> RewardResult:
         async with limiter:

@@ -23,7 +23,7 @@ from ors_server.client.bounded_http import (
 MAX_QUOTED = 500
 """Characters of an endpoint's own message that an error shows."""
 MAX_TOKENS = 10**9
-"""Most tokens that a reply may state."""
+"""Maximum number of tokens that a reply may state."""
 MAX_REDIRECTS = 3
 BOUNDS = AnswerBounds(max_bytes=16 * MIB, max_stream_bytes=16 * MIB)
 

@@ -21,7 +21,7 @@ PREAMBLE = (
 CLOSING = "Judge the blocks above as you were instructed."
 MAX_CHARACTERS = 20_000
 """Greatest length of one block, in characters."""
-_REACH = 2
+_CLEANED_TIMES = 2
 """A long text is cleaned only at its ends: this many times the characters that are kept. Cleaning all of a
 very long text would block the event loop."""
 NONCE_CHARACTERS = 16
@@ -106,7 +106,7 @@ def judge_messages(instructions: str, blocks: Mapping[str, str], max_characters:
 
 def is_degenerate(answer: str, min_characters: int = 1) -> bool:
     """Return whether an answer has fewer letters and digits than `min_characters`, or no content at all."""
-    reach = _REACH * max(MAX_CHARACTERS, min_characters)
+    reach = _CLEANED_TIMES * max(MAX_CHARACTERS, min_characters)
     # As in `_shown`: the work is bounded for answers of any length.
     seen = clean(answer if len(answer) <= 2 * reach else answer[:reach] + answer[-reach:])
     bare, plain = _drop_categories(seen, "PZC"), _drop_categories(seen.lower(), "PC")
@@ -115,7 +115,7 @@ def is_degenerate(answer: str, min_characters: int = 1) -> bool:
 
 def _clean_and_cut(text: str, max_characters: int) -> str:
     """Return the cleaned text, cut as by `shorten`; only the ends of a very long one are cleaned."""
-    reach, tail = _REACH * max_characters, max_characters // 4
+    reach, tail = _CLEANED_TIMES * max_characters, max_characters // 4
     if len(text) <= 2 * reach:
         return shorten(clean(text), max_characters)
     first, last = clean(text[:reach])[: max_characters - tail], clean(text[len(text) - reach :])

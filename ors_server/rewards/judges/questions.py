@@ -39,7 +39,7 @@ class JudgeOptions:
     corrections: int = MAX_CORRECTIONS
     """Times that the model is asked again after an unusable reply, at most 3."""
     min_characters: int = 1
-    """Least number of letters and digits of an answer; one with fewer is worth 0 without a question."""
+    """Minimum number of letters and digits of an answer; one with fewer is worth 0 without a question."""
     most_characters: int = MAX_CHARACTERS
     """Greatest length of each text in the prompt; what is left out is marked."""
     on_error: OnError = "raise"

@@ -26,7 +26,7 @@ MAX_BROKEN = 1_000
 MAX_DEEP = 3
 """Greatest number of objects that are nested too deeply."""
 _DEEP = 500
-"""Least number of characters of such an object."""
+"""Minimum number of characters of such an object."""
 _DIGITS = 30
 """Greatest number of digits of an integer that is read exactly."""
 _OPENING = re.compile(r'\{(?=\s{0,200}(?:"[^"\n]{0,200}"\s{0,20}:|\}))')
@@ -240,9 +240,7 @@ def _choice(text: str, criterion: Criterion) -> str:
     for choice in criterion.choices:
         if choice.strip().casefold() == bare:
             return choice
-    raise UnusableReplyError(
-        f"{criterion.name} has to be one of {list(criterion.choices)}, not {text[:80]!r}"
-    )
+    raise UnusableReplyError(f"{criterion.name} must be one of {list(criterion.choices)}, got {text[:80]!r}")
 
 
 def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
@@ -262,7 +260,7 @@ def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
 
 def _check_score(score: object, low: float, high: float) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise UnusableReplyError(f"the score has to be a number, not {score!r:.80}")
+        raise UnusableReplyError(f"the score must be a number, got {score!r:.80}")
     if not (low <= score <= high and math.isfinite(score)):
-        raise UnusableReplyError(f"the score has to be in [{low:g}, {high:g}], not {score!r:.80}")
+        raise UnusableReplyError(f"the score must be in [{low:g}, {high:g}], got {score!r:.80}")
     return float(score)

@@ -13,7 +13,7 @@ Aggregate: TypeAlias = Literal["mean", "min"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _MIN_CHOICES = 2
-"""Least number of choices."""
+"""Minimum number of choices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ _PIVOT = re.compile(
     re.IGNORECASE,
 )
 """Between two numbers of which the second follows from the first or replaces it."""
-_NEAR = 20
+_CONCLUSION_CHARS = 20
 _ADJUSTED_CHARS = 120
 """Characters in front of words that replace a score, in which their sentence may say that they do not."""
 _QUALIFIERS = frozenset({""}) | _words(
@@ -205,7 +205,7 @@ class _Scale:
         if match is not None and match["of"] and float(match["of"]) != self.high:
             return UnusableReplyError(f"the scale ends at {self.high:g}, not at {match['of']}: {word!r:.80}")
         return UnusableReplyError(
-            f"the score has to be a number in [{self.low:g}, {self.high:g}], not {word!r:.80}"
+            f"the score must be a number in [{self.low:g}, {self.high:g}], got {word!r:.80}"
         )
 
 
@@ -341,7 +341,7 @@ class _Reply:
         is_subject = not before and _VERDICT.match(self.text, number.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
         # A number behind a colon or "so" is the conclusion: "0.8 would be generous: 0.7".
-        conclusion = _CONCLUSION.search(self.text, max(0, number.start - _NEAR), number.start)
+        conclusion = _CONCLUSION.search(self.text, max(0, number.start - _CONCLUSION_CHARS), number.start)
         is_concluding = (
             conclusion is not None
             and not rest

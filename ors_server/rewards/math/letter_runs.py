@@ -12,7 +12,7 @@ from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.token_names import COMMANDS, CONSTANTS, FUNCTIONS, GREEK, RELATIONS, SHORT_WORDS
 from ors_server.rewards.math.units import LONE_LETTERS, WORDS
 
-_LONGEST: Final = 3
+_MAX_RUN: Final = 3
 """Letters of a run that may be a product."""
 _LOOK_BACK: Final = 24
 """Tokens before a letter among which the sign of a sum is searched."""
@@ -56,7 +56,7 @@ def is_in_formula(
 
     `is_spaced` tells whether white space precedes it; `is_formula` makes all possible factors factors.
     """
-    if len(run) > _LONGEST:
+    if len(run) > _MAX_RUN:
         return False
     left, right = _context_before(before), _context_after(text, end)
     lower = run.lower()

@@ -157,7 +157,7 @@ def _invert(rows: Rows) -> Rows | None:
 
 
 _BOTH: Final = 2
-_GREATEST_BASE: Final = 36
+_MAX_BASE: Final = 36
 _OTHERWISE: Final = frozenset({"otherwise", "else", "elsewhere"})
 _NAMED_SETS: Final = {
     "empty set": "empty",
@@ -316,7 +316,7 @@ def _unit_word(node: Node) -> str:
 
 def value_of(node: Based) -> int | None:
     """Return the value of a numeral with letters as digits, or `None`: without them its base is a label."""
-    is_coded = not node.numeral.isdecimal() and node.base <= _GREATEST_BASE
+    is_coded = not node.numeral.isdecimal() and node.base <= _MAX_BASE
     try:
         return int(node.numeral, node.base) if is_coded else None
     except ValueError:

@@ -37,7 +37,13 @@ from ors_server.rewards.math.tree import (
 Same = Callable[[Node, Node], bool]
 _REVERSED: Final = FLIPPED | {"=": "="}
 _POINTS: Final = 4
-_NAME_PARTS: Final = 6
+"""Number of points at which the differences of sides are compared; undefined ones do not count."""
+_MAX_NAME_PARTS: Final = 6
+"""Maximum number of factors of a name such as `AB` or `P(A)`; a longer product is an expression."""
+_QUOTIENT_BITS: Final = 90
+"""Bits to which two quotients must agree."""
+_QUOTIENT_NOISE: Final = -(1 << 60)
+"""Binary magnitude below which a difference would be noise: none is, as quotients here are never zero."""
 
 
 def is_name(node: Node) -> bool:
@@ -55,7 +61,7 @@ def is_name(node: Node) -> bool:
         case Power(base, exponent):
             return exponent == MINUS_ONE and is_name(base)
         case Multiply(factors):
-            return len(factors) <= _NAME_PARTS and _is_product_name(factors)
+            return len(factors) <= _MAX_NAME_PARTS and _is_product_name(factors)
         case _:
             return False
 
@@ -78,7 +84,7 @@ def without_remark(node: Node) -> Node:
     if cut == 0 and not is_name(node.sides[0]):
         return node.sides[0]
     if cut == 0:
-        return Relation(tuple("=" if sign == "≈" else sign for sign in node.operators[:1]), node.sides[:2])
+        return Relation(("=",), node.sides[:2])
     return Relation(node.operators[:cut], node.sides[: cut + 1])
 
 
@@ -185,6 +191,8 @@ def _proportional_modulo(first: Node, second: Node, budget: StepBudget) -> bool:
             continue
         if len(pairs) == _POINTS:
             break
+    # A difference that is zero at the first point is taken for zero everywhere: its relation states nothing.
+    # Where one is undefined (a division by zero), the point shows nothing; the next is tried.
     if not pairs or 0 in pairs[0]:
         return False
     left, right = pairs[0]
@@ -207,4 +215,4 @@ def _proportional_at_points(first: Node, second: Node, budget: StepBudget, *, is
         return False
     if is_signed and (not precise.is_real(quotients[0]) or precise.is_negative(quotients[0])):
         return False
-    return all(agree(quotients[0], other, -(1 << 60), 90) for other in quotients[1:])
+    return all(agree(quotients[0], other, _QUOTIENT_NOISE, _QUOTIENT_BITS) for other in quotients[1:])

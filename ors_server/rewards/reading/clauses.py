@@ -23,30 +23,25 @@ from ors_server.rewards.reading.dispositions import (
     is_no_solution,
     is_pending,
 )
-from ors_server.rewards.reading.frames import (
-    governor_states,
-    has_unit_of_verb,
+from ors_server.rewards.reading.frame_words import is_filler
+from ors_server.rewards.reading.frames import governor_states, has_unit_of_verb, is_of_author, is_sought
+from ors_server.rewards.reading.front_words import FrontRules, behind_value
+from ors_server.rewards.reading.left_frames import is_answer_of_another, is_apt_answer, states_behind
+from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
+from ors_server.rewards.reading.remarks import (
+    takes_back_words,
+)
+from ors_server.rewards.reading.right_frames import (
     has_wrong_source,
-    is_answer_of_another,
-    is_apt_answer,
     is_by_error,
     is_count_of,
-    is_filler,
     is_goal,
     is_identity,
     is_mere,
     is_object_taker,
-    is_of_author,
     is_part_counted,
-    is_sought,
     is_unit,
     names_quantity,
-    states_behind,
-)
-from ors_server.rewards.reading.front_words import FrontRules, behind_value
-from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
-from ors_server.rewards.reading.remarks import (
-    takes_back_words,
 )
 from ors_server.rewards.reading.sentences import (
     AND,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ors_server.rewards.reading.frames import FUNCTIONS, is_filler
+from ors_server.rewards.reading.frame_words import is_filler
+from ors_server.rewards.reading.left_frames import FUNCTIONS
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
 

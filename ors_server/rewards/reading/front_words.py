@@ -19,27 +19,31 @@ from ors_server.rewards.reading.dispositions import (
     is_on_the_way,
     is_wrong_way,
 )
+from ors_server.rewards.reading.frame_words import GUESSES, is_adverb
 from ors_server.rewards.reading.frames import (
-    ASKING,
-    FICTIONS,
-    GUESSES,
-    OLD,
-    THIRD_PERSON,
     TREATING,
     WORK_NOUNS,
+    is_in_place,
+    is_mention,
+    is_of_another,
+    is_own_report,
+    is_setup,
+    takes_things,
+)
+from ors_server.rewards.reading.headings import HeadingRules, is_other_than
+from ors_server.rewards.reading.left_frames import (
+    ASKING,
+    FICTIONS,
+    OLD,
+    THIRD_PERSON,
     governs_another,
-    is_adverb,
     is_answer_of_another,
     is_bounded,
     is_counted,
     is_exclaimed,
-    is_goal,
     is_guess,
-    is_in_place,
     is_label_of,
-    is_mention,
     is_nothing_else,
-    is_of_another,
     is_of_error,
     is_of_old_version,
     is_of_relative,
@@ -47,20 +51,15 @@ from ors_server.rewards.reading.frames import (
     is_of_subject,
     is_of_whole_subject,
     is_owed,
-    is_own_report,
     is_settled,
-    is_setup,
     is_too,
     is_way,
-    is_what_others_get,
-    takes_things,
-    tells_what,
 )
-from ors_server.rewards.reading.headings import HeadingRules, is_other_than
 from ors_server.rewards.reading.option_phrases import DROPPING as DROPPING_NAMES
 from ors_server.rewards.reading.option_phrases import is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import TAKING, takes_back_words
+from ors_server.rewards.reading.right_frames import is_goal, is_what_others_get, tells_what
 from ors_server.rewards.reading.sentences import NEAR, TextToken, Value, classes_in
 
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")

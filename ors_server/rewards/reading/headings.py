@@ -9,13 +9,8 @@ from typing import Final
 
 from ors_server.rewards.reading.conditions import MENDED
 from ors_server.rewards.reading.dispositions import announces_denial, is_lone_denial, is_speaker
-from ors_server.rewards.reading.frames import (
-    governs_another,
-    is_answer_of_another,
-    is_own_report,
-    is_restated,
-    is_saying,
-)
+from ors_server.rewards.reading.frames import is_own_report, is_restated, is_saying
+from ors_server.rewards.reading.left_frames import governs_another, is_answer_of_another
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import is_no_noun
 from ors_server.rewards.reading.sentence_rules import SentenceRules

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
-from ors_server.rewards.reading.frames import tells_what
 from ors_server.rewards.reading.headings import DISAGREEING
 from ors_server.rewards.reading.option_limits import (
     asks_for_other,
@@ -50,6 +49,7 @@ from ors_server.rewards.reading.option_phrases import (
     words_in,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
+from ors_server.rewards.reading.right_frames import tells_what
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
 
 _ABSENCE: Final = words_of("no none nothing nobody nowhere neither never not hardly")

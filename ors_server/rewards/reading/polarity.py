@@ -17,7 +17,7 @@ Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
-_SHORTEST: Final = 2
+_MIN_PHRASE_WORDS: Final = 2
 """Words of the shortest phrase."""
 _SILENT: Final = frozenset({"common", "filler"})
 """Classes of words that only tell their language."""
@@ -86,7 +86,7 @@ class Lexicon:
         listed = self.phrases.get((words[index], words[index + 1])) if index + 1 < len(words) else None
         for phrase, classes in listed or ():
             length = len(phrase)
-            if length == _SHORTEST or tuple(words[index : index + length]) == phrase:
+            if length == _MIN_PHRASE_WORDS or tuple(words[index : index + length]) == phrase:
                 return length, classes
         return None
 

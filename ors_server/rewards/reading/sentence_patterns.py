@@ -81,7 +81,7 @@ _FIRST: Final = {".": words_of("."), "?": words_of("?"), "$": words_of(f". {_FIN
 _LAST: Final = {".": words_of("."), "?": words_of("?"), "^": words_of(f". ? {_START}")}
 """The words of a text with which a sign may begin and end; of others it is not known."""
 _MAX_KEYS: Final = 400
-"""Words and pairs of which one is looked for, at most."""
+"""Maximum number of words and pairs of which one is looked for."""
 _FREQUENT: Final = words_of(
     "the a an is are was were be it this that these to of in on at by for from with and or but so as i we "
     "you my our he she they not no will would should have has had do does if then than there its it's "
@@ -118,7 +118,7 @@ class SentencePattern:
 
     @cached_property
     def places(self) -> int:
-        """How many values it has at least."""
+        """Minimum number of values in it."""
         return len(self.marks.replace("*", ""))
 
     @cached_property

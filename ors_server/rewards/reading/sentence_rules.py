@@ -13,16 +13,9 @@ from ors_server.rewards.reading.dispositions import (
     orders_working,
     uses_part,
 )
-from ors_server.rewards.reading.frames import (
-    ASKS,
-    asks,
-    governs_another,
-    is_answer_of_another,
-    is_filler,
-    is_told_by_source,
-    names_quantity,
-    ordinal_in,
-)
+from ors_server.rewards.reading.frame_words import is_filler
+from ors_server.rewards.reading.frames import ASKS, asks, is_told_by_source, ordinal_in
+from ors_server.rewards.reading.left_frames import governs_another, is_answer_of_another
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import (
     disapproves,
@@ -32,6 +25,7 @@ from ors_server.rewards.reading.remarks import (
     is_passed_on,
     is_tag_question,
 )
+from ors_server.rewards.reading.right_frames import names_quantity
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,

@@ -29,7 +29,8 @@ from typing import Final
 
 from ors_server.rewards.reading.characters import WINDOW
 from ors_server.rewards.reading.dispositions import is_to_be_changed
-from ors_server.rewards.reading.frames import is_filler, sets_beside
+from ors_server.rewards.reading.frame_words import is_filler
+from ors_server.rewards.reading.frames import sets_beside
 from ors_server.rewards.reading.framing_rules import HEDGEABLE, UNDECIDED, FramingRules
 from ors_server.rewards.reading.front_words import behind_value
 from ors_server.rewards.reading.option_phrases import approves_of_several

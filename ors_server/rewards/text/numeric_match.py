@@ -58,10 +58,11 @@ class Numeral:
 
 
 def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
-    """Read a text that is one number; `None` if it is not, or has more than 400 characters.
+    """Read a text that is one number; `None` if it is not, or has more than 400 characters without its unit.
 
     Such as `-1,234.5`, `3/4`, `3 1/2`, `1e3`, or `$5` with the unit `$`, which may be behind it.
     """
+    # A bound on the work of normalising: the unit, and the spaces around it, may take as many again.
     if len(text) > MAX_CHARACTERS * 2:
         return None
     bare = _without_unit(normalise_text(text, _FORM), units)
@@ -75,10 +76,10 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
     sign, upper, lower = match.groups()
     value = _fraction(upper) * (-1 if sign == "-" else 1)
     if lower is not None:
-        under = _fraction(lower)
-        if not under:
+        denominator = _fraction(lower)
+        if not denominator:
             return None
-        value /= under
+        value /= denominator
     return Numeral(value, re.search(r"[.eE]", match[0]) is not None, bare)
 
 

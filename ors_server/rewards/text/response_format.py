@@ -15,7 +15,7 @@ from ors_server.rewards.text.texts import read_response, with_statuses
 
 THINK: Final = ("<think>", "</think>")
 ANSWER: Final = ("<answer>", "</answer>")
-ENOUGH_STEPS: Final = 3
+MIN_STEPS: Final = 3
 """Step markers that earn the whole of `reasoning_steps_reward` (open-r1)."""
 MAX_CHARACTERS: Final = 1_000_000
 """Characters of a response that are read."""
@@ -119,5 +119,5 @@ def reasoning_steps_reward(final_response: str) -> float:
 
     Source: `reasoning_steps_reward` of open-r1.
     """
-    steps = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), ENOUGH_STEPS)
-    return sum(1 for _ in steps) / ENOUGH_STEPS
+    steps = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), MIN_STEPS)
+    return sum(1 for _ in steps) / MIN_STEPS

@@ -15,18 +15,18 @@ from ors_server.rewards.transcripts.turns import (
     as_name,
     as_object,
     as_text,
-    keys,
+    key_table,
     show,
-    unexpected,
+    unexpected_error,
 )
 
-_CALL = keys(
+_CALL = key_table(
     "a tool call",
     "function custom name arguments args id type parse_error",
     "index view error",
 )
-_FUNCTION = keys("a tool call's function", "name arguments")
-_CUSTOM = keys("a custom tool call", "name input")
+_FUNCTION = key_table("a tool call's function", "name arguments")
+_CUSTOM = key_table("a custom tool call", "name input")
 _TYPES = frozenset({"function", "custom", "tool_call", "invalid_tool_call"})
 
 
@@ -53,7 +53,7 @@ def read_call(entry: object, where: str) -> WrittenCall:
     call = as_object(entry, where)
     _CALL.check(call, where)
     if (kind := call.get("type")) is not None and kind not in _TYPES:
-        raise unexpected(where, "type of tool call", kind, _TYPES)
+        raise unexpected_error(where, "type of tool call", kind, _TYPES)
     call_id = as_id(call.get("id"), f"{where}: id")
     function, custom = call.get("function"), call.get("custom")
     if custom is not None:

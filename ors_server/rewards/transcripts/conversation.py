@@ -134,7 +134,7 @@ class _Assembly:
             for text in answers:
                 self._add_result(ToolAnswer(text))
         else:
-            self._append({**event.source, "role": event.role, "content": _as_chat_content(event.content)})
+            self._append({**event.extra_keys, "role": event.role, "content": _as_chat_content(event.content)})
 
     def close(self) -> None:
         """End a turn: of results without ids there must be as many as calls, or none."""
@@ -158,7 +158,7 @@ class _Assembly:
         last = self.messages[-1] if self.messages else {}
         # Items of one turn (text, reasoning, calls) come apart in some shapes; the earlier message takes them
         # in.
-        if event.joins and last.get("role") == ASSISTANT:
+        if event.continues_previous and last.get("role") == ASSISTANT:
             earlier = last["content"]
             if earlier and content:
                 # Two texts stay two parts.
@@ -172,10 +172,10 @@ class _Assembly:
         else:
             self.close()
             self.open = []
-            last = {**event.source, "role": ASSISTANT, "content": content}
+            last = {**event.extra_keys, "role": ASSISTANT, "content": content}
             self._append(last)
         # A source's own `tool_calls` stay as they were written.
-        if calls and "tool_calls" not in event.source:
+        if calls and "tool_calls" not in event.extra_keys:
             last["tool_calls"] = [
                 *last.get("tool_calls", ()),
                 *(
@@ -201,7 +201,7 @@ class _Assembly:
         text = text_of_content(answer.content)
         waiting = [call for call in self.open if call.result is None]
         # One message may hold a JSON list with a result for every waiting call.
-        if answer.is_joined and len(waiting) > 1 and (texts := _split(text, len(waiting))):
+        if answer.may_hold_several and len(waiting) > 1 and (texts := _split(text, len(waiting))):
             for part in texts:
                 self._add_result(ToolAnswer(part))
             return

@@ -27,8 +27,8 @@ from ors_server.rewards.transcripts.turns import (
     as_name,
     as_object,
     as_text,
-    keys,
-    unexpected,
+    key_table,
+    unexpected_error,
 )
 
 ROLES: Mapping[str, str] = MappingProxyType(
@@ -48,14 +48,14 @@ _NAMES: Final = MappingProxyType(
 )
 """The names of the JSON form to those of Python."""
 
-_CONTENT: Final = keys("a content of Gemini", "role parts")
-_PART: Final = keys(
+_CONTENT: Final = key_table("a content of Gemini", "role parts")
+_PART: Final = key_table(
     "a part of Gemini",
     "text thought function_call function_response inline_data file_data",
     "thought_signature video_metadata media_resolution part_metadata",
 )
-_CALL: Final = keys("a functionCall", "name args id")
-_RESPONSE: Final = keys("a functionResponse", "name response id", "scheduling")
+_CALL: Final = key_table("a functionCall", "name args id")
+_RESPONSE: Final = key_table("a functionResponse", "name response id", "scheduling")
 
 
 def read_gemini(content: Mapping[str, Any], where: str) -> Iterator[Event]:
@@ -68,7 +68,7 @@ def read_gemini(content: Mapping[str, Any], where: str) -> Iterator[Event]:
     written = content.get("role") or "user"  # the role may be left out where there is one content only
     role = ROLES.get(written) if isinstance(written, str) else None
     if role is None:
-        raise unexpected(where, "role", written, ROLES)
+        raise unexpected_error(where, "role", written, ROLES)
     parts: list[Part] = []
     calls: list[WrittenCall] = []
     answers: list[ToolAnswer] = []

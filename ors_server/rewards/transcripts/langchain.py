@@ -23,9 +23,9 @@ from ors_server.rewards.transcripts.turns import (
     as_list,
     as_name,
     as_object,
-    keys,
+    key_table,
     show,
-    unexpected,
+    unexpected_error,
 )
 
 TYPES: Mapping[str, str] = MappingProxyType(
@@ -54,9 +54,9 @@ _CLASSES: Final = MappingProxyType(
         **{name: name for name in TYPES if name.endswith("Chunk")},
     }
 )
-_DATA: Final = keys("a message of LangChain", "type data")
-_CONSTRUCTOR: Final = keys("a constructor of LangChain", "lc type id kwargs", "name graph")
-_MESSAGE: Final = keys(
+_DATA: Final = key_table("a message of LangChain", "type data")
+_CONSTRUCTOR: Final = key_table("a constructor of LangChain", "lc type id kwargs", "name graph")
+_MESSAGE: Final = key_table(
     "a message of LangChain",
     "type content role tool_calls invalid_tool_calls tool_call_id name status additional_kwargs",
     "id response_metadata usage_metadata artifact example tool_call_chunks chunk_position lc_kwargs",
@@ -85,7 +85,7 @@ def read_langchain(message: Mapping[str, Any], where: str) -> Iterator[Event]:
         refuse_nested(read, where)
         name, status = body.get("name"), body.get("status") or "success"
         if status not in _STATUSES:
-            raise unexpected(where, "status", status, _STATUSES)
+            raise unexpected_error(where, "status", status, _STATUSES)
         yield ToolAnswer(
             read.content,
             as_id(body.get("tool_call_id"), f"{where}: tool_call_id"),
@@ -116,11 +116,11 @@ def _unwrap(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if "lc" in message:
         _CONSTRUCTOR.check(message, where)
         if message.get("type") != "constructor":
-            raise unexpected(where, "type of a dumped object", message.get("type"), ("constructor",))
+            raise unexpected_error(where, "type of a dumped object", message.get("type"), ("constructor",))
         path = as_list(message.get("id"), f"{where}: id")
         name = path[-1] if path else None
         if not isinstance(name, str) or name not in _CLASSES:
-            raise unexpected(where, "class of LangChain", show(path), _CLASSES)
+            raise unexpected_error(where, "class of LangChain", show(path), _CLASSES)
         return _typed(as_object(message.get("kwargs"), f"{where}: kwargs"), _CLASSES[name], where)
     if "data" in message:
         _DATA.check(message, where)
@@ -131,5 +131,5 @@ def _unwrap(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 def _typed(body: Mapping[str, Any], kind: str, where: str) -> Mapping[str, Any]:
     """Return a message with its type, which must not be another one inside."""
     if body.get("type", kind) != kind:
-        raise unexpected(where, "type within the message", body["type"], (kind,))
+        raise unexpected_error(where, "type within the message", body["type"], (kind,))
     return {**body, "type": kind}

@@ -25,7 +25,7 @@ from ors_server.rewards.transcripts.turns import (
     as_object,
     as_text,
     show,
-    unexpected,
+    unexpected_error,
 )
 
 _NOTE: Final = re.compile(r"\n?^\[image: [\w.+-]+/[\w.+-]+\]$", re.MULTILINE)
@@ -126,7 +126,7 @@ def _keep_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> Read
     calls = conversation.calls[before:]
     for call, status in zip(calls, statuses, strict=True):
         if status not in STATUSES:
-            raise unexpected("row", "status", status, STATUSES)
+            raise unexpected_error("row", "status", status, STATUSES)
         call.result = None if call.result is None else _without_notes(call.result)
         call.error = (call.result or "error") if STATUSES[status] else None
     messages = ReadMessages(

@@ -22,8 +22,8 @@ from ors_server.rewards.transcripts.turns import (
     as_name,
     as_object,
     as_text,
-    keys,
-    unexpected,
+    key_table,
+    unexpected_error,
 )
 
 Piece: TypeAlias = Part | WrittenCall | ToolAnswer
@@ -78,7 +78,7 @@ def _read_part(entry: object, where: str) -> Piece:
     kind = part.get("type", "text" if "text" in part else None)
     form = PARTS.get(kind) if isinstance(kind, str) else None
     if form is None:
-        raise unexpected(where, "type of part", kind, PARTS)
+        raise unexpected_error(where, "type of part", kind, PARTS)
     form.keys.check(part, where)
     return form.read(part, where)
 
@@ -116,7 +116,7 @@ def read_flag(value: object, where: str) -> bool | None:
     """Return whether a call failed, `None` where the shape does not say; anything but a truth is refused."""
     if value is None or isinstance(value, bool):
         return value
-    raise unexpected(where, "value of is_error", value, ("true", "false"))
+    raise unexpected_error(where, "value of is_error", value, ("true", "false"))
 
 
 def _tool_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
@@ -136,13 +136,13 @@ def _tool_result(part: Mapping[str, Any], where: str) -> ToolAnswer:
 def refuse_nested(inner: ReadContent, where: str) -> None:
     """Refuse a result that itself holds calls or results."""
     if inner.calls or inner.answers:
-        raise unexpected(where, "part of a tool's result", "call or result", ("text", "image"))
+        raise unexpected_error(where, "part of a tool's result", "call or result", ("text", "image"))
 
 
 def _form(
     name: str, read: Callable[[Mapping[str, Any], str], Piece], own: str, carried: str = ""
 ) -> PartForm:
-    return PartForm(keys(f"a part {name}", own, f"{_MARKS} {carried}"), read)
+    return PartForm(key_table(f"a part {name}", own, f"{_MARKS} {carried}"), read)
 
 
 _TEXT_MARKS = "citations annotations logprobs refusal detail"

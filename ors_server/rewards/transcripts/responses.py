@@ -22,7 +22,7 @@ from ors_server.rewards.transcripts.turns import (
     as_arguments,
     as_id,
     as_name,
-    keys,
+    key_table,
 )
 
 _MARKS = "type id status caller created_by namespace async_ phase"
@@ -44,7 +44,7 @@ def read_item(item: Mapping[str, Any], where: str) -> Iterator[Event]:
 
 
 def _calls(*calls: WrittenCall) -> Iterator[Event]:
-    yield SaidTurn(ASSISTANT, calls=calls, joins=True)
+    yield SaidTurn(ASSISTANT, calls=calls, continues_previous=True)
 
 
 def _function_call(item: Mapping[str, Any], where: str) -> Iterator[Event]:
@@ -86,20 +86,24 @@ def _call(item: Mapping[str, Any], call_id: str | None, where: str) -> WrittenCa
 
 ITEMS: Mapping[str, ItemForm] = MappingProxyType(
     {
-        "function_call": ItemForm(keys("a function_call", "call_id name arguments", _MARKS), _function_call),
-        "custom_tool_call": ItemForm(keys("a custom_tool_call", "call_id name input", _MARKS), _custom),
+        "function_call": ItemForm(
+            key_table("a function_call", "call_id name arguments", _MARKS), _function_call
+        ),
+        "custom_tool_call": ItemForm(key_table("a custom_tool_call", "call_id name input", _MARKS), _custom),
         "function_call_output": ItemForm(
-            keys("a function_call_output", "call_id output name", _MARKS), _output
+            key_table("a function_call_output", "call_id output name", _MARKS), _output
         ),
         "custom_tool_call_output": ItemForm(
-            keys("a custom_tool_call_output", "call_id output name", _MARKS), _output
+            key_table("a custom_tool_call_output", "call_id output name", _MARKS), _output
         ),
         "mcp_call": ItemForm(
-            keys("an mcp_call", "name arguments output error", f"{_MARKS} server_label approval_request_id"),
+            key_table(
+                "an mcp_call", "name arguments output error", f"{_MARKS} server_label approval_request_id"
+            ),
             _mcp,
         ),
         "reasoning": ItemForm(
-            keys("a reasoning", "summary content encrypted_content", _MARKS),
+            key_table("a reasoning", "summary content encrypted_content", _MARKS),
             lambda _item, _where: iter(()),  # no reward reads it
         ),
     }

@@ -27,9 +27,9 @@ from ors_server.rewards.transcripts.turns import (
     as_name,
     as_object,
     as_text,
-    keys,
+    key_table,
     show,
-    unexpected,
+    unexpected_error,
 )
 
 ROLES: Mapping[str, str] = MappingProxyType(
@@ -45,7 +45,7 @@ ROLES: Mapping[str, str] = MappingProxyType(
 )
 """Roles to the four that rewards know: OpenAI's, its older `function`, and Llama's name of a tool's role."""
 
-MESSAGE: Final = keys(
+MESSAGE: Final = key_table(
     "a chat message",
     "role content blocks tool_calls function_call tool_call_id name is_error error refusal function",
     "id type status phase weight train audio annotations reasoning reasoning_content reasoning_details "
@@ -53,7 +53,7 @@ MESSAGE: Final = keys(
     "stop_sequence stop_details usage container diagnostics cache_control function_name timestamp index "
     "prefix provider_state finish_reason token_ids",
 )
-_ERROR: Final = keys("a tool's error", "type message")
+_ERROR: Final = key_table("a tool's error", "type message")
 _CALLING: Final = ("tool_calls", "function_call")
 _ANSWERING: Final = ("tool_call_id", "is_error", "error", "function")
 _TYPES: Final = frozenset({"message"})
@@ -68,7 +68,7 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
     MESSAGE.check(message, where)
     role = read_role(message["role"], where)
     if (kind := message.get("type")) is not None and kind not in _TYPES:
-        raise unexpected(where, "type of message", kind, _TYPES)
+        raise unexpected_error(where, "type of message", kind, _TYPES)
     if message.get("blocks") is not None and message.get("content") is not None:
         raise TranscriptError(f"{where}: expected content or blocks, got both")
     read = read_content(message.get("content", message.get("blocks")), where)
@@ -78,7 +78,7 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
         return
     forbidden = _ANSWERING if role == ASSISTANT else (*_CALLING, *_ANSWERING[1:])
     if (wrong := next((key for key in forbidden if message.get(key)), None)) is not None:
-        raise unexpected(where, f"key of a message of the role {role}", wrong, ("role", "content"))
+        raise unexpected_error(where, f"key of a message of the role {role}", wrong, ("role", "content"))
     calls = combine_calls(_calls(message, where), read.calls, where)
     extra = {key: entry for key, entry in message.items() if key not in MESSAGE.read and entry is not None}
     if message.get("blocks") is not None and calls:  # the wire of ORS writes calls flat
@@ -115,7 +115,7 @@ def read_role(role: object, where: str) -> str:
     """
     if isinstance(role, str) and role in ROLES:
         return ROLES[role]
-    raise unexpected(where, "role", role, ROLES)
+    raise unexpected_error(where, "role", role, ROLES)
 
 
 def combine_calls(
@@ -169,7 +169,9 @@ def _calls(message: Mapping[str, Any], where: str) -> tuple[WrittenCall, ...]:
 def _answer(message: Mapping[str, Any], read: ReadContent, where: str) -> ToolAnswer:
     for key in (*_CALLING, "refusal"):
         if message.get(key):
-            raise unexpected(where, "key of a tool's message", key, ("role", "content", *_ANSWERING, "name"))
+            raise unexpected_error(
+                where, "key of a tool's message", key, ("role", "content", *_ANSWERING, "name")
+            )
     name = message.get("name") or message.get("function")
     error = read_error(message.get("error"), where)
     return ToolAnswer(

@@ -27,7 +27,7 @@ from ors_server.rewards.transcripts.turns import (
     as_list,
     as_object,
     as_text,
-    keys,
+    key_table,
     show,
 )
 
@@ -159,8 +159,8 @@ def _contents(row: Row) -> ReadRow:
     return ReadRow(read_conversation(row["contents"], system=system))
 
 
-_CHOICE = keys("a choice", "message", "index finish_reason logprobs stop_reason token_ids")
-_CANDIDATE = keys(
+_CHOICE = key_table("a choice", "message", "index finish_reason logprobs stop_reason token_ids")
+_CANDIDATE = key_table(
     "a candidate",
     "content",
     "citation_metadata finish_message token_count finish_reason grounding_metadata avg_logprobs index "
@@ -191,7 +191,7 @@ def _only(value: object, name: str, table: KeyTable) -> Row:
 
 def _form(needed: str, read: Callable[[Row], ReadRow], own: str, carried: str) -> RowForm:
     name = f"a row with {needed.replace(' ', ' and ')}"
-    return RowForm(frozenset(needed.split()), keys(name, f"{needed} {own}", carried), read)
+    return RowForm(frozenset(needed.split()), key_table(name, f"{needed} {own}", carried), read)
 
 
 _VERL = (

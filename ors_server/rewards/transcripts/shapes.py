@@ -34,7 +34,7 @@ from ors_server.rewards.transcripts.turns import (
     as_list,
     as_object,
     show,
-    unexpected,
+    unexpected_error,
 )
 
 Reader: TypeAlias = Callable[[Mapping[str, Any], str], Iterator[Event]]
@@ -107,7 +107,7 @@ def _read(message: Mapping[str, Any], where: str) -> Iterable[Event]:
     if shape is not None:
         return shape.read(message, where)
     if "type" in message:
-        raise unexpected(where, "type of message", message["type"], (*ITEMS, "ai", "human", "tool"))
+        raise unexpected_error(where, "type of message", message["type"], (*ITEMS, "ai", "human", "tool"))
     raise MissingRoleError(
         f"{where}: expected a message with role ({', '.join(ROLES)}), from, parts or type, "
         f"got the keys {show(list(message))}"

@@ -22,9 +22,9 @@ from ors_server.rewards.transcripts.turns import (
     ToolAnswer,
     TranscriptError,
     as_text,
-    keys,
+    key_table,
     show,
-    unexpected,
+    unexpected_error,
 )
 
 _CALLS: Final = "function_call"
@@ -43,7 +43,7 @@ ROLES: Mapping[str, str] = MappingProxyType(
         "tool": TOOL,
     }
 )
-_MESSAGE: Final = keys("a message of ShareGPT", "from value", "train weight name label id text")
+_MESSAGE: Final = key_table("a message of ShareGPT", "from value", "train weight name label id text")
 
 
 def read_sharegpt(message: Mapping[str, Any], where: str) -> Iterator[Event]:
@@ -56,10 +56,10 @@ def read_sharegpt(message: Mapping[str, Any], where: str) -> Iterator[Event]:
     written = message["from"]
     role = ROLES.get(written) if isinstance(written, str) else None
     if role is None:
-        raise unexpected(where, "from", written, ROLES)
+        raise unexpected_error(where, "from", written, ROLES)
     text = as_text(message.get("value"), f"{where}: value")
     if role == TOOL:
-        yield ToolAnswer(text, is_joined=True)
+        yield ToolAnswer(text, may_hold_several=True)
     elif role == _CALLS:
         yield _read_calls(text, where, as_text(message.get("text", ""), f"{where}: text"))
     else:
@@ -75,9 +75,9 @@ def _read_calls(text: str, where: str, said: str) -> SaidTurn:
             raise TranscriptError(
                 f"{where}: expected the JSON of calls in a function_call, got {show(text)}"
             ) from None
-        return SaidTurn(ASSISTANT, read.text, read.calls, joins=True)
+        return SaidTurn(ASSISTANT, read.text, read.calls, continues_previous=True)
     listed = cast("list[object]", value) if isinstance(value, list) else [value]
     if not listed:
         raise TranscriptError(f"{where}: expected at least one call in a function_call, got none")
     calls = tuple(read_call(entry, f"{where}, call {number}") for number, entry in enumerate(listed, 1))
-    return SaidTurn(ASSISTANT, said, calls, joins=True)
+    return SaidTurn(ASSISTANT, said, calls, continues_previous=True)

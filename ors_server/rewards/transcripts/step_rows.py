@@ -13,13 +13,13 @@ from ors_server.rewards.transcripts.turns import (
     as_id,
     as_name,
     as_text,
-    keys,
-    unexpected,
+    key_table,
+    unexpected_error,
 )
 
 STATUSES: Final = {"graded": None, "ungraded": None, "refused": True, "failed": True, "cancelled": True}
 """Statuses of a step to whether its call failed."""
-_ROW: Final = keys(
+_ROW: Final = key_table(
     "a row of steps",
     "number call_id tool arguments status result",
     "episode_id reward earned components finished error_code metadata started_at duration",
@@ -42,6 +42,6 @@ def read_step_row(row: Mapping[str, Any], where: str) -> Iterator[Event]:
     name = as_name(row["tool"], f"{where}: tool")
     status = row.get("status")
     if status not in STATUSES:
-        raise unexpected(where, "status", status, STATUSES)
+        raise unexpected_error(where, "status", status, STATUSES)
     yield SaidTurn(ASSISTANT, calls=(WrittenCall(name, as_arguments(row.get("arguments")), call_id),))
     yield ToolAnswer(as_text(row.get("result"), f"{where}: result"), call_id, name, STATUSES[status])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ors_server.rewards.reading.json_text import MAX_CHARACTERS, parse_json
-from ors_server.rewards.transcripts.turns import TranscriptError, WrittenCall, as_name, keys, show
+from ors_server.rewards.transcripts.turns import TranscriptError, WrittenCall, as_name, key_table, show
 
 _MARK = re.compile(
     r"<\s{0,3}/?\s{0,3}(?:minimax:)?tool_?calls?\b|\[/?TOOL_CALLS\]|\[TOOL_RESULTS\]|<\|python_tag\|>"
@@ -30,7 +30,7 @@ _MARK = re.compile(
 _END_OF_REASONING = "</think>"
 _RESPONSE = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
 
-_CALL = keys("a call that is written as text", "name arguments parameters", "id type")
+_CALL = key_table("a call that is written as text", "name arguments parameters", "id type")
 _MAX_NAME = 200
 
 

@@ -62,10 +62,11 @@ class SaidTurn:
     role: str
     content: Content = None
     calls: tuple[WrittenCall, ...] = ()
-    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further keys of the message, which rewards may look at."""
-    joins: bool = False
-    """Whether an assistant's turn just before is the same one: its parts are items of their own there."""
+    continues_previous: bool = False
+    """Whether it continues the preceding assistant turn, in formats where each part of a turn is a separate
+    item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class ToolAnswer:
     """`None` where the shape does not say."""
     error: str | None = None
     """Why it failed, where that is apart from the content."""
-    is_joined: bool = False
+    may_hold_several: bool = False
     """Whether it may hold the results of several calls, as a JSON list."""
 
 
@@ -100,11 +101,11 @@ class KeyTable:
         """Refuse an object with a key that is in neither set, unless its value is null."""
         for key, entry in value.items():
             if key not in self.read and key not in self.carried and entry is not None:
-                raise unexpected(where, f"key of {self.what}", key, self.read)
+                raise unexpected_error(where, f"key of {self.what}", key, self.read)
 
 
-def keys(what: str, read: str, carried: str = "") -> KeyTable:
-    """Make a table of names that spaces divide."""
+def key_table(what: str, read: str, carried: str = "") -> KeyTable:
+    """Make a table of space-separated names."""
     return KeyTable(what, frozenset(read.split()), frozenset(carried.split()))
 
 
@@ -113,8 +114,8 @@ def show(value: object) -> str:
     return reprlib.repr(value)[:80]
 
 
-def unexpected(where: str, what: str, value: object, expected: Iterable[str]) -> TranscriptError:
-    """Make the refusal of a key, role or type that is not understood."""
+def unexpected_error(where: str, what: str, value: object, expected: Iterable[str]) -> TranscriptError:
+    """Make the error for a key, role or type that is not understood."""
     names = sorted(expected)
     listed = ", ".join(names[:MAX_EXPECTED]) + (", ..." if names[MAX_EXPECTED:] else "")
     return TranscriptError(f"{where}: unknown {what} {show(value)}; expected one of: {listed}")

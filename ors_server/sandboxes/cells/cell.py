@@ -3,7 +3,7 @@
 Invariants:
 
 - At most one launch is alive. `launch` follows only on `kill`, and files outlive both.
-- `init` is above 0 only while the first process inside is known; before that, an end goes to `_first`.
+- `init` is above 0 only while the first process inside is known; before that, `_first_process` is killed.
 - `aclose` comes in any state, also in the middle of `start_fresh`: what is made after `_is_closed` was set is
   removed by its maker.
 - Descriptors of the work dir and the files stay open until the end: the server reaches the files by
@@ -125,9 +125,9 @@ class Cell(ABC):
         self.folders = ("work", "home", "tmp", "state") if root is None else ("root", "state")
         self.init = 0
         self._state = state
-        has_range = root is not None and root.image is not None
-        self._folder: SessionFolder = state.open_session(has_range=has_range)
-        self.owner = self._folder.owner
+        needs_uid_range = root is not None and root.image is not None
+        self._folder: SessionFolder = state.open_session(needs_uid_range=needs_uid_range)
+        self.owner = self._folder.uid
         self.control = self._folder.control
         self._data = self._folder.path / "files"
         self.layout = self.make_layout()
@@ -138,8 +138,8 @@ class Cell(ABC):
         self._fresh: set[HostedProcess] = set()
         self._fresh_number = 0
         self._is_closed = False
-        self._first: subprocess.Popen[bytes] | None = None
-        self._first_fd = self._files = self._work = -1
+        self._first_process: subprocess.Popen[bytes] | None = None
+        self._first_pidfd = self._files = self._work = -1
         self._pid_namespace: str | None = None
         try:
             self.prepare()
@@ -272,18 +272,18 @@ class Cell(ABC):
         try:
             self._require_open()
             self._open_folders()
-            self._first = self.spawn_first(slave)
-            lower_priority(self._first.pid)
+            self._first_process = self.spawn_first(slave)
+            lower_priority(self._first_process.pid)
         finally:
             os.close(slave)
         try:
             # A pidfd, because a number may be reused once the process is reaped, and this one is waited for
             # and killed much later.
-            self._first_fd = os.pidfd_open(self._first.pid)
+            self._first_pidfd = os.pidfd_open(self._first_process.pid)
         except OSError as error:
-            self._first.kill()
-            self._first.wait()
-            self._first, self.init = None, 0
+            self._first_process.kill()
+            self._first_process.wait()
+            self._first_process, self.init = None, 0
             raise SandboxStartError(f"the new sandbox's first process cannot be opened: {error}") from error
 
     async def kill(self) -> None:
@@ -292,18 +292,18 @@ class Cell(ABC):
         Raises:
             SandboxError: A process could not be killed.
         """
-        first = self._first
+        first = self._first_process
         # Nothing runs, but a second `kill` is not an error: `aclose` and a failed start both call it.
         if first is None:
             return
         await self.end_processes()
-        if not await ended(self._first_fd, KILL_LIMIT):
+        if not await ended(self._first_pidfd, KILL_LIMIT):
             first.kill()
-            if not await ended(self._first_fd, KILL_LIMIT):
+            if not await ended(self._first_pidfd, KILL_LIMIT):
                 raise SandboxError(f"process {first.pid} of a sandbox cannot be killed")
         first.wait()
-        os.close(self._first_fd)
-        self._first, self._first_fd, self.init = None, -1, 0
+        os.close(self._first_pidfd)
+        self._first_process, self._first_pidfd, self.init = None, -1, 0
 
     def work_folder(self) -> int:
         """Return the descriptor of the work dir or the whole root, open until the cell is closed."""
@@ -449,7 +449,7 @@ class Cell(ABC):
         """Return the limits as the kernel counts them where the session's processes are started."""
         return self.limits
 
-    def hold(self, folder: str) -> None:
+    def attach_files(self, folder: str) -> None:
         """Open the folder of the session's files, and the work dir in it."""
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self._files = os.open(folder, flags)

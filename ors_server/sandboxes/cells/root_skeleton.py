@@ -97,7 +97,8 @@ def _copy_folder(source: Path, target: Path) -> None:
             elif entry.is_dir():
                 _copy_folder(Path(entry.path), target / entry.name)
             else:
-                shutil.copy(entry.path, target / entry.name)
+                with contextlib.suppress(OSError):  # one that this user may not read, or that is no file
+                    shutil.copy(entry.path, target / entry.name)
 
 
 def build_dead_socket(path: Path) -> None:

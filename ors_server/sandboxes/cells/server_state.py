@@ -38,7 +38,7 @@ def base_folder() -> Path:
         home = os.environ.get("XDG_RUNTIME_DIR")
         base = Path(home) / "ors-server" if home else Path(f"/tmp/ors-server-{os.geteuid()}")  # noqa: S108 # checked
         mode = 0o700
-    return _own(base, mode)
+    return _ensure_private_folder(base, mode)
 
 
 def memory_folder(base: Path) -> Path | None:
@@ -54,12 +54,12 @@ def memory_folder(base: Path) -> Path | None:
         return None
     name = "ors-server" if os.geteuid() == 0 else f"ors-server-{os.geteuid()}"
     try:
-        return _own(shared / name, 0o711 if os.geteuid() == 0 else 0o700)
+        return _ensure_private_folder(shared / name, 0o711 if os.geteuid() == 0 else 0o700)
     except (OSError, SandboxUnavailableError):
         return None
 
 
-def _own(base: Path, mode: int) -> Path:
+def _ensure_private_folder(base: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=mode, parents=True)
     status = base.lstat()
@@ -86,11 +86,11 @@ class SessionFolder:
 
     name: str
     path: Path
-    owner: int | None
+    uid: int | None
     control: Path
     """The folder of the shell protocol's files."""
     uids: UidPool | None = None
-    """Where the owner goes back to."""
+    """The pool to which the uid is returned."""
 
 
 class ServerState:
@@ -127,12 +127,12 @@ class ServerState:
             raise SandboxUnavailableError(f"{self.folder / LOCK_FILE} is locked by another process")
         self._lock = lock
         try:
-            self._fill()
+            self._populate()
         except BaseException:
             self.close()
             raise
 
-    def _fill(self) -> None:
+    def _populate(self) -> None:
         if os.geteuid() == 0:
             self.uids = UidPool(base_folder())
         base = memory_folder(self.base)
@@ -153,32 +153,32 @@ class ServerState:
 
     def _record(self) -> bytes:
         parents = sorted({str(parent) for parent in self.hierarchies.parents.values()})
-        record = {"cgroup_parents": parents, "pid": os.getpid(), "quick": str(self._memory)}
+        record = {"cgroup_parents": parents, "pid": os.getpid(), "memory_folder": str(self._memory)}
         return json.dumps(record).encode()
 
-    def open_session(self, *, has_range: bool = False) -> SessionFolder:
+    def open_session(self, *, needs_uid_range: bool = False) -> SessionFolder:
         """Create a session's folder; with root, the session gets its own uid.
 
         Args:
-            has_range: Whether the uid is the lowest of a range of `IDS_OF_IMAGES`.
+            needs_uid_range: Whether the uid must be the lowest of a range of `IDS_OF_IMAGES`.
 
         Raises:
             SandboxUnavailableError: More sessions than uids are alive.
             OSError: The folder could not be created.
         """
         uids = self.uids
-        if uids is not None and has_range:
+        if uids is not None and needs_uid_range:
             uids = self._ranges = self._ranges or UidPool(base_folder(), UID_RANGES)
-        owner = uids.take() if uids is not None else None
+        uid = uids.take() if uids is not None else None
         name = f"s{next(self._numbers)}"
         control = self._memory / name / "control"
-        session = SessionFolder(name, self.folder / name, owner, control, uids)
+        session = SessionFolder(name, self.folder / name, uid, control, uids)
         try:
             # One folder, unless the control files are kept in memory. Only the session's group may pass.
             for folder in dict.fromkeys((session.path, session.control.parent)):
                 folder.mkdir(mode=0o710)
-                if owner is not None:
-                    os.chown(folder, 0, owner)
+                if uid is not None:
+                    os.chown(folder, 0, uid)
         except OSError:
             self.close_session(session)
             raise
@@ -188,8 +188,8 @@ class ServerState:
         """Remove a session's folder and release its uid; its processes must be dead."""
         for folder in dict.fromkeys((session.control.parent, session.path)):
             remove_tree(folder)
-        if session.owner is not None and session.uids is not None:
-            session.uids.release(session.owner)
+        if session.uid is not None and session.uids is not None:
+            session.uids.release(session.uid)
 
     def close(self) -> None:
         """Remove the whole folder and release the locks; a second call does nothing."""
@@ -210,7 +210,7 @@ def remove_tree(path: Path) -> None:
         device = path.lstat().st_dev
     except OSError:
         return
-    # A thread may remove a folder of a session's that ends meanwhile.
+    # Another thread may be removing the same session folder.
     with (
         contextlib.suppress(FileNotFoundError),
         opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as parent,

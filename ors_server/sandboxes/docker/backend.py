@@ -120,9 +120,9 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
     }
     gaps = ["Access to the engine's socket is as good as root on this host, and the server has it."]
     limited = {
-        IsolatedResource.MEMORY: facts.memory,
-        IsolatedResource.PIDS: facts.pids,
-        IsolatedResource.CPU: facts.cpu,
+        IsolatedResource.MEMORY: facts.can_limit_memory,
+        IsolatedResource.PIDS: facts.can_limit_pids,
+        IsolatedResource.CPU: facts.can_limit_cpu,
     }
     for resource, is_limited in limited.items():
         if is_limited:

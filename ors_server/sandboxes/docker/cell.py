@@ -70,7 +70,7 @@ class DockerCell(Cell):
 
     @override
     def enforced(self) -> EnforcedLimits:
-        return EnforcedLimits(memory=self._facts.memory, pids=self._facts.pids)
+        return EnforcedLimits(memory=self._facts.can_limit_memory, pids=self._facts.can_limit_pids)
 
     @override
     def prepare(self) -> None:
@@ -144,7 +144,7 @@ class DockerCell(Cell):
             self._group = counters_of(self.init)
             if self._data_folder is None:
                 self._data_folder = str(report["data"])
-                self.hold(f"/proc/{report['holder']}/root/data")
+                self.attach_files(f"/proc/{report['holder']}/root/data")
             self._shut_terminal()
             os.write(self._go, b"+")
         except (OSError, ValueError, KeyError) as error:
@@ -214,9 +214,9 @@ class DockerCell(Cell):
             is_gone = await ended(self._init_fd, KILL_LIMIT)
             os.close(self._init_fd)
             self._init_fd = -1
-        elif self._first is not None:
-            self._first.terminate()  # it removes what it has made so far
-            is_gone = await ended(self._first_fd, KILL_LIMIT)
+        elif self._first_process is not None:
+            self._first_process.terminate()  # it removes what it has made so far
+            is_gone = await ended(self._first_pidfd, KILL_LIMIT)
         else:
             is_gone = True
         if not is_gone:

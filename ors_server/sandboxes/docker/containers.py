@@ -34,7 +34,7 @@ _TERMINAL = "/run/ors-terminal"
 _VOLUME = "/data"
 _LEASH = "/run/ors-leash"
 _SMALL = 32 << 20
-_FEW = 16
+_HOLDER_PIDS = 16
 _COPIER_RIGHTS = ("DAC_OVERRIDE", "FOWNER")
 
 START_SCRIPT = f"""\
@@ -108,7 +108,12 @@ def holder(setting: ContainerSetting) -> Config:
     }
     config = _config(setting, [volume, _bind(setting.folder / "leash", _LEASH)])
     config |= {"Entrypoint": ["/bin/sh", "-c"], "Cmd": [_HOLD], "WorkingDir": "/"}
-    config["HostConfig"] |= {"Memory": _SMALL, "MemorySwap": _SMALL, "PidsLimit": _FEW, "AutoRemove": True}
+    config["HostConfig"] |= {
+        "Memory": _SMALL,
+        "MemorySwap": _SMALL,
+        "PidsLimit": _HOLDER_PIDS,
+        "AutoRemove": True,
+    }
     return config
 
 

@@ -35,10 +35,9 @@ class EngineFacts:
     image: str
     path: str | None
     """The image's `PATH`; None where it sets none."""
-    memory: bool
-    """Whether it can limit memory; likewise the next two fields."""
-    pids: bool
-    cpu: bool
+    can_limit_memory: bool
+    can_limit_pids: bool
+    can_limit_cpu: bool
 
 
 class Engine:
@@ -55,8 +54,8 @@ class Engine:
         self._docker = _package()
         if not self.host.startswith(_SOCKET):
             raise SandboxUnavailableError(
-                f"a session's terminal and files are shared with its container, so the engine must be on "
-                f"this host and listen on {_SOCKET}...; not {self.host!r}"
+                "a session's terminal and files are shared with its container: expected an engine on this "
+                f"host that listens on {_SOCKET}..., got {self.host!r}"
             )
         self._client: Any = self._connected()
 
@@ -77,15 +76,15 @@ class Engine:
             raise SandboxUnavailableError(
                 f"the engine at {self.host} refused: {_explanation(error)}"
             ) from error
-        _require_fit(info)
+        _check_engine(info)
         return EngineFacts(
             version=str(info.get("ServerVersion", "")),
             api=str(self._client.api_version),
             image=image,
             path=_path_of(image_info),
-            memory=bool(info.get("MemoryLimit")),
-            pids=bool(info.get("PidsLimit", True)),  # engines before 20.10 do not report it
-            cpu=bool(info.get("CpuCfsQuota")),
+            can_limit_memory=bool(info.get("MemoryLimit")),
+            can_limit_pids=bool(info.get("PidsLimit", True)),  # engines before 20.10 do not report it
+            can_limit_cpu=bool(info.get("CpuCfsQuota")),
         )
 
     def labelled(self, label: str, value: str | None = None) -> dict[str, dict[str, str]]:
@@ -98,7 +97,7 @@ class Engine:
 
     def remove(self, container: str) -> None:
         """Kill a container, by its id or name, and remove it with its volumes; it may be gone already."""
-        self._request(lambda: self._client.remove_container(container, force=True, v=True), gone=True)
+        self._request(lambda: self._client.remove_container(container, force=True, v=True), missing_ok=True)
 
     def pause(self, container: str) -> None:
         """Suspend every process of a container, by its id or name."""
@@ -106,7 +105,7 @@ class Engine:
 
     def unpause(self, container: str) -> None:
         """Resume every process of a container, by its id or name; it may be gone already."""
-        self._request(lambda: self._client.unpause(container), gone=True)
+        self._request(lambda: self._client.unpause(container), missing_ok=True)
 
     def close(self) -> None:
         """Close the connection."""
@@ -115,8 +114,8 @@ class Engine:
     def _connected(self) -> Any:
         path = self.host.removeprefix(_SOCKET)
         try:
-            with socket.socket(socket.AF_UNIX) as door:  # docker-py hides why it cannot connect
-                door.connect(path)
+            with socket.socket(socket.AF_UNIX) as probe:  # docker-py hides why it cannot connect
+                probe.connect(path)
             return self._docker.APIClient(base_url=self.host, version="auto", timeout=_ANSWER_LIMIT)
         except self._docker.errors.DockerException as error:
             raise SandboxUnavailableError(
@@ -125,12 +124,12 @@ class Engine:
         except OSError as error:
             raise SandboxUnavailableError(why_unreachable(path, error)) from error
 
-    def _request(self, ask: Callable[[], _T], *, gone: bool = False) -> Any:
+    def _request(self, ask: Callable[[], _T], *, missing_ok: bool = False) -> Any:
         try:
             return ask()
         except self._docker.errors.APIError as error:
             status = error.response.status_code if error.response is not None else None
-            if gone and status in _GONE:
+            if missing_ok and status in _GONE:
                 return None
             raise SandboxError(f"the Docker engine refused: {_explanation(error)}") from error
         except OSError as error:  # also the errors of the HTTP library
@@ -166,16 +165,16 @@ def _explanation(error: Any) -> str:
     return str(getattr(error, "explanation", None) or error)
 
 
-def _require_fit(info: dict[str, Any]) -> None:
+def _check_engine(info: dict[str, Any]) -> None:
     """Refuse an engine whose containers cannot share a terminal and pipes with this host."""
     if info.get("OSType") != "linux":
-        raise SandboxUnavailableError(f"the engine runs {info.get('OSType')} containers; linux is needed")
+        raise SandboxUnavailableError(f"expected an engine of linux containers, got {info.get('OSType')}")
     options: list[str] = info.get("SecurityOptions") or []
     for mode in ("rootless", "userns"):
         if any(f"name={mode}" in option for option in options):
             raise SandboxUnavailableError(
-                f"the engine maps its containers' uids to others ({mode}), so they could not open what the "
-                "server shares with them; an engine without that is needed"
+                f"the engine maps its containers' uids to others ({mode}), so they could not open the files "
+                "that the server shares with them: use an engine without that mode"
             )
 
 

@@ -139,7 +139,7 @@ class BubblewrapCell(Cell):
 
     @override
     async def finish_launch(self) -> None:
-        first = self._first
+        first = self._first_process
         if first is None:
             raise SandboxStartError("nothing was launched")
         try:
@@ -153,7 +153,7 @@ class BubblewrapCell(Cell):
                     # namespace.
                     for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
                 ]
-                self.hold(f"/proc/{first.pid}/root{self._data}")
+                self.attach_files(f"/proc/{first.pid}/root{self._data}")
                 if self.root is None:
                     os.chmod("tmp", 0o1777, dir_fd=self.files_folder())  # noqa: S103  (as every /tmp)
         except (OSError, ValueError, KeyError) as error:
@@ -178,8 +178,8 @@ class BubblewrapCell(Cell):
         """Kill process 1, with which the kernel ends the whole namespace."""
         if self.init:
             send_signal(self.init, signal.SIGKILL, self.is_inside)
-        elif self._first is not None:
-            await kill_with_children(self._first.pid)  # bubblewrap had not reported its child yet
+        elif self._first_process is not None:
+            await kill_with_children(self._first_process.pid)  # bubblewrap had not reported its child yet
         if self._cgroup is not None:
             # A frozen process does not act on SIGKILL until it is thawed (version 1 of cgroups).
             self._cgroup.thaw()
@@ -240,10 +240,10 @@ class BubblewrapCell(Cell):
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", temporary]
         if folders.files is not None:
             view += ["--ro-bind", str(folders.files), self.fresh_dir]
-        held = self.enforced()
+        enforced = self.enforced()
         # The number of processes is counted per user namespace, and can be limited only in there.
-        inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
-        outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
+        inside = [] if enforced.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
+        outside = ulimits(limits, EnforcedLimits(memory=enforced.memory, pids=True))
         isolation = [*self._enter(outside), *self._isolation(bind), *view, "--new-session", *self._seal()]
         isolation += set_variables(request.variables(temporary))
         return self._spawn_program(request, folders, ends, isolation, inside)

@@ -95,8 +95,10 @@ class ImageCell(BubblewrapCell):
         self.image = image
         self._user = find_user(image.layers, root.user)
         self._user_namespace = self._open_namespace = -1
-        self._held: list[int] = []
-        self._first_id: int | None = None
+        self._layer_locks: list[int] = []
+        """Descriptors of the image's layers, locked against removal from the cache."""
+        self._root_uid: int | None = None
+        """The host's id of the image's root; `None` without root on the host."""
         self._programs: ImagePrograms | None = None
         if state.uids is None:
             self._refuse_ids(self._user, root.user)
@@ -119,7 +121,7 @@ class ImageCell(BubblewrapCell):
     @override
     def check_user(self, user: str) -> None:
         image_user = find_user(self.image.layers, user)
-        if self._first_id is None:
+        if self._root_uid is None:
             self._refuse_ids(image_user, user)
 
     def _refuse_links(self) -> None:
@@ -153,12 +155,12 @@ class ImageCell(BubblewrapCell):
     def prepare(self) -> None:
         for layer in self.image.layers:
             # Until the end: an image of the cache is removed only when no session uses it.
-            self._held.append(os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            fcntl.flock(self._held[-1], fcntl.LOCK_SH)
-        self._first_id = self._folder.owner
-        if self._first_id is not None:
-            self.owner = self._first_id + self._user.uid
-            self._user_namespace = make_user_namespace(self._first_id)
+            self._layer_locks.append(os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            fcntl.flock(self._layer_locks[-1], fcntl.LOCK_SH)
+        self._root_uid = self._folder.uid
+        if self._root_uid is not None:
+            self.owner = self._root_uid + self._user.uid
+            self._user_namespace = make_user_namespace(self._root_uid)
             if self._user.uid:
                 self._admit_users()
         super().prepare()
@@ -175,14 +177,14 @@ class ImageCell(BubblewrapCell):
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
-        if self._first_id is not None and not self._namespaces:
-            self._mount(self._first_id)
+        if self._root_uid is not None and not self._namespaces:
+            self._mount(self._root_uid)
         return super().spawn_first(slave)
 
-    def _mount(self, first_id: int) -> None:
+    def _mount(self, root_uid: int) -> None:
         mode = "0711" if self._user.uid else "0700"
-        options = f"{self._tmpfs_options()},mode={mode},uid={first_id},gid={first_id}"
-        root = make_root(self._data, self.image.layers, options, first_id, self._user_namespace)
+        options = f"{self._tmpfs_options()},mode={mode},uid={root_uid},gid={root_uid}"
+        root = make_root(self._data, self.image.layers, options, root_uid, self._user_namespace)
         self._namespaces = [root.mounts]
         self._files = root.files
         self._work = os.open(ROOT, _FOLDER | os.O_NOFOLLOW, dir_fd=root.files)
@@ -193,15 +195,15 @@ class ImageCell(BubblewrapCell):
         return f"size={limits.disk_bytes},nr_inodes={limits.inodes}"
 
     @override
-    def hold(self, folder: str) -> None:
-        super().hold(folder)
+    def attach_files(self, folder: str) -> None:
+        super().attach_files(folder)
         self._complete()
 
     def _complete(self) -> None:
         """Make what every session needs and an image may lack."""
-        first, root = self._first_id, self._work
-        if first is not None:
-            os.chown(STATE, first + self._user.uid, first + self._user.gid, dir_fd=self._files)
+        root_uid, root = self._root_uid, self._work
+        if root_uid is not None:
+            os.chown(STATE, root_uid + self._user.uid, root_uid + self._user.gid, dir_fd=self._files)
         for path, mode in (
             ("tmp", 0o1777),
             ("etc", 0o755),
@@ -209,12 +211,12 @@ class ImageCell(BubblewrapCell):
             (self.layout.work, 0o755),
         ):
             self._make_folder(path.strip("/"), mode)
-        if first is not None and self._user.uid:
-            # The cache has every file as root's. A user owns at least his home.
+        if root_uid is not None and self._user.uid:
+            # Cached files all belong to root; give the user at least their home folder.
             home = os.fsencode(self._user.home.lstrip("/") or ".")
             with contextlib.suppress(OSError):
                 folder = openat2(root, home, os.O_RDONLY | os.O_DIRECTORY, resolve=INSIDE_ROOT)
-                os.fchown(folder, first + self._user.uid, first + self._user.gid)
+                os.fchown(folder, root_uid + self._user.uid, root_uid + self._user.gid)
                 os.close(folder)
         with contextlib.suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK
@@ -222,7 +224,8 @@ class ImageCell(BubblewrapCell):
             try:
                 if stat.S_ISREG(os.fstat(hosts).st_mode) and not os.fstat(hosts).st_size:
                     os.write(hosts, _HOSTS)
-                    os.fchown(hosts, -1 if first is None else first, -1 if first is None else first)
+                    owner = -1 if root_uid is None else root_uid
+                    os.fchown(hosts, owner, owner)
             finally:
                 os.close(hosts)
 
@@ -238,7 +241,7 @@ class ImageCell(BubblewrapCell):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                     os.chmod(part, mode if number == len(parts) - 1 else 0o755, dir_fd=folder)
-                    RootFiles(self._work, self._first_id).give_to_root(folder, part)
+                    RootFiles(self._work, self._root_uid).give_to_root(folder, part)
             finally:
                 os.close(folder)
 
@@ -255,7 +258,7 @@ class ImageCell(BubblewrapCell):
     @override
     def save_files(self, descriptor: int) -> bool:
         with os.fdopen(os.dup(descriptor), "wb") as out:
-            writer = OverlayWriter(out, self._first_id)
+            writer = OverlayWriter(out, self._root_uid)
             for name in (UPPER, STATE):
                 with opened(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._files) as folder:
                     writer.write_all(folder)
@@ -265,7 +268,7 @@ class ImageCell(BubblewrapCell):
     def load_files(self, descriptor: int) -> bool:
         self.was_used = True
         with os.fdopen(os.dup(descriptor), "rb") as source:
-            reader = OverlayReader(source, self._first_id)
+            reader = OverlayReader(source, self._root_uid)
             for name in (ROOT, STATE):
                 with opened(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._files) as folder:
                     reader.read(folder)
@@ -297,9 +300,9 @@ class ImageCell(BubblewrapCell):
     @override
     def close_folders(self) -> None:
         super().close_folders()
-        close_all(self._user_namespace, self._open_namespace, *self._held)
+        close_all(self._user_namespace, self._open_namespace, *self._layer_locks)
         self._user_namespace = self._open_namespace = -1
-        self._held = []
+        self._layer_locks = []
 
     # Fresh programs
 
@@ -312,14 +315,14 @@ class ImageCell(BubblewrapCell):
             return folders
         # In memory, if the server has such a folder: an agent may have added thousands of what is hidden.
         own_layer = self.control.parent / f"view-{number}"
-        is_alone = self._first is None and not self._fresh
+        is_alone = self._first_process is None and not self._fresh
         homes = (self._user.home, "/root", "/home", "/tmp")  # noqa: S108  (the sandbox's own)
         # What is written to `/etc` stays, as the settings do that are put back there.
         tops = {path.split("/")[1] for path in (self.layout.work, *homes, "/etc")}
         # By descriptors that no other task closes, since the session may end meanwhile.
         root = os.dup(self._work)
         upper = os.open(UPPER, _FOLDER | os.O_NOFOLLOW, dir_fd=self._files)
-        files = RootFiles(root, self._first_id)
+        files = RootFiles(root, self._root_uid)
         view = ImageView(self.image.layers, files, upper, self._data, own_layer, MOUNT_POINTS)
 
         def plan() -> None:
@@ -359,10 +362,10 @@ class ImageCell(BubblewrapCell):
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", FRESH_HOME]
         if folders.files is not None:
             view += ["--ro-bind", str(folders.files), self.fresh_dir]
-        held = self.enforced()
+        enforced = self.enforced()
         # The number of processes is counted per user namespace, and can be limited only in there.
-        inside = [] if held.pids else ["/bin/sh", "-c", _LIMIT_PROCESSES.format(pids=limits.pids), "sh"]
-        outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
+        inside = [] if enforced.pids else ["/bin/sh", "-c", _LIMIT_PROCESSES.format(pids=limits.pids), "sh"]
+        outside = ulimits(limits, EnforcedLimits(memory=enforced.memory, pids=True))
         user = find_user(self.image.layers, request.user)
         isolation = [
             *self._enter_restored(outside, restored, user),
@@ -372,7 +375,17 @@ class ImageCell(BubblewrapCell):
         isolation += ["--new-session", *set_variables(request.variables(FRESH_HOME))]
         return self._spawn_program(request, folders, ends, isolation, inside)
 
-    # How everything is started
+    # How everything is started. Each method adds its part of one command; with root on the host, the shell of
+    # the image's root is started by
+    #
+    #   sh -c 'LIMITS; join the cgroups; exec "$@"' sh                                     _enter
+    #   nsenter --mount=/proc/PID/fd/N --user=/proc/PID/fd/N --setuid=0 --setgid=0 --      _join
+    #   sh -c 'refuse user namespaces; exec "$@"' sh                                       _join
+    #   bwrap --cap-drop ALL --cap-add CAP_CHOWN ... --bind DATA/root / --proc /proc ...   _isolation
+    #   --bind DATA/state STATE ... --as-pid-1 -- SHELL                                    _session_view
+    #
+    # Without root, `_make_namespaces` replaces the first three lines at the first start. For a fresh program
+    # over restored folders, `_enter_restored` adds `unshare --mount -- sh -c MOUNT_VIEW sh DATA ... --`.
 
     def _enter_restored(
         self, limits: str, restored: tuple[RestoredFolder, ...], user: ImageUser
@@ -380,14 +393,14 @@ class ImageCell(BubblewrapCell):
         """Return the command that enters the session's namespaces, and mounts the image's folders again."""
         if not restored:
             return self._enter(limits, user)
-        first = self._first_id
+        root_uid = self._root_uid
         size = f"size={self.limits.disk_bytes},nr_inodes={self.limits.inodes},mode=0755"
         rows = [part for row in restored for part in (row.kind, row.path, row.lower)]
-        owner = "" if first is None else str(first)
-        options = ROOT_OPTIONS if first is not None else USER_OPTIONS
+        owner = "" if root_uid is None else str(root_uid)
+        options = ROOT_OPTIONS if root_uid is not None else USER_OPTIONS
         mounts = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_VIEW, "sh"]
         mounts += [str(self._data), size, options, owner, *rows, "--"]
-        if first is None:
+        if root_uid is None:
             return [*self._enter(limits), *mounts]
         enter = [
             "sh",
@@ -395,33 +408,42 @@ class ImageCell(BubblewrapCell):
             limits + self.enter_script,
             "sh",
             "nsenter",
-            f"--mount={self._own(self._namespaces[-1])}",
+            f"--mount={self._descriptor_path(self._namespaces[-1])}",
             "--",
         ]
         return [*enter, *mounts, "nsenter", *self._join(user)]
 
     @staticmethod
-    def _own(descriptor: int) -> str:
-        return f"/proc/{os.getpid()}/fd/{descriptor}"  # by a path, so that nothing inside inherits it
+    def _descriptor_path(descriptor: int) -> str:
+        return f"/proc/{os.getpid()}/fd/{descriptor}"  # a path, so that no program inside inherits it
 
     def _join(self, user: ImageUser) -> list[str]:
         """Return nsenter's options for a user namespace of the session's ids, and what follows it."""
         namespace = self._user_namespace
-        if user.uid and not self._user.uid and self._first_id is not None:
+        if user.uid and not self._user.uid and self._root_uid is not None:
             # The session's own is sealed, and this user's sandbox is one more user namespace.
             if self._open_namespace < 0:
-                self._open_namespace = make_user_namespace(self._first_id)
+                self._open_namespace = make_user_namespace(self._root_uid)
             self._admit_users()
             namespace = self._open_namespace
-        join = [f"--user={self._own(namespace)}", f"--setuid={user.uid}", f"--setgid={user.gid}", "--"]
+        join = [
+            f"--user={self._descriptor_path(namespace)}",
+            f"--setuid={user.uid}",
+            f"--setgid={user.gid}",
+            "--",
+        ]
         return join if user.uid or self._user.uid else [*join, "sh", "-c", _SEAL_NAMESPACE, "sh"]
 
     @override
     def _enter(self, limits: str, user: ImageUser | None = None) -> list[str]:
-        if self._first_id is None:
+        if self._root_uid is None:
             return super()._enter(limits)
         enter = ["sh", "-c", limits + self.enter_script, "sh", "nsenter"]
-        return [*enter, f"--mount={self._own(self._namespaces[-1])}", *self._join(user or self._user)]
+        return [
+            *enter,
+            f"--mount={self._descriptor_path(self._namespaces[-1])}",
+            *self._join(user or self._user),
+        ]
 
     @override
     def _make_namespaces(self) -> list[str]:
@@ -439,10 +461,17 @@ class ImageCell(BubblewrapCell):
         user: ImageUser | None = None,
         root: str = ROOT,
     ) -> list[str]:
+        """Return bubblewrap's command, and the options that show the image.
+
+        Args:
+            is_beside: Without effect: this process copies an image's files itself (`save_files`,
+                `load_files`), so that no program is started beside a session.
+            root: The folder below the session's data that becomes `/`.
+        """
         user = user or self._user
         static = self._state.static
         dead = str(static / "no-terminal")
-        if self._first_id is None:
+        if self._root_uid is None:
             # bubblewrap itself is root of the outer namespace here, and would pass all its rights on.
             identity = ["--cap-drop", "ALL", "--unshare-user", "--disable-userns", "--uid", "0", "--gid", "0"]
         elif user.uid:
@@ -463,7 +492,7 @@ class ImageCell(BubblewrapCell):
     @override
     def _session_view(self) -> list[str]:
         view = super()._session_view()
-        if self._first_id is None:
+        if self._root_uid is None:
             # The server reaches the root only when the shell is there, which begins in the work dir.
             folders = ["--perms", "1777", "--dir", "/tmp", "--dir", self._user.home]  # noqa: S108  (the session's own)
             return [*folders, "--dir", self.layout.work, *view]
@@ -473,7 +502,7 @@ class ImageCell(BubblewrapCell):
     def _restore_mount_points(self) -> None:
         if self._work >= 0:
             for name in MOUNT_POINTS:
-                RootFiles(self._work, self._first_id).put_folder(name)
+                RootFiles(self._work, self._root_uid).put_folder(name)
 
 
 def find_user(layers: tuple[Path, ...], stated: str) -> ImageUser:

@@ -104,7 +104,7 @@ class LandlockCell(Cell):
         super().prepare()
         for name in _FOLDERS:
             self._make_own(self._data / name)
-        self.hold(str(self._data))
+        self.attach_files(str(self._data))
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
@@ -170,7 +170,7 @@ class LandlockCell(Cell):
         stop.touch()
         await self._kill_all(but=self.init)
         send_signal(self.init, signal.SIGCONT, self.is_inside)
-        await ended(self._first_fd, _REAP_LIMIT)
+        await ended(self._first_pidfd, _REAP_LIMIT)
         await self._kill_all(but=None)
         stop.unlink()
         # The next launch gets a new cgroup: processes that are not reaped count in the old one.

@@ -8,11 +8,10 @@ Invariants:
   mark of an earlier line only updates the working directory.
 - The terminal carries control and no output. Commands travel in a file and print to named pipes, so what they
   contain or print is not read as control.
-- Every wait is bounded, and an end that does not work is followed by a harder one: ^C, SIGKILL to the
+- Every wait is bounded, and a stop that does not work is followed by a harder one: ^C, SIGKILL to the
   foreground job, the shell's own end, a new sandbox over the same files.
-- A shell that does not start is the machine's failure, which is retried and raised, or the agent's, whose
-  files a shell reads: a control program, with the system's own shell, tells which. Waiting for a shell is
-  part of a command's time.
+- A shell may fail to start because of the machine (retry, then raise) or because the agent broke a start-up
+  file. Starting the system's /bin/sh tells which. Waiting for a shell is part of a command's time.
 - A new shell that no caller requested is reported exactly once, by the first result after it
   (`_has_unreported_restart`).
 """
@@ -86,10 +85,12 @@ _INTERRUPT = b"\x03"
 class ShellTerminal:
     """The server's end of a pseudo-terminal."""
 
-    def __init__(self, poller: Poller, on_mark: Callable[[Mark], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, poller: Poller, on_mark: Callable[[Mark], None], on_closed: Callable[[], None]
+    ) -> None:
         self._poller = poller
         self._on_mark = on_mark
-        self._on_end = on_end
+        self._on_closed = on_closed
         self._reader = MarkParser()
         self._master = -1
 
@@ -142,7 +143,7 @@ class ShellTerminal:
             piece = b""
         if not piece:
             self.close()
-            self._on_end()
+            self._on_closed()
             return
         for mark in self._reader.feed(piece):
             self._on_mark(mark)
@@ -167,13 +168,13 @@ _PAUSES = (0.05, 0.25, 1.0)
 _SYNC_TRIES = 3
 _START_GRACE = 5.0
 """Seconds that a shell may take to start after its command's time limit."""
-_MAX_EARLY_ENDS = 3
+_MAX_EARLY_EXITS = 3
 """Shells that end before their first prompt; the init starts the next one at once, for ever."""
 
 
 @dataclass
-class _CommandEnd:
-    """The end of a command, as far as it is known."""
+class _CommandOutcome:
+    """How a command ended, as far as it is known."""
 
     killed: Killed | None = None
     restarted: bool = False
@@ -191,7 +192,7 @@ class Shell:
         self._clock = clock
         self._limits: Limits = cell.limits
         self._poller = Poller()
-        self._terminal = ShellTerminal(self._poller, self._on_mark, self._on_end)
+        self._terminal = ShellTerminal(self._poller, self._on_mark, self._on_closed)
         self._background = BackgroundOutput(self._limits.background_bytes)
         self._process_limit = ProcessLimitMonitor(cell, clock)
         self._command = ControlFile(str(cell.control / "cmd"))
@@ -203,12 +204,12 @@ class Shell:
         self._is_gone = True
         self._has_unreported_restart = False  # whether no result has reported the new shell yet
         self._has_lost_state = False  # whether the shell began without the state of the one before
-        self._early_ends = 0  # shells in a row that ended before their first prompt
+        self._early_exits = 0  # shells in a row that ended before their first prompt
         self._start_deadline = 0.0
         self._is_launched = False  # whether the latest launch reached the session's own programs
         self._pid = 0
-        self._finish: PromptMark | None = None
-        self._exit: ExitMark | None = None
+        self._prompt_mark: PromptMark | None = None
+        self._exit_mark: ExitMark | None = None
         self._streams: CommandStreams | None = None
         self._free: CommandStreams | None = None  # pipes of an earlier command that no process holds
         self.cwd = cell.layout.work
@@ -219,7 +220,7 @@ class Shell:
 
     async def _start_within(self, limit: float) -> None:
         self._is_up = self._is_gone = False
-        self._early_ends = 0
+        self._early_exits = 0
         self._is_launched = False
         self._cell.launch(self._terminal.open())
         self._is_launched = True
@@ -244,7 +245,7 @@ class Shell:
 
     async def end_processes(self) -> None:
         """Kill every process; the next command starts a shell in the work dir, without the state of now."""
-        await self._end()
+        await self._kill_cell()
         self._is_gone, self._is_up = True, False
         self._set_cwd(self._cell.layout.work)  # only now: the old shell's last mark names the old one
 
@@ -252,7 +253,7 @@ class Shell:
         """Run one command, for at most `time_limit` seconds."""
         data = _encode(command, self._limits.command_bytes)
         began = self._clock.monotonic()
-        end = _CommandEnd()
+        outcome = _CommandOutcome()
         self._cell.was_used = True
         self._start_deadline = began + time_limit + _START_GRACE
         try:
@@ -268,23 +269,23 @@ class Shell:
                 background=self._background.take(),
                 notes=(f"The command did not run. {error}",),
             )
-        await self._attempt(data, time_limit, end)
+        await self._attempt(data, time_limit, outcome)
         # Such as after `ulimit -n 0`: the redirections of the typed line failed, so no process opened the
         # pipes. The command never ran, and running it again in another shell cannot repeat an effect.
         if self._never_began():
             self._drop_streams()
-            end.note(
+            outcome.note(
                 "The shell could not open its pipes under limits that it had set itself; it was replaced."
             )
             if not await self._signal_shell(signal.SIGKILL):
-                await self._relaunch(end)
-            end.restarted = True
-            await self._attempt(data, time_limit, end)
+                await self._relaunch(outcome)
+            outcome.restarted = True
+            await self._attempt(data, time_limit, outcome)
         duration = self._clock.monotonic() - began
-        if (end.restarted or self._has_unreported_restart) and not self._is_up:
+        if (outcome.restarted or self._has_unreported_restart) and not self._is_up:
             # Only the new shell knows whether it has the old one's state.
             await self._wait_for_shell(self._start_limit())
-        return self._result(end, duration)
+        return self._result(outcome, duration)
 
     def close(self) -> None:
         """Close terminal, pipes and files."""
@@ -299,28 +300,28 @@ class Shell:
 
     # One command
 
-    async def _attempt(self, data: bytes, time_limit: float, end: _CommandEnd) -> None:
+    async def _attempt(self, data: bytes, time_limit: float, outcome: _CommandOutcome) -> None:
         if await self._process_limit.is_being_filled():
-            await self._renew_full_session(end)
+            await self._renew_full_session(outcome)
         self._type(data)
         try:
-            end.killed = await self._end_of_command(time_limit)
-            if end.killed is not None:
-                await self._end_job(end)
-            elif self._exit is not None or self._is_gone:
-                self._explain_exit(end)
+            outcome.killed = await self._wait_for_command(time_limit)
+            if outcome.killed is not None:
+                await self._stop_job(outcome)
+            elif self._exit_mark is not None or self._is_gone:
+                self._explain_exit(outcome)
             if await self._process_limit.is_still_exceeded():
-                end.killed = Killed.PROCESS_LIMIT
-                await self._renew_full_session(end)
+                outcome.killed = Killed.PROCESS_LIMIT
+                await self._renew_full_session(outcome)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._end_job(end)
+                await self._stop_job(outcome)
                 self._drop_streams()
             raise
 
     def _type(self, data: bytes) -> None:
         self._sequence += 1
-        self._finish = self._exit = None
+        self._prompt_mark = self._exit_mark = None
         self._command.write(data)
         # Pipes are reused when no process holds them, which saves creating two files for every command.
         streams, self._free = self._free, None
@@ -330,7 +331,7 @@ class Shell:
         self._streams = streams
         self._terminal.type(typed_line(self._cell.layout, self._sequence, streams.number))
 
-    async def _end_of_command(self, time_limit: float) -> Killed | None:
+    async def _wait_for_command(self, time_limit: float) -> Killed | None:
         deadline = self._clock.monotonic() + time_limit
         self._process_limit.begin()
         while True:
@@ -343,43 +344,43 @@ class Shell:
             if self._clock.monotonic() >= deadline:
                 return Killed.TIME_LIMIT
 
-    def _explain_exit(self, end: _CommandEnd) -> None:
-        end.restarted = True
-        if self._exit is None:
-            end.killed = Killed.SHELL_DIED
-            end.note("The sandbox's first process died; the sandbox was restarted over the same files.")
+    def _explain_exit(self, outcome: _CommandOutcome) -> None:
+        outcome.restarted = True
+        if self._exit_mark is None:
+            outcome.killed = Killed.SHELL_DIED
+            outcome.note("The sandbox's first process died; the sandbox was restarted over the same files.")
         else:
-            end.note("The shell ended and was started again.")
+            outcome.note("The shell ended and was started again.")
 
     def _never_began(self) -> bool:
-        streams, finish = self._streams, self._finish
+        streams, prompt_mark = self._streams, self._prompt_mark
         # A failed redirection has a status above 0; checking that first saves the reads for all other
         # commands.
-        if streams is None or finish is None or finish.status == 0:
+        if streams is None or prompt_mark is None or prompt_mark.status == 0:
             return False
         streams.stdout.finish()
         return not streams.stdout.was_opened
 
-    def _result(self, end: _CommandEnd, duration: float) -> ExecResult:
+    def _result(self, outcome: _CommandOutcome, duration: float) -> ExecResult:
         streams = self._streams
         if streams is None:
             raise AssertionError("a command without pipes")
         for reader in streams.both:
             reader.finish()
-        ended = self._finish or self._exit
-        is_new = end.restarted or self._has_unreported_restart
+        mark = self._prompt_mark or self._exit_mark
+        is_new = outcome.restarted or self._has_unreported_restart
         late = self._background.take()
         result = ExecResult(
-            exit_code=ended.status if ended is not None else None,
+            exit_code=mark.status if mark is not None else None,
             stdout=streams.stdout.output(),
             stderr=streams.stderr.output(),
             cwd=self.cwd,
             duration_s=duration,
-            killed=end.killed,
+            killed=outcome.killed,
             shell_restarted=is_new,
             state_lost=is_new and (self._has_lost_state or not self._is_up),
             background=late,
-            notes=end.notes,
+            notes=outcome.notes,
         )
         self._streams = None
         self._has_unreported_restart = False
@@ -388,30 +389,32 @@ class Shell:
 
     # From ^C to a new sandbox
 
-    async def _end_job(self, end: _CommandEnd) -> None:
+    async def _stop_job(self, outcome: _CommandOutcome) -> None:
         """Get the shell back by the gentlest means that works; each attempt is bounded."""
-        if end.killed is Killed.PROCESS_LIMIT:
-            await self._renew_full_session(end)
+        if outcome.killed is Killed.PROCESS_LIMIT:
+            await self._renew_full_session(outcome)
             return
         for attempt in (self._interrupt, self._kill_foreground):
             if await attempt():
                 # An end without the command's own mark means that the shell itself went, and the init started
                 # another.
-                end.restarted = end.restarted or self._finish is None
+                outcome.restarted = outcome.restarted or self._prompt_mark is None
                 return
-        end.restarted = True
+        outcome.restarted = True
         for number in (signal.SIGHUP, signal.SIGKILL):
             if await self._signal_shell(number):
-                end.note("The shell did not let go of the command and was replaced.")
+                outcome.note("The command could not be interrupted, so the shell was replaced.")
                 return
-        end.note("The sandbox was restarted over the same files; background jobs are gone.")
-        await self._relaunch(end)
+        outcome.note("The sandbox was restarted over the same files; background jobs are gone.")
+        await self._relaunch(outcome)
 
-    async def _renew_full_session(self, end: _CommandEnd) -> None:
-        end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
-        await self._relaunch(end)
+    async def _renew_full_session(self, outcome: _CommandOutcome) -> None:
+        outcome.note(
+            f"The limit of {self._limits.pids} processes was exceeded, so all processes were killed."
+        )
+        await self._relaunch(outcome)
         self._process_limit.reset()
-        end.restarted = True
+        outcome.restarted = True
 
     async def _interrupt(self) -> bool:
         self._terminal.interrupt()
@@ -436,26 +439,26 @@ class Shell:
         shell = self._cell.shell(self._pid)
         if shell is None or not self._cell.signal_group(shell, number):
             return False
-        if not await self._wait_until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
+        if not await self._wait_until(lambda: self._exit_mark is not None or self._is_gone, _ATTEMPT_LIMIT):
             return False
         return await self._wait_until(lambda: self._is_up, _ATTEMPT_LIMIT)
 
     async def _resynchronise(self) -> bool:
         """Drain pending interrupts, so that none reaches the next command."""
-        if self._finish is None:
+        if self._prompt_mark is None:
             return await self._wait_until(lambda: self._is_up, self._start_limit())
         # The marks of these lines replace the command's own mark, which holds its status.
-        finish = self._finish
+        command_mark = self._prompt_mark
         try:
             for _ in range(_SYNC_TRIES):
                 self._sequence += 1
-                self._finish = None
+                self._prompt_mark = None
                 self._terminal.type(sync_line(self._sequence))
                 if await self._wait_until(self._has_ended, _INTERRUPT_LIMIT):
                     return True
             return False
         finally:
-            self._finish = finish
+            self._prompt_mark = command_mark
 
     # The shell's life
 
@@ -464,16 +467,16 @@ class Shell:
             await self._wait_for_shell(self._start_limit())
         if self._is_gone or not self._is_up:
             self._has_unreported_restart = True
-            await self._end()
+            await self._kill_cell()
             await self._start_again()
 
-    async def _relaunch(self, end: _CommandEnd) -> None:
+    async def _relaunch(self, outcome: _CommandOutcome) -> None:
         """Start again for a command that has run; without a shell, the next command says why."""
-        await self._end()
+        await self._kill_cell()
         try:
             await self._start_again()
         except SandboxShellError as error:
-            end.note(str(error))
+            outcome.note(str(error))
 
     async def _start_again(self) -> None:
         """Start over the same files, with retries: dead processes count against limits for a while."""
@@ -487,7 +490,7 @@ class Shell:
                 printed = self._terminal.other_output.strip()[-200:]
                 is_late = self._clock.monotonic() - began >= limit
                 is_silent = self._is_launched and not self._is_up and self._cell.was_used
-                await self._end()
+                await self._kill_cell()
                 if is_silent and (is_late or pause is None) and await self._can_start_control():
                     raise SandboxShellError(
                         "No shell starts over the files of this session, though another program does: look "
@@ -518,19 +521,19 @@ class Shell:
         return False
 
     async def _wait_for_shell(self, limit: float) -> None:
-        """Wait until the shell is up, or until it is known that it will not be."""
+        """Wait until the shell is up, or cannot be."""
         await self._wait_until(
-            lambda: self._is_up or self._is_gone or self._early_ends >= _MAX_EARLY_ENDS, limit
+            lambda: self._is_up or self._is_gone or self._early_exits >= _MAX_EARLY_EXITS, limit
         )
 
-    async def _end(self) -> None:
+    async def _kill_cell(self) -> None:
         await self._cell.kill()
         self._terminal.close()
 
     def _on_mark(self, mark: Mark) -> None:
         if isinstance(mark, ExitMark):
-            self._exit = mark
-            self._early_ends += not self._is_up
+            self._exit_mark = mark
+            self._early_exits += not self._is_up
             self._is_up = False
             self._has_unreported_restart = True
         else:
@@ -538,13 +541,13 @@ class Shell:
             self._set_cwd(mark.cwd)
             if mark.sequence == 0:
                 self._is_up = True
-                self._early_ends = 0
+                self._early_exits = 0
                 self._has_lost_state = mark.status != 0
             elif mark.sequence == self._sequence:
-                self._finish = mark
+                self._prompt_mark = mark
         self._changed.set()
 
-    def _on_end(self) -> None:
+    def _on_closed(self) -> None:
         self._is_gone = True
         self._is_up = False
         self._changed.set()
@@ -560,7 +563,7 @@ class Shell:
             self._cwd.write(terminated.encode(errors="surrogateescape"))
 
     def _has_ended(self) -> bool:
-        return self._finish is not None or self._exit is not None or self._is_gone
+        return self._prompt_mark is not None or self._exit_mark is not None or self._is_gone
 
     def _is_flooded(self) -> bool:
         return self._streams is not None and self._streams.largest > self._limits.output_bytes

@@ -11,11 +11,11 @@ _PAUSE = 0.02
 """Seconds between two counts of processes that become more."""
 _CALM_LOOKS = 12
 """Counts in a row without more processes, after which the session is thought to have no more of them."""
-_LOOKS = 10
+_COUNTS = 10
 """Counts within `_PATIENCE`."""
-_NEARLY = 0.95
+_FULL_SHARE = 0.95
 """Share of the limit that counts as being at it: a fork bomb oscillates just below."""
-_MANY = 0.25
+_COUNTING_SHARE = 0.25
 """Share of the limit from which on the processes are counted before a command: a fork bomb takes a few
 milliseconds from there to the limit, and the command would be refused the processes that it needs."""
 
@@ -51,7 +51,7 @@ class ProcessLimitMonitor:
         if probable <= self._enough_to_count():
             return False
         most, looks_without_more = self._enough_to_count(), _CALM_LOOKS
-        while (alive := self._cell.alive()) < _NEARLY * self._limit:
+        while (alive := self._cell.alive()) < _FULL_SHARE * self._limit:
             looks_without_more = 0 if alive > most else looks_without_more + 1
             if looks_without_more >= _CALM_LOOKS:
                 break
@@ -73,7 +73,7 @@ class ProcessLimitMonitor:
         denials = self._cell.denials()
         rose = denials > self._denials
         self._denials = denials
-        full = self._cell.alive() >= _NEARLY * self._limit
+        full = self._cell.alive() >= _FULL_SHARE * self._limit
         now = self._clock.monotonic()
         if not rose and not full:
             # A fork bomb drops below the limit between two checks. Only a command that was never refused a
@@ -105,7 +105,7 @@ class ProcessLimitMonitor:
         self._on_host = threads_of_host()
 
     def _enough_to_count(self) -> float:
-        return max(self._settled, _MANY * self._limit)
+        return max(self._settled, _COUNTING_SHARE * self._limit)
 
     async def _stays_full(self) -> bool:
         if self._cell.counted():
@@ -113,7 +113,7 @@ class ProcessLimitMonitor:
             await self._clock.sleep(_GRACE)
             return self._cell.denials() > denials
         full = 0
-        for _ in range(_LOOKS):
-            await self._clock.sleep(_PATIENCE / _LOOKS)
-            full += self._cell.alive() >= _NEARLY * self._limit
-        return full > _LOOKS / 2
+        for _ in range(_COUNTS):
+            await self._clock.sleep(_PATIENCE / _COUNTS)
+            full += self._cell.alive() >= _FULL_SHARE * self._limit
+        return full > _COUNTS / 2

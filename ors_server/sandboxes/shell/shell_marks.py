@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 _OPEN = b"\x1b]ors;"
 _CLOSE = b"\x07"
-_LONGEST_MARK = 256 * 1024
-_LONGEST_OTHER_OUTPUT = 4096
+_MAX_MARK = 256 * 1024
+_MAX_OTHER_OUTPUT = 4096
 _PROMPT_FIELDS = 4
 
 _ESCAPES = dict(zip("abtnvfreE\\'\"?", b"\a\b\t\n\v\f\r\x1b\x1b\\'\"?", strict=True))
@@ -95,13 +95,13 @@ class MarkParser:
         else:
             data = data[data.find(_OPEN) :]
         # An opening without an end would otherwise grow with everything that follows.
-        self._pending = data if len(data) <= _LONGEST_MARK else b""
+        self._pending = data if len(data) <= _MAX_MARK else b""
         return marks
 
     def _keep_other(self, text: bytes) -> None:
         if text:
             printed = self.other_output + text.decode(errors="replace")
-            self.other_output = printed[-_LONGEST_OTHER_OUTPUT:]
+            self.other_output = printed[-_MAX_OTHER_OUTPUT:]
 
 
 def _overlap(data: bytes) -> int:

@@ -124,7 +124,7 @@ class BatchWriter:
                 now = to_microseconds(self._clock.now())
                 entries = take()
                 _share_states(entries)
-                rejected.update(self._holds.refused(connection, entries, now))
+                rejected.update(self._holds.check_writes(connection, entries, now))
                 entries = [entry for entry in entries if entry not in rejected]
                 early = self._queued_too_early(connection, entries)
                 self._open(connection, [entry for entry in entries if isinstance(entry, PendingOpen)], now)

@@ -17,7 +17,7 @@ from ors_server.store.sql.record_tables import blobs
 
 Block: TypeAlias = TextBlock | ImageBlock
 MAX_CHARACTER_BYTES = 4
-"""Most bytes of a character in UTF-8."""
+"""Maximum number of bytes of a character in UTF-8."""
 _PRIVATE_FOLDER = 0o700
 
 

@@ -37,7 +37,7 @@ class Fence:
         statement = f"SELECT epoch FROM hosts WHERE number = {database.placeholder}{lock}"  # noqa: S608  (ours)
         return cls(number, epoch, statement)
 
-    def refused(
+    def check_writes(
         self, connection: Connection, entries: Sequence[PendingWrite], now: int
     ) -> Mapping[PendingWrite, OrsServerError]:
         """Check that the host has its place, and keeps it for this transaction; refuse no single write.
@@ -88,12 +88,12 @@ def _group(connection: Connection) -> str:
 def _refuse(database: Database, *, uses_hosts: bool) -> None:
     if uses_hosts:
         raise SettingsError(
-            f"another server with several hosts uses the record {database.display_name}: stop it, or name "
-            "another --store"
+            f"another server with several hosts uses the record {database.display_name}: stop that server, "
+            "or pass a different --store"
         )
     raise SettingsError(
-        "another server has the record open, and a server with several hosts needs it for its hosts alone: "
-        "stop the other one, or name another --store"
+        f"another server uses the record {database.display_name}, and a multi-host server needs exclusive "
+        "access: stop that server, or pass a different --store"
     )
 
 

@@ -36,7 +36,7 @@ class LiveSessions:
     own: set[str] = field(default_factory=set[str])
     """Ids of open episodes that this server wrote, or found left open."""
 
-    def refused(
+    def check_writes(
         self, connection: Connection, entries: Sequence[PendingWrite], now: int
     ) -> dict[PendingWrite, SessionExistsError]:
         """Return the writes that would open an episode in a session that is live on another server."""

@@ -17,7 +17,7 @@ from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
 
 READERS = 8
-"""Most reading connections."""
+"""Maximum number of reading connections."""
 LOCK = 0x6F72735F
 """Number of the advisory lock that a server takes to change the tables (arbitrary)."""
 FULL = frozenset({"53100", "53200", "53400", "25006", "42501", "28P01", "3D000"})

@@ -13,7 +13,7 @@ from ors_server.store.sql.kept_totals import groups_of, recount_groups
 from ors_server.store.sql.record_tables import blob_uses, blobs, episodes, standings
 
 BATCH_SIZE = 50
-"""Most episodes or blobs that one transaction removes, so that it does not delay live episodes."""
+"""Maximum number of episodes or blobs that one transaction removes: more would delay live episodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -417,11 +417,11 @@ Result = TypeVar("Result")
 Part = TypeVar("Part")
 
 THREADS = 4
-"""Most threads that read at the same time."""
-HELD = 32
+"""Maximum number of threads that read at the same time."""
+EPISODES_PER_QUERY = 32
 """Episodes that a stream keeps in memory at a time."""
-_AT_ONCE = 500
-"""Most episodes that one statement names."""
+_EPISODES_PER_STATEMENT = 500
+"""Maximum number of episodes that one statement names."""
 _LAST = "\U0010ffff"
 
 
@@ -583,7 +583,7 @@ class SqlReader:
     def _chunk(
         self, connection: Connection, episode_filter: EpisodeFilter, boundary: tuple[int, str] | None
     ) -> tuple[tuple[int, str] | None, list[tuple[EpisodeRecord, Sequence[Step]]]]:
-        query = pages(episode_filter, boundary, HELD, OLDEST_FIRST)
+        query = pages(episode_filter, boundary, EPISODES_PER_QUERY, OLDEST_FIRST)
         keys = [row.key for row in connection.execute(query)]
         whole = {row.key: row for row in connection.execute(records(episodes.c.key.in_(keys)))}
         rows = [whole[key] for key in keys]
@@ -592,7 +592,7 @@ class SqlReader:
         shown = list(_of_episodes(connection, steps, [row.key for row in rows]))
         for key, step in self._whole_steps(connection, shown):
             played[key].append(step)
-        last = (rows[-1].created_at, rows[-1].episode_id) if len(rows) == HELD else None
+        last = (rows[-1].created_at, rows[-1].episode_id) if len(rows) == EPISODES_PER_QUERY else None
         return last, [(record, played[row.key]) for record, row in zip(found, rows, strict=True)]
 
     def _records(
@@ -663,8 +663,8 @@ def _boundary(connection: Connection, episode_id: str, order: EpisodeSorting) ->
 def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> Iterable[Any]:
     """Yield a table's rows of these episodes; each episode's rows in order."""
     query = _rows_of_episodes(table)
-    for start in range(0, len(keys), _AT_ONCE):
-        yield from connection.execute(query, {"keys": keys[start : start + _AT_ONCE]})
+    for start in range(0, len(keys), _EPISODES_PER_STATEMENT):
+        yield from connection.execute(query, {"keys": keys[start : start + _EPISODES_PER_STATEMENT]})
 
 
 @cache

@@ -17,7 +17,7 @@ from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
 
 READERS = 8
-"""Most reading connections."""
+"""Maximum number of reading connections."""
 _MODE_PAUSE = 0.01
 """Seconds between two attempts to set the journal's mode."""
 PRIVATE = 0o600

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from ors_server.store.sql.database import execute
 
 _MAX_ROWS = 64
-"""Most rows of one statement."""
+"""Maximum number of rows of one statement."""
 _POWERS = (64, 32, 16, 8, 4, 2, 1)
 """Numbers of rows in PostgreSQL's statements: few, because psycopg keeps 100 of them prepared."""
 

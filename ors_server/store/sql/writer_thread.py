@@ -28,7 +28,7 @@ MAX_ENTRIES = 1024
 MAX_BYTES = 16 * 1024 * 1024
 """Limits of one transaction."""
 FIRST_PAUSE = 0.02
-LONGEST_PAUSE = 0.5
+MAX_PAUSE = 0.5
 """Seconds between two attempts: the first pause, which doubles, and the longest one."""
 MAINTENANCE_SECONDS = 60.0
 """Seconds between two runs of the maintenance."""
@@ -115,7 +115,7 @@ class WriterThread:
 
     def _wait_seconds(self, due: float) -> float | None:
         if self.queue:
-            return LONGEST_PAUSE if self._is_failing else 0.0
+            return MAX_PAUSE if self._is_failing else 0.0
         return None if self._maintenance is None else max(0.0, due - monotonic())
 
     def _finish(self) -> None:
@@ -190,7 +190,7 @@ class WriterThread:
                     log.warning("store_write_failed", error=str(wrong), writes=len(live))
                     return wrong
                 self._ending.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_PAUSE)
 
     def _write_singly(self, entries: Sequence[PendingWrite], outcome: _BatchOutcome) -> StoreError | None:
         """Write one by one, so that a write that cannot succeed fails alone."""

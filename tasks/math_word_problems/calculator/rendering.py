@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ors_server_tasks.math_word_problems.calculator.value import Value
 
 _DECIMAL_PLACES = 30
-"""Most decimal places of a number that is written as an exact decimal."""
+"""Maximum number of decimal places of a number that is written as an exact decimal."""
 
 _SHOWN = Context(prec=15)
 """Significant digits of a rounded number."""

@@ -1,7 +1,7 @@
 """The sixteen alarms over simulated runs: each opens for its trouble, and none for sixty healthy runs."""
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import pytest
@@ -113,6 +113,35 @@ def test_thresholds_are_read_by_name():
         read_thresholds({"dead": 0.7})
     with pytest.raises(ValueError, match="expected a number above 0 and up to 100,000 for jump, got -1"):
         read_thresholds({"jump": -1})
+
+
+THRESHOLDS_OF_FORMULAS = {
+    "dead-groups": {"dead_groups"},
+    "dead-outcomes": {"dead_outcomes"},
+    "variance": {"variance"},
+    "ceiling": {"ceiling"},
+    "dominance": {"dominance"},
+    "length": {"length"},
+    "jump": {"jump"},
+    "same-answer": {"same_answer", "growth"},
+    "diversity": {"diversity"},
+    "tool-failures": {"tool_failures", "growth"},
+    "infrastructure": {"infrastructure"},
+    "ungraded": {"ungraded"},
+    "cut": {"truncated", "truncated_growth"},
+    "lost-tasks": {"lost_from", "lost_attempts", "lost_to"},
+    "learnable": {"learnable_from", "learnable_to", "learnable"},
+    "stale": {"stale_steps", "stale"},
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_formula_states_the_thresholds_that_the_user_has_chosen(rule):
+    default = rule.formula_with(AlarmThresholds())
+    for name in (threshold.name for threshold in fields(AlarmThresholds)):
+        formula = rule.formula_with(read_thresholds({name: 777}))
+        is_named = name in THRESHOLDS_OF_FORMULAS[rule.name]
+        assert (formula != default) == is_named == ("777" in formula)
 
 
 def test_wilsons_limit_is_that_of_the_textbook():

@@ -119,7 +119,7 @@ def test_settings_that_are_a_link_stay_one(home):
         ("cursor", '{"mcpServers": {} // mine\n}', "is no plain JSON"),
         ("claude", "[]", "expected an object with 'mcpServers'"),
         ("vscode", '{"servers": 3}', "expected an object with 'servers'"),
-        ("codex", "a = ", "is no TOML"),
+        ("codex", "a = ", "is not valid TOML"),
         ("codex", 'mcp_servers.ors.url = "http://o"\n', "in another form"),
         ("codex", 'mcp_servers = { ors = { url = "http://o" } }\n', "in another form"),
     ],

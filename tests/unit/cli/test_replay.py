@@ -109,7 +109,7 @@ def test_a_record_chooses_no_module_to_import(run, here, monkeypatch):
     write_record(here, [FAIR])
     ran = run("replay", "--from", "episodes.jsonl", "--all")
     assert ran.status == 1
-    assert "failed: 'dice' is no installed environment" in ran.out
+    assert "got 'dice'; give the environment" in ran.out
 
 
 @pytest.mark.parametrize(

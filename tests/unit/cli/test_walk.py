@@ -87,7 +87,7 @@ def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
         ("ad 3", "there is no tool 'ad'; did you mean 'add'? Nothing was called."),
         ("fly", "there is no tool 'fly'; the tools are add. Nothing was called."),
         ("add {", "the arguments are not JSON"),
-        ("add [1]", "the arguments are a JSON object, not [1]. Nothing was called."),
+        ("add [1]", "the arguments must be a JSON object, got [1]. Nothing was called."),
         ('add {"left": "x"}', "left: 'x' is not of type 'integer'. Nothing was called."),
         ('add {"right": 1}', "'left' is a required property. Nothing was called."),
     ):

@@ -110,7 +110,7 @@ MISTAKES = (
     mistake("parameter of an unknown class", ": str)", ": Quizzer)", "Quizzer", 23),
     mistake("split type misspelt", SPLITS, 'return [Split(name="train", type="trian")]', TYPES, 13),
     mistake("split type misspelt in JSON", SPLITS, 'return [{"name": "a", "type": "trian"}]', TYPES, 11),
-    mistake("one split as text", SPLITS, 'return "train"', "a list of splits, not str", 11),
+    mistake("one split as text", SPLITS, 'return "train"', "a list of splits, got str", 11),
     mistake(
         "splits without classmethod", UNBOUND + "def list_splits", "    def list_splits", "@classmethod", 11
     ),
@@ -120,13 +120,13 @@ MISTAKES = (
     mistake("splits are async", "def list_splits", "async def list_splits", "must not be async", 11),
     mistake("no splits", "def list_splits", "def my_splits", "must define list_splits", 4),
     mistake("tasks without split", "list_tasks(cls, split)", "list_tasks(cls)", "must take (cls, split)", 15),
-    mistake("tasks of text", TASKS, 'return ["yes"]', 4, "a task is a JSON object, not str"),
+    mistake("tasks of text", TASKS, 'return ["yes"]', 4, "a task must be a JSON object, got str"),
     mistake(
         "tasks that are yielded",
         TASKS,
         'yield {"id": 0, "answer": "yes"}',
         4,
-        "list of JSON objects, not generator",
+        "list of JSON objects, got generator",
     ),
     mistake("no tasks", "def list_tasks", "def mine", 4, "must define list_tasks, or num_tasks and get_task"),
     mistake("task without split", TASKS, "return [{}][split]", "TypeError", 17),

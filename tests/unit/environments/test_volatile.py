@@ -33,7 +33,7 @@ def test_patterns_that_work_are_kept_in_order_and_a_class_that_declares_nothing_
         (r"\d+", "a list of regular expressions"),
         (7, "a list of regular expressions"),
         ([r"("], "not a regular expression"),
-        ([7], "a pattern is text, not 7"),
+        ([7], "a pattern must be text, got 7"),
         (["a*"], "matches the empty text"),
     ],
     ids=["text", "number", "unreadable", "no text", "empty"],

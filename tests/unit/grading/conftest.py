@@ -68,7 +68,7 @@ class Loop:
     """Stands for the server between a test and a worker; every start is a new worker in a thread."""
 
     def __init__(self, name, path):
-        self.load = to_text({"order": "load", "objects": True, "modules": [[name, str(path)]]})
+        self.load = to_text({"command": "load", "objects": True, "modules": [[name, str(path)]]})
         self.name = name
         self.reply = b""
         self.starts = 0

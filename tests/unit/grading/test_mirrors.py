@@ -20,7 +20,7 @@ def test_plain_values_are_copied_both_ways(mirror):
 
 def test_a_copy_is_not_changed_by_the_agent_and_a_placed_value_is(mirror):
     agent = mirror("def sort(items): items.sort()\n")
-    numbers, placed = [3, 1, 2], agent.place([3, 1, 2])
+    numbers, placed = [3, 1, 2], agent.copy_to_agent([3, 1, 2])
     agent.solution.sort(numbers)
     agent.solution.sort(placed)
     assert (numbers, agent.fetch(placed)) == ([3, 1, 2], [1, 2, 3])

@@ -100,7 +100,7 @@ def test_a_role_holds_its_own_blocks_only(role, kind):
     if kind in PLACES[role]:
         assert Message(role=role, blocks=[BLOCKS[kind]]).blocks[0].type == kind
     else:
-        with pytest.raises(ValidationError, match=f"a {role} message holds"):
+        with pytest.raises(ValidationError, match=f"a {role} message must hold"):
             Message(role=role, blocks=[BLOCKS[kind]])
 
 

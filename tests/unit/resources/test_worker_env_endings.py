@@ -283,8 +283,8 @@ def test_specs_are_compared_by_all_they_say_and_checked():
     assert len({*same, workshop(), workshop(interpreter="/x"), workshop(call_timeout=1.0)}) == 4
     assert json.loads(json.dumps(dict(same[0].variables))) == {"a": "b"}
     for options, message in [
-        ({"call_timeout": 0}, "call_timeout is a number of seconds above 0, not 0"),
-        ({"answer_limit": 0}, "answer_limit is at least 1"),
+        ({"call_timeout": 0}, "call_timeout must be a number of seconds above 0, got 0"),
+        ({"answer_limit": 0}, "answer_limit must be at least 1"),
     ]:
         with pytest.raises(ResourceUseError, match=message):
             workshop(**options)

@@ -148,7 +148,7 @@ def test_what_a_dead_server_kept_in_memory_goes_too_and_nothing_beside_it(tmp_pa
     base, quick = tmp_path / "base", tmp_path / "quick"
     for folder in (base / "ors-dead", quick / "ors-dead" / "s1", quick / "ors-other", tmp_path / "precious"):
         folder.mkdir(parents=True)
-    (base / "ors-dead" / LOCK_FILE).write_text(json.dumps({"quick": str(quick / "ors-dead")}))
+    (base / "ors-dead" / LOCK_FILE).write_text(json.dumps({"memory_folder": str(quick / "ors-dead")}))
     (base / "ors-liar").mkdir()
     (base / "ors-liar" / LOCK_FILE).write_text(json.dumps({"quick": str(tmp_path / "precious")}))
     clean_up(base)

@@ -133,7 +133,7 @@ def test_wrong_gold_is_found_among_all_tasks_and_named():
     assert outcome == "fail"
     assert "6 of 24 tasks (task 4 of split 'train', task 8 of split 'train', task 10 of split 'train'" in text
     assert "and 1 more" in text
-    assert "gold_actions return 0.5, not 0.75, the most of return_range" in text
+    assert "gold_actions must return 0.75, the high end of return_range, got 0.5" in text
 
 
 def test_without_a_range_gold_earns_more_than_anything_else():
@@ -146,7 +146,7 @@ def test_without_a_range_gold_earns_more_than_anything_else():
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        (Generous, "blank_actions return 0.25, more than 0, the least of return_range"),
+        (Generous, "blank_actions must return at most 0, the low end of return_range, got 0.25"),
         (GenerousUndeclared, "blank_actions return 0.75 and gold_actions 0.75"),
     ],
 )

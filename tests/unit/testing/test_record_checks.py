@@ -35,7 +35,7 @@ def test_records_are_right_also_where_calls_fail_or_are_refused(environments, na
 
 
 async def test_a_part_that_the_policy_does_not_list_is_named(good, monkeypatch):
-    monkeypatch.setattr(records, "TOOL_PART", "another")
+    monkeypatch.setattr(records, "TOOL_COMPONENT", "another")
     with pytest.raises(NotMetError, match=r"pays \['tool'\]; the policy lists \['another', 'withheld'\]"):
         await records.reward_parts_are_known.run(EnvironmentSubject(define(good), 1))
 

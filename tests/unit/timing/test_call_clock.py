@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from ors_server.timing.call_clock import CallClock, call_clock, counting, paused_call_clock, start_clock
-from ors_server.timing.loop_watch import BEAT, LoopWatch
+from ors_server.timing.loop_watch import HEARTBEAT_SECONDS, LoopWatch
 
 LIMIT = 10.0
 
@@ -78,12 +78,12 @@ def test_the_lateness_of_the_event_loop_does_not_count(seconds):
     watch = LoopWatch(seconds)
     watch.beat()
     clock = CallClock(2.0, watch=watch)
-    seconds.now += BEAT + 3  # held by somebody else
-    assert clock.spent_s == pytest.approx(BEAT)
+    seconds.now += HEARTBEAT_SECONDS + 3  # held by somebody else
+    assert clock.spent_s == pytest.approx(HEARTBEAT_SECONDS)
     watch.beat()
-    assert clock.spent_s == pytest.approx(BEAT)
+    assert clock.spent_s == pytest.approx(HEARTBEAT_SECONDS)
     seconds.now += 0.05
-    assert clock.spent_s == pytest.approx(BEAT + 0.05)
+    assert clock.spent_s == pytest.approx(HEARTBEAT_SECONDS + 0.05)
     assert clock.waived_s == pytest.approx(3.0)
 
 
@@ -92,7 +92,7 @@ def test_lateness_within_a_pause_is_not_taken_off_twice(seconds):
     watch.beat()
     clock = CallClock(2.0, watch=watch)
     clock.pause()
-    seconds.now += BEAT + 3
+    seconds.now += HEARTBEAT_SECONDS + 3
     watch.beat()
     clock.resume()
     seconds.now += 0.05
@@ -103,9 +103,9 @@ def test_what_the_calls_own_code_held_counts(seconds):
     watch = LoopWatch(seconds)
     watch.beat()
     clock = CallClock(2.0, watch=watch)
-    seconds.now += BEAT + 3
+    seconds.now += HEARTBEAT_SECONDS + 3
     clock.hold(3.0)
-    assert clock.spent_s == pytest.approx(BEAT + 3)
+    assert clock.spent_s == pytest.approx(HEARTBEAT_SECONDS + 3)
     assert clock.is_up
 
 

@@ -8,7 +8,14 @@ import anyio
 import pytest
 
 from ors_server.timing import loop_watch
-from ors_server.timing.loop_watch import BEAT, NAMES_KEPT, OTHERS, UNNAMED, LoopWatch, running_code
+from ors_server.timing.loop_watch import (
+    HEARTBEAT_SECONDS,
+    MAX_NAMES,
+    OVERFLOW_NAME,
+    UNNAMED,
+    LoopWatch,
+    running_code,
+)
 
 LIMIT = 10.0
 
@@ -45,18 +52,18 @@ def test_a_loop_is_late_only_where_it_is_watched_and_late_for_more_than_a_little
     assert watch.late_until(seconds.now) == 0.0
     watch.beat()
     for _ in range(100):
-        seconds.take(BEAT + 0.01)
+        seconds.take(HEARTBEAT_SECONDS + 0.01)
         watch.beat()
     assert watch.figures().late_s == 0.0
 
 
 def test_a_late_heartbeat_is_counted_while_it_is_late_and_after(watch, seconds):
     watch.beat()
-    seconds.take(BEAT + 2)
+    seconds.take(HEARTBEAT_SECONDS + 2)
     assert watch.late_until(seconds.now) == pytest.approx(2.0)
     watch.beat()
     assert watch.late_until(seconds.now) == pytest.approx(2.0)
-    seconds.take(BEAT)
+    seconds.take(HEARTBEAT_SECONDS)
     watch.beat()
     figures = watch.figures()
     assert (figures.late_s, figures.longest_late_s) == (pytest.approx(2.0), pytest.approx(2.0))
@@ -72,7 +79,7 @@ async def test_a_step_that_holds_the_loop_is_known_by_its_name(watch, seconds, c
     caplog.set_level(logging.WARNING)
     watch.beat()
     assert await watch.stepping(blocks(), "tool 'x' of 'y'") == "done"
-    seconds.take(BEAT)
+    seconds.take(HEARTBEAT_SECONDS)
     watch.beat()
     assert held(watch) == {"tool 'x' of 'y'": (1, 3.0)}
     (record,) = caplog.records
@@ -100,9 +107,9 @@ async def test_who_holds_the_loop_hears_how_late_it_was_for_it(watch, seconds):
         seconds.take(3)
 
     watch.beat()
-    seconds.take(BEAT / 2)
+    seconds.take(HEARTBEAT_SECONDS / 2)
     await watch.stepping(blocks(), "tool", told.append)
-    assert told == [pytest.approx(3 - BEAT / 2)]
+    assert told == [pytest.approx(3 - HEARTBEAT_SECONDS / 2)]
 
 
 async def test_errors_and_cancellations_pass_through_in_both_directions(watch):
@@ -142,7 +149,7 @@ async def test_a_future_and_an_awaitable_of_an_authors_own_are_stepped_like_a_co
 
 def test_code_without_a_name_is_counted_as_such(watch, seconds):
     watch.beat()
-    seconds.take(BEAT + 1)
+    seconds.take(HEARTBEAT_SECONDS + 1)
     watch.beat()
     assert held(watch) == {UNNAMED: (1, 1.0)}
 
@@ -151,11 +158,11 @@ async def test_so_many_names_are_kept(watch, seconds):
     async def blocks() -> None:
         seconds.take(1)
 
-    for number in range(NAMES_KEPT + 5):
+    for number in range(MAX_NAMES + 5):
         await watch.stepping(blocks(), f"tool {number}")
     found = held(watch)
-    assert len(found) == NAMES_KEPT + 1
-    assert found[OTHERS] == (5, 5.0)
+    assert len(found) == MAX_NAMES + 1
+    assert found[OVERFLOW_NAME] == (5, 5.0)
 
 
 async def test_one_name_is_warned_of_once_in_a_while(watch, seconds, caplog):
@@ -165,7 +172,7 @@ async def test_one_name_is_warned_of_once_in_a_while(watch, seconds, caplog):
     for _ in range(5):
         await watch.stepping(blocks(), "tool")
     assert len(caplog.records) == 1
-    seconds.take(loop_watch.WARN_AGAIN)
+    seconds.take(loop_watch.WARN_AGAIN_SECONDS)
     await watch.stepping(blocks(), "tool")
     assert len(caplog.records) == 2
 
@@ -176,7 +183,7 @@ async def test_a_loop_that_is_really_held_is_found_with_the_place_in_the_code(ca
 
     with anyio.fail_after(LIMIT), LoopWatch().watching() as watch, running_code("shop", "tool 'buy'"):
         await watch.stepping(author(), str(loop_watch.author_code.get()))
-        await anyio.sleep(2 * BEAT)
+        await anyio.sleep(2 * HEARTBEAT_SECONDS)
         assert watch.figures().late_s > 1
     (holding,) = [each for each in watch.figures().held_by if each.name != UNNAMED]
     assert holding.name == "tool 'buy' of 'shop'"

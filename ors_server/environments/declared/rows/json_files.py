@@ -40,19 +40,19 @@ def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
     columns, data = table.get("columns"), table.get("data")
     if isinstance(columns, list) and isinstance(data, list) and table.keys() <= {"columns", "index", "data"}:
         names, cells = cast("Sequence[Any]", columns), cast("Sequence[Any]", data)
-        are_names = _are(names, str) and len(set(names)) == len(names)
-        is_table = are_names and _are(cells, list) and all(len(row) == len(names) for row in cells)
+        are_names = _all_are(names, str) and len(set(names)) == len(names)
+        is_table = are_names and _all_are(cells, list) and all(len(row) == len(names) for row in cells)
         return [dict(zip(names, row, strict=True)) for row in cells] if is_table else None
     if isinstance(data, list) and table.keys() == {"schema", "data"}:
         rows = cast("Sequence[JSONObject]", data)
-        return list(rows) if _are(rows, dict) else None
-    if values and _are(values, list):
+        return list(rows) if _all_are(rows, dict) else None
+    if values and _all_are(values, list):
         lists = cast("Sequence[Sequence[Any]]", values)
-        # One list, or lists of objects, are rather records under a name.
-        are_records = len(lists) == 1 or all(_are(column, dict) for column in lists)
+        # One list, or lists of objects, are probably records, not columns.
+        are_records = len(lists) == 1 or all(_all_are(column, dict) for column in lists)
         if not are_records and lists[0] and len({len(column) for column in lists}) == 1:
             return [dict(zip(table, row, strict=True)) for row in zip(*lists, strict=True)]
-    elif values and _are(values, dict):
+    elif values and _all_are(values, dict):
         records = cast("Mapping[str, JSONObject]", table)
         first = next(iter(records.values()))
         # The same keys 0, 1, 2 and so on in all: pandas wrote columns by their index.
@@ -63,7 +63,7 @@ def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
     return None
 
 
-def _are(values: Sequence[object], kind: type) -> bool:
+def _all_are(values: Sequence[object], kind: type) -> bool:
     return all(isinstance(value, kind) for value in values)
 
 
@@ -146,10 +146,10 @@ class JsonFile(RowReader):
             raise self._fault(error) from error
         except RecursionError as error:
             raise EnvironmentDefinitionError(
-                f"{self.name}: expected JSON, and lists or objects are nested too deeply"
+                f"{self.name}: invalid JSON: lists or objects are nested too deeply"
             ) from error
         except (RowFaultError, ValueError) as error:
-            raise EnvironmentDefinitionError(f"{self.name}: expected JSON, and {error}") from error
+            raise EnvironmentDefinitionError(f"{self.name}: invalid JSON: {error}") from error
         return value, _skip_spaces(text, end)
 
     def _fault(self, error: JSONDecodeError) -> EnvironmentDefinitionError:
@@ -157,47 +157,43 @@ class JsonFile(RowReader):
         shown = (before.rpartition("\n")[2] + after[:MAX_SNIPPET].partition("\n")[0]).strip()
         near = f", near {shown!r}" if shown else ""
         return EnvironmentDefinitionError(
-            f"{self.name}, line {error.lineno}, column {error.colno}: expected JSON, and {error.msg}{near}"
+            f"{self.name}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}{near}"
         )
 
-    def _records(self, value: Any, path: list[str], around: JSONObject) -> Iterator[Any]:
+    def _records(self, value: Any, path: list[str], outer_fields: JSONObject) -> Iterator[Any]:
         if isinstance(value, list):
             for item in cast("Sequence[Any]", value):
-                yield from self._records(item, path, around) if path else [_inside(item, around)]
+                if path:
+                    yield from self._records(item, path, outer_fields)
+                else:
+                    yield {**outer_fields, **cast("JSONObject", item)} if isinstance(item, dict) else item
             return
         if not path and isinstance(value, dict):
             table = cast("JSONObject", value)
             is_record = self._has_single_records or not any(
                 isinstance(item, list | dict) for item in table.values()
             )
-            rows = [table] if is_record and not around else rows_of_object(table)
+            rows = [table] if is_record and not outer_fields else rows_of_object(table)
             if rows is not None:
                 # A record's own field wins over one of the object around it.
-                yield from ({**around, **row} for row in rows)
+                yield from ({**outer_fields, **row} for row in rows)
                 return
         if not path or not isinstance(value, dict) or path[0] not in value:
-            wanted = f"the list {path[0]!r}" if path else "a list of records"
+            expected = f"the list {path[0]!r}" if path else "a list of records"
+            actual: Any = list(cast("JSONObject", value)) if isinstance(value, dict) else value
             raise EnvironmentDefinitionError(
-                f"{self.name}: expected {wanted}, got {show_value(_shape(value))}; "
+                f"{self.name}: expected {expected}, got {show_value(actual)}; "
                 'name the lists on the way to the records: records = "data.paragraphs.qas"'
             )
-        outer = cast("JSONObject", value)
-        plain = {name: item for name, item in outer.items() if not isinstance(item, list | dict)}
-        yield from self._records(outer[path[0]], path[1:], {**around, **plain})
+        table = cast("JSONObject", value)
+        plain = {name: item for name, item in table.items() if not isinstance(item, list | dict)}
+        yield from self._records(table[path[0]], path[1:], {**outer_fields, **plain})
 
 
 def _skip_spaces(text: str, start: int) -> int:
     while start < len(text) and text[start] in _SPACES:
         start += 1
     return start
-
-
-def _inside(record: Any, around: JSONObject) -> Any:
-    return {**around, **cast("JSONObject", record)} if isinstance(record, dict) else record
-
-
-def _shape(value: Any) -> Any:
-    return list(cast("JSONObject", value)) if isinstance(value, dict) else value
 
 
 class JsonFolder(RowReader):

@@ -18,16 +18,16 @@ Rule = tuple[tuple[float, float], ...]
 _CLOSE: Final = 1e-10
 _SPLIT: Final = 0.381966011250105
 """Where an interval is cut for the second rule: a place where a pole is unlikely."""
-_REACH: Final = 3.6
+_RANGE: Final = 3.6
 """The tanh-sinh rule runs from minus to plus this; beyond it a float's nodes coincide with the ends."""
-_DEEPEST: Final = 40
+_MAX_DEPTH: Final = 40
 _PIECES: Final = 160
 
 
 @functools.cache
 def _tanh_sinh(count: int) -> Rule:
     """Return distances from the nearer end and weights on (-1, 1), right half (Takahasi and Mori 1974)."""
-    step = _REACH / count
+    step = _RANGE / count
     nodes: list[tuple[float, float]] = []
     for index in range(count + 1):
         x = math.pi / 2 * math.sinh(index * step)
@@ -154,7 +154,7 @@ def _by_pieces(function: Integrand, low: float, high: float, tolerance: float) -
         if gap <= tolerance * 1e-3 * max(abs(fine), 1e-6) or (depth and gap < 1e-14 * max(abs(total), 1.0)):
             total += fine
             doubt += gap
-        elif depth == _DEEPEST or pieces > _PIECES:
+        elif depth == _MAX_DEPTH or pieces > _PIECES:
             raise UnsureError("an integral that does not settle")
         else:
             middle = (start + end) / 2

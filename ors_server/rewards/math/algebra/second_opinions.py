@@ -25,7 +25,7 @@ from ors_server.rewards.math.tree import Binder, Function, Matrix, contains, wal
 CPU_SECONDS: Final = 2.0
 """Processor time of the worker for one question."""
 # Results depend on the texts alone, and the rollouts of a task repeat answers.
-_KEPT: Final = 4_096
+_CACHE_SIZE: Final = 4_096
 _MAX_CHARS: Final = 1_000
 """Greatest length of a text that is sent."""
 _LIMITS: Final = offload.OffloadLimits(cpu_seconds=CPU_SECONDS)
@@ -90,7 +90,7 @@ def _has_sign(text: str) -> bool:
     return bool(_SIGNS.search(text)) or bool(_TURNS.search(text) and _WHOLE.search(text))
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(_CACHE_SIZE)
 def _read(text: str) -> AnswerStatement | None:
     try:
         return read_statement(text)
@@ -98,7 +98,7 @@ def _read(text: str) -> AnswerStatement | None:
         return None
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(_CACHE_SIZE)
 def _ask(gold: str, answer: str) -> SecondOpinion | None:
     gold_reading, answer_reading = _read(gold), _read(answer)
     # What needs no algebra has been decided by the fast comparison.
@@ -127,7 +127,7 @@ def _call(path: offload.FunctionPath, *statements: AnswerStatement) -> Any:
         return workers.call(path, *statements, limits=_LIMITS)
 
 
-@functools.lru_cache(_KEPT)
+@functools.lru_cache(_CACHE_SIZE)
 def _gold_exceeds_limits(gold: AnswerStatement) -> bool:
     try:
         _call(_BY_ITSELF, gold)

@@ -346,7 +346,7 @@ async def test_long_steps_are_written_one_after_another(reading, store):
     reader = await reading()
     bodies = [message["body"] for message in reader.sent[1:]]
     assert reader.names == ["step"] * 5 + ["summary"]
-    assert max(map(len, bodies)) < 2 * control_episodes.LONGEST_PIECE
+    assert max(map(len, bodies)) < 2 * control_episodes.MAX_PIECE
 
 
 async def test_the_real_clock_serves_as_well(store):

@@ -144,13 +144,13 @@ def test_a_list_of_images_is_several_images(write):
 
 MATH = {"prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
 FAULTS = {
-    '[\n {"answer": 1},\n {"answer": "q" "b": 1}\n]': "line 3, column 17: expected JSON",
-    '[{"question": "q", "answer": 1}] []': "line 1, column 34: expected JSON, and Extra data",
-    '{\n "question": "q",\n "answer": 1\n}\n{\n "question": "q",\n}\n': "line 7, column 1: expected JSON"
+    '[\n {"answer": 1},\n {"answer": "q" "b": 1}\n]': "line 3, column 17: invalid JSON",
+    '[{"question": "q", "answer": 1}] []': "line 1, column 34: invalid JSON: Extra data",
+    '{\n "question": "q",\n "answer": 1\n}\n{\n "question": "q",\n}\n': "line 7, column 1: invalid JSON"
     if sys.version_info < (3, 13)
-    else "line 6, column 17: expected JSON",  # from then on Python finds the comma too much
+    else "line 6, column 17: invalid JSON",  # from then on Python finds the comma too much
     '{"question": "q", "answer": 1}\n{"question": "q", \n': "line 2: expected a JSON object",
-    "": "line 1, column 1: expected JSON, and Expecting value",
+    "": "line 1, column 1: invalid JSON: Expecting value",
 }
 
 

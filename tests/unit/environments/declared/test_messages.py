@@ -100,7 +100,7 @@ FILES = [
     ("train.csv", "", "expected the names of the columns, each once, got an empty file"),
     ("train.csv", "question\nq\n", "expected a field 'answer', and no row has it"),
     ("train.tsv", "question\tanswer\nq\t\n", "field 'answer': expected an answer, got \"\""),
-    ("train.json", "{", ", line 1, column 2: expected JSON, and Expecting property name"),
+    ("train.json", "{", ", line 1, column 2: invalid JSON: Expecting property name"),
     ("train.json", '{"data": [1]}', 'expected a list of records, got ["data"]'),
     ("train.json", '[{"question": "q", "answer": 1}, 5]', "record 2: expected a JSON object, got 5"),
     ("train.jsonl.gz", "plain", "expected gzip data"),

@@ -162,13 +162,13 @@ async def test_a_function_that_returns_no_text_is_its_authors_mistake(answer):
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"goal": " "}, "goal must have words, not ' '"),
+        ({"goal": " "}, "goal must have words, got ' '"),
         ({"goal": "x", "otherwise": "?!"}, "otherwise must have words"),
         ({"goal": "x", "answers": ("",)}, "an answer must have words"),
         ({"goal": "x", "facts": (ScriptedReply((), "y"),)}, "a phrase of a fact must have words"),
         (
             {"goal": "x", "facts": (ScriptedReply(("a", "--"), "y"),)},
-            "a phrase of a fact must have words, not '--'",
+            "a phrase of a fact must have words, got '--'",
         ),
         ({"goal": "x", "refusals": (ScriptedReply(("a",), ""),)}, "what a refusal says must have words"),
     ],

@@ -97,9 +97,9 @@ async def test_what_happened_to_a_command_is_said_and_recorded(call, scripted, t
         ({"command": "a\0b"}, "NUL characters; there is one at position 1"),
         ({"command": "a\udc80b"}, "lone surrogate at position 1"),
         ({"command": "é" * 11}, "at most 20 bytes, not 22"),
-        ({"command": "x", "time_limit": 0}, "above 0, not 0"),
-        ({"command": "x", "time_limit": -1.0}, r"above 0, not -1\.0"),
-        ({"command": "x", "time_limit": math.nan}, "above 0, not nan"),
+        ({"command": "x", "time_limit": 0}, "above 0, got 0"),
+        ({"command": "x", "time_limit": -1.0}, r"above 0, got -1\.0"),
+        ({"command": "x", "time_limit": math.nan}, "above 0, got nan"),
     ],
 )
 async def test_what_cannot_be_run_is_refused_with_what_was_expected(call, scripted, arguments, expected):

@@ -46,7 +46,7 @@ async def test_an_output_is_kept_and_ends_the_episode():
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (None, "must return a number, a RewardResult or a ToolOutput, not NoneType"),
+        (None, "must return a number, a RewardResult or a ToolOutput, got NoneType"),
         ("1.0", "not str"),
         (True, "not bool"),
         (ToolOutput.final("Hm.", reward=None), "returned no reward"),

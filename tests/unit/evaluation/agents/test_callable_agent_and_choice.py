@@ -124,9 +124,9 @@ async def test_agents_take_their_options():
     ("spec", "options", "message"),
     [
         ("oracles", {}, "unknown agent 'oracles'"),
-        ("oracle", {"steps": 1}, "takes no options, not 'steps'"),
+        ("oracle", {"steps": 1}, "takes no options, got 'steps'"),
         ("noop", {"steps": 1}, "takes no options"),
-        ("random", {"speed": 1}, "takes steps, not 'speed'"),
+        ("random", {"speed": 1}, "takes steps, got 'speed'"),
         ("random", {"steps": "many"}, "wrong type"),
         ("random", {"steps": True}, "wrong type"),
         ("openai:m", {"heat": 1}, "heat"),

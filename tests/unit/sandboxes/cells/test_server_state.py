@@ -44,7 +44,7 @@ def test_a_living_server_holds_its_lock(tmp_path):
 @needs_root
 def test_no_two_sessions_and_no_two_servers_share_a_uid(tmp_path):
     one, other = ServerState(tmp_path), ServerState(tmp_path)
-    owners = [state.open_session().owner for state in (one, one, other)]
+    owners = [state.open_session().uid for state in (one, one, other)]
     assert len(set(owners)) == 3
     assert all(owner is not None and owner >= 1_000_000_000 for owner in owners)
     one.close()
@@ -158,7 +158,7 @@ def test_a_place_in_memory_that_is_somebody_else_s_is_not_used(tmp_path, monkeyp
         raise SandboxUnavailableError("somebody else's")
 
     monkeypatch.setattr(state_module, "_is_in_memory", lambda path: path != tmp_path)
-    monkeypatch.setattr(state_module, "_own", refuse)
+    monkeypatch.setattr(state_module, "_ensure_private_folder", refuse)
     assert memory_folder(tmp_path) is None
 
 

@@ -128,7 +128,7 @@ def test_a_backend_without_an_image_says_which_setting_names_one(tmp_path):
 
 
 def facts(**more):
-    said = {"memory": True, "pids": True, "cpu": True} | more
+    said = {"can_limit_memory": True, "can_limit_pids": True, "can_limit_cpu": True} | more
     return EngineFacts(version="1", api="1.41", image="some:image", path=None, **said)
 
 
@@ -136,7 +136,7 @@ def test_the_report_says_what_the_engine_cannot_limit():
     whole = describe(facts(), has_uids=True)
     assert all(whole.isolates(resource) for resource in IsolatedResource)
     assert whole.strength is Strength.NAMESPACES
-    less = describe(facts(memory=False, cpu=False, pids=False), has_uids=False)
+    less = describe(facts(can_limit_memory=False, can_limit_cpu=False, can_limit_pids=False), has_uids=False)
     assert not less.isolates(IsolatedResource.MEMORY)
     assert not less.isolates(IsolatedResource.CPU)
     assert "uid" in less.isolated[IsolatedResource.PIDS]

@@ -66,7 +66,13 @@ def test_the_environment_says_where_the_engine_is(monkeypatch, tmp_path):
 
 def test_an_engine_tells_what_it_can_limit_and_where_the_image_looks_for_programs(engine):
     assert engine.facts("some:image") == EngineFacts(
-        version="20.10.24", api="1.41", image="some:image", path=IMAGE_PATH, memory=True, pids=True, cpu=True
+        version="20.10.24",
+        api="1.41",
+        image="some:image",
+        path=IMAGE_PATH,
+        can_limit_memory=True,
+        can_limit_pids=True,
+        can_limit_cpu=True,
     )
 
 
@@ -78,7 +84,7 @@ def test_an_image_that_is_not_there_is_named(engine):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"OSType": "windows"}, "linux is needed"),
+        ({"OSType": "windows"}, "expected an engine of linux containers, got windows"),
         ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, "rootless"),
         ({"SecurityOptions": ["name=userns"]}, "maps its containers' uids"),
     ],
