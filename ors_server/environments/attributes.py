@@ -52,7 +52,7 @@ def _is_range(value: object) -> bool:
     if value is None:
         return True
     numbers = [item for item in value if isinstance(item, int | float)] if _is_sequence(value) else []
-    return len(numbers) == 2 and _is_sequence(value) and len(value) == 2 and numbers[0] <= numbers[1]  # noqa: PLR2004  (least, greatest)
+    return len(numbers) == 2 and _is_sequence(value) and len(value) == 2 and numbers[0] <= numbers[1]  # noqa: PLR2004  (low, high)
 
 
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
@@ -91,7 +91,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
         "a list of Milestone objects, such as milestones = [Milestone('built', 0.5, FileExists('a.out'))]",
     ),
     "recoverable": (lambda value: isinstance(value, bool), "True or False"),
-    "return_range": (_is_range, "(least, greatest), two numbers in order, or None"),
+    "return_range": (_is_range, "(low, high), two numbers in order, or None"),
 }
 """Attribute to a check of its value, and what is expected."""
 

@@ -95,7 +95,7 @@ def test_a_call_that_was_not_answered_has_status_1(run, tool, arguments, kind):
 def test_arguments_that_are_no_json_object_are_refused(run, arguments):
     ran = run("call", f"{REFENV}:RefEnv", "echo", arguments)
     assert ran.status == 2
-    assert ran.err.startswith("ors-server: the arguments are")
+    assert ran.err.startswith(("ors-server: the arguments are not JSON", "ors-server: the arguments must be"))
 
 
 def test_a_session_needs_a_server(run):

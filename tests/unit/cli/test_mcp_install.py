@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(home, capfd, host, 
         (["cursor", "qa", "--name", "a b"], "got 'a b'"),
         (["cursor", "--url", "127.0.0.1:8080"], "expected a URL"),
         (["zed", "qa"], "claude"),
-        (["cursor", "qa"], "expected --yes"),
+        (["cursor", "qa"], "pass --yes"),
     ],
 )
 def test_wrong_words_are_named_and_nothing_is_written(home, capfd, words, reason):

@@ -119,9 +119,9 @@ def test_a_record_chooses_no_module_to_import(run, here, monkeypatch):
         (["--from", "nosuch.jsonl", "--all"], "does not exist: nosuch.jsonl"),
         (["--from", "episodes.jsonl", "--store", "episodes.db", "--all"], "give one record"),
         (["--all"], "a record in memory"),
-        (["--from", "episodes.jsonl", "--label", "run"], "--label is KEY=VALUE"),
-        (["--from", "episodes.jsonl", "--since", "soon"], "a time is ISO 8601"),
-        (["--from", "episodes.jsonl", "--all", "--against", "here"], "--against is a server's URL"),
+        (["--from", "episodes.jsonl", "--label", "run"], "--label must be KEY=VALUE"),
+        (["--from", "episodes.jsonl", "--since", "soon"], "a time must be ISO 8601"),
+        (["--from", "episodes.jsonl", "--all", "--against", "here"], "--against must be a server's URL"),
     ],
     ids=["none", "no file", "two records", "memory", "label", "time", "no URL"],
 )

@@ -116,7 +116,7 @@ async def test_a_resource_that_is_neither_text_nor_bytes_fails():
         return 5
 
     offer = read_offers(offering(wrong)).resources[0]
-    with pytest.raises(EnvironmentFailedError, match="text or bytes, not int"):
+    with pytest.raises(EnvironmentFailedError, match="text or bytes, got int"):
         await offer.read(None, {}, call_context())
 
 

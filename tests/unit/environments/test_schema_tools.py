@@ -245,8 +245,8 @@ def test_a_task_has_tools_that_no_other_task_has():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda: 5, "not int"),
-        (lambda: functools.partial(forecast), "not partial"),
+        (lambda: 5, "got int"),
+        (lambda: functools.partial(forecast), "got partial"),
         (lambda: tool_from_schema(empty, name="always", description="", schema=SCHEMA), "already"),
         (lambda: tool_from_schema(empty, name="a", description="", schema={}), "object"),
     ],

@@ -149,7 +149,7 @@ async def test_a_range_is_read_where_a_method_returns_what_another_one_awaits():
 
 async def test_an_authors_own_range_is_used():
     assert await read(Ranged).get_task_range("train", 7, None) == [{"ranged": 7}]
-    with pytest.raises(EnvironmentFailedError, match="list of JSON objects, not generator"):
+    with pytest.raises(EnvironmentFailedError, match="list of JSON objects, got generator"):
         await read(Ranged).get_task_range("train", -1, None)
 
 
@@ -218,5 +218,5 @@ async def test_a_single_task_of_another_form_is_the_authors_fault():
         def get_task(cls, split, index):
             return [index]
 
-    with pytest.raises(EnvironmentFailedError, match="JSON object, not list"):
+    with pytest.raises(EnvironmentFailedError, match="JSON object, got list"):
         await read(Wrong).get_task("train", 0)

@@ -288,5 +288,5 @@ def test_specs_are_compared_by_all_they_say_and_checked():
     ]:
         with pytest.raises(ResourceUseError, match=message):
             workshop(**options)
-    with pytest.raises(ResourceUseError, match="env_cls_path of a worker is a text"):
+    with pytest.raises(ResourceUseError, match="env_cls_path of a worker must be a text"):
         WorkerEnvResourceSpec(dict)

@@ -97,10 +97,10 @@ def test_a_list_of_nothing_says_so(episodes):
     ("words", "complaint"),
     [
         (["--phase", "happy"], "phase: "),
-        (["--label", "run"], "--label is KEY=VALUE"),
+        (["--label", "run"], "--label must be KEY=VALUE"),
         (["--label", "run=a", "--label", "run=b"], "a label has one value"),
-        (["--since", "soon"], "a time is ISO 8601"),
-        (["--until", "999999w"], "a time is ISO 8601"),
+        (["--since", "soon"], "a time must be ISO 8601"),
+        (["--until", "999999w"], "a time must be ISO 8601"),
         (["--limit", "0"], "--limit"),
         (["--min-return", "nan"], "min_return: "),
     ],
@@ -115,7 +115,7 @@ def test_a_filter_that_makes_no_sense_is_a_misuse(episodes, words, complaint):
     ("words", "complaint"),
     [
         (["list", "--store", "a.db", "--url", "http://localhost"], "--store or --url"),
-        (["list", "--url", "localhost:8080"], "--url is a server's"),
+        (["list", "--url", "localhost:8080"], "--url must be a server's"),
         (["list"], "a record in memory is read at its server only"),
         (["list", "--store", "memory"], "a record in memory"),
         (["tail", "--start", "3", "--url", "http://localhost"], "--start goes with an ID"),

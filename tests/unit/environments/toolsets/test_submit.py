@@ -47,8 +47,8 @@ async def test_an_output_is_kept_and_ends_the_episode():
     ("verdict", "said"),
     [
         (None, "must return a number, a RewardResult or a ToolOutput, got NoneType"),
-        ("1.0", "not str"),
-        (True, "not bool"),
+        ("1.0", "got str"),
+        (True, "got bool"),
         (ToolOutput.final("Hm.", reward=None), "returned no reward"),
     ],
 )

@@ -101,7 +101,7 @@ async def test_a_single_process_and_several_hosts_refuse_each_other(where):
             async with host(where, 0, 3):
                 pass
     alone = await open_store(where)
-    with pytest.raises(SettingsError, match="another server has the record open"):
+    with pytest.raises(SettingsError, match="a multi-host server needs exclusive access"):
         async with host(where, 0):
             pass
     await alone.aclose()
