@@ -241,7 +241,7 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
         is_closed: Whether they are final.
     """
     from ors_server.model.failures import FailureKind, failure_of
-    from ors_server.model.trajectory import FIGURES, STEP_COUNTS
+    from ors_server.model.trajectory import FIGURES, STEP_COUNTS, STEP_MAXIMA
 
     failure = failure_of(summary)
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
@@ -252,8 +252,9 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
         "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
         f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",
         "steps": f"{summary.steps} ({counts})",
-        "rewards": f"last {show_number(summary.last_reward)}, best {show_number(summary.best_reward)}, "
+        "rewards": f"last {show_number(summary.last_reward)}, "
         f"discounted return {show_number(summary.discounted_return)}",
+        **{FIGURES[name].words: show_number(getattr(summary, name)) for name in STEP_MAXIMA},
         "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",
     }
     if failure is not None and failure.kind is not FailureKind.NONE:

@@ -8,7 +8,7 @@ from ors_server.export.conversation import result_of, text_of
 from ors_server.export.episodes import describe, is_played_out, judged_return
 from ors_server.export.wide_integers import KEY, with_texts
 from ors_server.model.recording import RECORD, STEP
-from ors_server.model.trajectory import STEP_COUNTS, EpisodeRecord, Step
+from ors_server.model.trajectory import FIGURES, STEP_COUNTS, STEP_MAXIMA, EpisodeRecord, Step
 from ors_server.model.wire import JSONObject
 
 
@@ -44,6 +44,7 @@ def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONO
         "penalty_sum": summary.penalty_sum,
         "rewards": about["rewards"],
         **{name: about[name] for name in STEP_COUNTS},
+        **{name: getattr(summary, name) for name in STEP_MAXIMA if FIGURES[name].is_column},
         "created_at": summary.created_at,
         "finished_at": summary.finished_at,
         "prompt": None if record.prompt is None else text_of(record.prompt),

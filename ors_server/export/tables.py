@@ -10,7 +10,7 @@ from typing import IO, Any, Self
 
 from ors_server.installation import install_hint
 from ors_server.model.errors import ClientError
-from ors_server.model.trajectory import STEP_COUNTS
+from ors_server.model.trajectory import FIGURES, STEP_COUNTS, STEP_MAXIMA
 from ors_server.model.wire import JSONObject
 
 ROWS = 1024
@@ -148,6 +148,7 @@ EPISODES = {
     "penalty_sum": "number",
     "rewards": "numbers",
     **dict.fromkeys(STEP_COUNTS, "whole"),
+    **{name: "number" for name in STEP_MAXIMA if FIGURES[name].is_column},
     "created_at": "time",
     "finished_at": "time",
     "prompt": "text",

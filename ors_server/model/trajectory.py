@@ -339,6 +339,8 @@ class Figure:
     """Its name in findings and in the terminal."""
     counts: Callable[[Step], bool] | None = None
     """For a number of certain steps: whether a step is one of them."""
+    greatest: Callable[[Step], float | None] | None = None
+    """For the greatest of certain numbers of the steps: that of a step, `None` where it has none."""
     is_column: bool = False
     """Whether the exported table `episodes` has a column of it; numbers of steps always do."""
     not_verified: str | None = None
@@ -356,7 +358,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "penalties": Figure("penalties"),
         "discounted_return": Figure("discounted return"),
         "last_reward": Figure("last reward"),
-        "best_reward": Figure("best reward"),
+        "best_reward": Figure("best reward", greatest=lambda step: step.earned),
         "ungraded_steps": Figure("ungraded", lambda step: step.earned is None),
         "failed_steps": Figure("failed", lambda step: step.status is StepStatus.FAILED),
         "refused_steps": Figure("refused", lambda step: step.status is StepStatus.REFUSED),
@@ -376,14 +378,27 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 )
 """Every field of `EpisodeSummary` by name.
 
-A new number of certain steps is summed in `EpisodeState`, is a field above, a row here and a line of
-`summarise`; verification, exports, episodes after a restart and the terminal follow from the row.
+A new number of certain steps, or the greatest of a number that steps have, is computed in `EpisodeState`, is
+a field above, a row here and a line of `summarise`; verification, exports, episodes after a restart and the
+terminal follow from the row.
 """
 
 STEP_COUNTS: Mapping[str, Callable[[Step], bool]] = MappingProxyType(
     {name: figure.counts for name, figure in FIGURES.items() if figure.counts is not None}
 )
 """The figures that count certain steps, each with the test of a step."""
+STEP_MAXIMA: Mapping[str, Callable[[Step], float | None]] = MappingProxyType(
+    {name: figure.greatest for name, figure in FIGURES.items() if figure.greatest is not None}
+)
+"""The figures that are the greatest of a number of the steps, each with the number of a step."""
+
+
+def greatest_of(steps: Sequence[Step]) -> dict[str, Any]:
+    """Return the figures of `STEP_MAXIMA`; `None` where no step has the number."""
+    return {
+        name: max((number for step in steps if (number := number_of(step)) is not None), default=None)
+        for name, number_of in STEP_MAXIMA.items()
+    }
 
 
 _NONE: Mapping[str, float] = {}

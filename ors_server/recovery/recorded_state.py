@@ -11,7 +11,15 @@ from typing import cast
 from ors_server.model.clock import Clock
 from ors_server.model.episode import TRANSITIONS, EpisodeState, Metric, Phase, StopReason
 from ors_server.model.policy import EpisodePolicy, PenaltyCause
-from ors_server.model.trajectory import RAN, STEP_COUNTS, EpisodeRecord, Step, Transition
+from ors_server.model.trajectory import (
+    RAN,
+    STEP_COUNTS,
+    STEP_MAXIMA,
+    EpisodeRecord,
+    Step,
+    Transition,
+    greatest_of,
+)
 from ors_server.rewards.result_output import numeric_extras
 from ors_server.sessions.episode_recorder import EPISODE_KEY
 
@@ -76,6 +84,8 @@ def playable_state(
         started_at=started,
         last_call_at=times.moment(record.summary.last_call_at),
         waived=waived,
+        # Of the recorded calls, not of the repeated ones: those may have taken another time.
+        **greatest_of(steps),
     )
 
 
@@ -92,9 +102,8 @@ def over_state(record: EpisodeRecord, steps: Sequence[Step], clock: Clock) -> Ep
         reward_sum=summary.reward_sum,
         penalties={PenaltyCause(cause): amount for cause, amount in summary.penalties.items()},
         last_reward=summary.last_reward,
-        best_reward=summary.best_reward,
         metrics=_metrics(steps),
-        **{name: getattr(summary, name) for name in STEP_COUNTS},
+        **{name: getattr(summary, name) for name in (*STEP_COUNTS, *STEP_MAXIMA)},
         started_at=times.moment(summary.started_at),
         last_call_at=times.moment(summary.last_call_at),
         finished_at=times.moment(summary.finished_at),

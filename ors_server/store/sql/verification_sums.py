@@ -11,6 +11,7 @@ from ors_server.model.trajectory import (
     FIGURES,
     RAN,
     STEP_COUNTS,
+    STEP_MAXIMA,
     EpisodeOrigin,
     EpisodeSummary,
     Step,
@@ -55,7 +56,7 @@ class StepSums:
         self._given = 0.0
         self._penalties: dict[str, float] = {}
         self._last_reward: float | None = None
-        self._best: float | None = None
+        self._greatest: dict[str, float | None] = dict.fromkeys(STEP_MAXIMA)
         self._counts = dict.fromkeys(STEP_COUNTS, 0)
 
     @property
@@ -91,7 +92,7 @@ class StepSums:
             "penalty_sum": sum(self._penalties.values(), 0.0),
             "withheld": self._held or 0.0,
             "last_reward": self._last_reward,
-            "best_reward": self._best,
+            **self._greatest,
         }
         if self._discount is None:
             discount = self._origin.policy.get("discount")
@@ -129,8 +130,10 @@ class StepSums:
                 self._held = None
         if step.reward is not None:
             self._last_reward = step.reward
-        if earned is not None:
-            self._best = earned if self._best is None else max(self._best, earned)
+        for name, number_of in STEP_MAXIMA.items():
+            number, so_far = number_of(step), self._greatest[name]
+            if number is not None and (so_far is None or number > so_far):
+                self._greatest[name] = number
         for name, is_counted in STEP_COUNTS.items():
             self._counts[name] += is_counted(step)
 

@@ -13,19 +13,20 @@ from ors_server.export.plain import episode_rows
 from ors_server.export.tables import EPISODES
 from ors_server.model.episode import EpisodeState, Metric, Phase, StopReason
 from ors_server.model.failures import StatedSummary
-from ors_server.model.policy import PenaltyCause
+from ors_server.model.policy import EpisodePolicy, PenaltyCause
 from ors_server.model.recording import SUMMARY
 from ors_server.model.trajectory import (
     FIGURES,
     STEP_COUNTS,
+    STEP_MAXIMA,
     EpisodeRecord,
     EpisodeSummary,
     first_summary,
     summarise,
 )
-from ors_server.recovery.recorded_state import over_state
+from ors_server.recovery.recorded_state import over_state, playable_state
 from ors_server.testing import FakeClock
-from ors_server.testing.store_promises import make_origin
+from ors_server.testing.store_promises import make_origin, make_step
 
 NAMES = [field.name for field in fields(EpisodeSummary)]
 SHOWN_ELSEWHERE = {"created_at", "last_call_at"}
@@ -77,7 +78,7 @@ def test_the_table_has_every_figure_and_no_other():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "created_at"])
 def test_the_state_fills_every_figure(name):
-    assert getattr(summarise(ORIGIN, PLAYED), name) != getattr(FIRST, name)
+    assert getattr(summarise(ORIGIN, PLAYED), name) != getattr(FIRST, name), f"PLAYED needs {name}, too"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "metrics"])
@@ -89,6 +90,15 @@ def test_an_episode_that_is_over_states_every_figure_again_after_a_restart(name)
         assert abs(restated - getattr(stated, name)) < timedelta(milliseconds=1)
     else:
         assert restated == getattr(stated, name)
+
+
+@pytest.mark.parametrize("name", STEP_MAXIMA)
+def test_the_greatest_figure_of_calls_that_were_repeated_is_that_of_the_recorded_steps(name):
+    steps = [make_step(1), make_step(2, reward=0.9, components={"tool": 0.9})]
+    record = EpisodeRecord(ORIGIN, replace(FIRST, started_at=ORIGIN.created_at))
+    state = playable_state(record, steps, PLAYED, EpisodePolicy(), FakeClock())
+    expected = max(STEP_MAXIMA[name](step) for step in steps)
+    assert getattr(state, name) == expected != getattr(PLAYED, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
