@@ -415,7 +415,7 @@ def test_a_record_that_another_server_has_open_is_refused(tmp_path):
         )
         alone.terminate()
     assert ended.returncode != 0
-    assert "another server has the record open" in ended.stderr
+    assert "another server uses the record" in ended.stderr
 
 
 def test_a_front_that_was_killed_is_started_again(workers):

@@ -97,7 +97,7 @@ def test_the_greatest_figure_of_calls_that_were_repeated_is_that_of_the_recorded
     steps = [make_step(1), make_step(2, reward=0.9, components={"tool": 0.9})]
     record = EpisodeRecord(ORIGIN, replace(FIRST, started_at=ORIGIN.created_at))
     state = playable_state(record, steps, PLAYED, EpisodePolicy(), FakeClock())
-    expected = max(STEP_MAXIMA[name](step) for step in steps)
+    expected = max(STEP_MAXIMA[name](step) or 0.0 for step in steps)
     assert getattr(state, name) == expected != getattr(PLAYED, name)
 
 

@@ -28,7 +28,7 @@ def test_without_the_package_it_is_said_how_to_get_it(monkeypatch):
     "host", ["tcp://192.0.2.1:2375", "ssh://somewhere", "npipe:////./pipe/docker_engine"]
 )
 def test_an_engine_elsewhere_is_refused(host):
-    with pytest.raises(SandboxUnavailableError, match="must be on this host"):
+    with pytest.raises(SandboxUnavailableError, match="expected an engine on this host"):
         Engine(host)
 
 
