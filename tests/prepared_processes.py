@@ -142,10 +142,10 @@ class PreparedInterpreter:
         cls, command: Sequence[str], modules: Sequence[str], variables: Mapping[str, str]
     ) -> "PreparedInterpreter":
         """Start an interpreter with its options, and wait until it has imported everything."""
-        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
-        with theirs:
-            number = theirs.fileno()
+        with far_end:
+            number = far_end.fileno()
             process = subprocess.Popen(
                 [*command, "-c", f"{imported}exec(wait())", str(number), *modules],
                 cwd=ROOT,
@@ -167,7 +167,7 @@ class PreparedInterpreter:
             return int(self._channel.recv(64))
 
     def close(self) -> None:
-        """End the process; what it forked goes on."""
+        """End the process, but nothing that it forked."""
         self._channel.close()
         os.waitpid(self.pid, 0)
 
@@ -200,8 +200,8 @@ class PreparedInterpreters:
                         return None
                     self._started.pop(alike[0]).close()
                 read = _read_at_start(client)
-                others = {name: value for name, value in os.environ.items() if not name.startswith(read)}
-                self._started[key] = PreparedInterpreter.start(command, modules, {**others, **fixed})
+                rest = {name: value for name, value in os.environ.items() if not name.startswith(read)}
+                self._started[key] = PreparedInterpreter.start(command, modules, {**rest, **fixed})
             interpreter = self._started[key] = self._started.pop(key)
             return interpreter
 
@@ -216,7 +216,7 @@ class PreparedInterpreters:
         return {interpreter.pid for interpreter in list(self._started.values())}
 
     def close(self) -> None:
-        """End all of them; what they forked goes on."""
+        """End all of them, but nothing that they forked."""
         for interpreter in self._started.values():
             interpreter.close()
         self._started.clear()

@@ -89,7 +89,7 @@ def ancestors(pid: int) -> list[int]:
 def has_uid(pid: int, first: int, count: int = 1) -> bool:
     """Return whether a process runs under one of a range of uids."""
     try:
-        return first <= os.stat(f"/proc/{pid}").st_uid < first + count  # noqa: PTH116 # a hot path
+        return first <= os.stat(f"/proc/{pid}").st_uid < first + count  # noqa: PTH116  (a hot path)
     except OSError:
         return False
 

@@ -42,7 +42,7 @@ def url_of(serve_with, variables):
     def start(*places):
         return serve_with(None, *places, **variables)
 
-    ordinary = [place for place, case in PLAYED.items() if is_ordinary(case)]
+    ordinary = [reference for reference, case in PLAYED.items() if is_ordinary(case)]
     return lambda case: start(*ordinary) if is_ordinary(case) else start(*PLAYED)
 
 

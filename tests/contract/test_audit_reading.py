@@ -18,7 +18,7 @@ HONEST = reading.HONEST + reading_again.HONEST
 READING = AuditOptions(only=frozenset({"H23"}))
 ON_FEW_TASKS = AuditOptions(only=READING.only, tasks=10)
 """For careless ones, which ten of their thirty tasks give away."""
-FEW = [*[one for one, _ in reading.FLAWED][::3], *reading.HONEST[::3]]
+FEW = [*[environment for environment, _ in reading.FLAWED][::3], *reading.HONEST[::3]]
 """Those that an ordinary run audits in the class of careless reading."""
 
 
@@ -49,19 +49,21 @@ async def test_a_careless_reader_fails_as_such(environment):
     assert [one.id for one in report.failed] == ["H23"]
 
 
-@pytest.mark.parametrize("environment", HONEST, ids=lambda one: one.name)
+@pytest.mark.parametrize("environment", HONEST, ids=lambda reader: reader.name)
 async def test_a_careful_reader_pays_the_gold(environment):
     assert await returns(environment, environment.gold_actions) == [1.0] * 6
 
 
-@pytest.mark.parametrize("environment", leave_to_stress(HONEST, FEW.__contains__), ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "environment", leave_to_stress(HONEST, FEW.__contains__), ids=lambda reader: reader.name
+)
 async def test_a_careful_reader_passes_as_such(environment):
     report = await audit(environment, READING)
     assert [(one.id, one.verdict, one.findings) for one in report.classes] == [("H23", AuditVerdict.PASS, ())]
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("environment", HONEST, ids=lambda one: one.name)
+@pytest.mark.parametrize("environment", HONEST, ids=lambda reader: reader.name)
 async def test_a_careful_reader_passes_every_class(environment):
     report = await audit(environment)
     assert [(one.id, one.findings) for one in [*report.failed, *report.warned]] == []

@@ -93,8 +93,8 @@ FEW_TASKS, TASKS = 2, 3
     ("name", "classes", "tasks"),
     [
         *(
-            pytest.param(name, ordinary_classes(place), FEW_TASKS, id=name)
-            for place, name in enumerate(FAMILIES)
+            pytest.param(name, ordinary_classes(index), FEW_TASKS, id=name)
+            for index, name in enumerate(FAMILIES)
         ),
         *(pytest.param(name, CLASSES, TASKS, id=f"{name}-all", marks=pytest.mark.stress) for name in AUDITED),
     ],

@@ -155,11 +155,11 @@ def split_line(line: str) -> list[tuple[str, list[str]]]:
 
     A line that connects commands by anything but `|`, `&&` and `||` is a single command of a shell.
     """
-    first, *others = PIECE.findall(re.sub(r"\s+#[^'\"]*$", "", line))
-    if "\n" in line or set(others[::2]) - {"|", "&&", "||"}:
+    first, *rest = PIECE.findall(re.sub(r"\s+#[^'\"]*$", "", line))
+    if "\n" in line or set(rest[::2]) - {"|", "&&", "||"}:
         return [("&&", [line])]
     pipelines = [("&&", [first])]
-    for operator, command in zip(others[::2], others[1::2], strict=True):
+    for operator, command in zip(rest[::2], rest[1::2], strict=True):
         if operator == "|":
             pipelines[-1][1].append(command)
         else:

@@ -86,8 +86,8 @@ def private_attributes(path: str, nodes: Iterable[ast.AST], defined: set[str]) -
         if not is_private(node.attr) or (path, node.attr) in LENT:
             continue
         is_inherited = owner_of(node) in ("self", "cls", "super()")
-        known = defined if is_inherited else OWN
-        if node.attr not in known | NAMED_TUPLE and ast.unparse(node) not in DOCUMENTED:
+        allowed = defined if is_inherited else OWN
+        if node.attr not in allowed | NAMED_TUPLE and ast.unparse(node) not in DOCUMENTED:
             yield ast.unparse(node)
 
 

@@ -25,12 +25,12 @@ REQUIREMENT = re.compile(
 @pytest.fixture(scope="module")
 def calls(source_nodes: dict[str, list[ast.AST]]) -> dict[str, list[tuple[str, ast.Call]]]:
     """The place and the expression of every call in the package and the tasks, by the function's name."""
-    found: dict[str, list[tuple[str, ast.Call]]] = {}
+    by_name: dict[str, list[tuple[str, ast.Call]]] = {}
     for path, nodes in source_nodes.items():
         for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                found.setdefault(node.func.id, []).append((f"{path}:{node.lineno}", node))
-    return found
+                by_name.setdefault(node.func.id, []).append((f"{path}:{node.lineno}", node))
+    return by_name
 
 
 def extras_named(calls) -> dict[str, str]:

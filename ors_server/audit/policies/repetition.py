@@ -141,11 +141,10 @@ class AnswersTwice(AuditPolicy):
             return []
 
         def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-            actions = [context.answering(task, slot.wrapped(choice)) for choice in choices]
+            among_gold = _among_gold(context, slot, task, choices)
+            if among_gold is not None:
+                return among_gold
             saying = [context.saying(slot.wrapped(choice))(task) for choice in choices]
-            if task.gold is not None and all(actions):
-                at = slot.find(task.gold) or 0
-                return [*task.gold[:at], *(calls[at] for calls in actions if calls), *task.gold[at + 1 :]]
             return [call for calls in saying if calls for call in calls]
 
         scale = await _scale_without_answers(context, slot, choices)
@@ -163,17 +162,27 @@ async def _scale_without_answers(context: AuditContext, slot: AnswerSlot, choice
     tasks = [task for task in context.tasks if sum(name == slot.tool for name, _ in task.gold or ()) > 1]
     plans: list[CallPlan] = []
     for task in tasks[:SCREENED_IN_SANDBOX] if context.is_costly else tasks:
-        gold, right = task.gold or (), context.core(task)
-        at, wrong = slot.find(gold), [choice for choice in choices if choice != right]
+        right = context.core(task)
+        wrong = [choice for choice in choices if choice != right]
         tried = [wrong[0] if choice == right else choice for choice in choices]
-        answers = [context.answering(task, slot.wrapped(choice)) for choice in tried]
-        if at is not None and len(wrong) < len(choices) and all(answers):
-            calls = [*gold[:at], *(calls[at] for calls in answers if calls), *gold[at + 1 :]]
+        calls = _among_gold(context, slot, task, tried) if right in choices else None
+        if calls is not None:
             plans.append(task.play(calls, seed=context.seed))
     if not plans:
         return scale
     earned = mean([played.total for played in await context.player.play(plans)])
     return Scale(max(earned, scale.zero), scale.full)
+
+
+def _among_gold(
+    context: AuditContext, slot: AnswerSlot, task: AuditedTask, choices: Sequence[str]
+) -> list[Call] | None:
+    """Return a task's gold actions with choices in turn as the answer; `None` where that is impossible."""
+    at = None if task.gold is None else slot.find(task.gold)
+    answers = [context.answering(task, slot.wrapped(choice)) for choice in choices]
+    if task.gold is None or at is None or not all(answers):
+        return None
+    return [*task.gold[:at], *(calls[at] for calls in answers if calls), *task.gold[at + 1 :]]
 
 
 async def _is_looking(context: AuditContext) -> bool:

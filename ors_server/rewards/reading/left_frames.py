@@ -87,8 +87,7 @@ def is_of_old_version(left: Sequence[TextToken]) -> bool:
         return True  # "In the movie the answer is 42"
     is_subject = words[:1] == ["the"] and not _EDITIONS.isdisjoint(words)
     is_place = is_subject or words[:1] == ["in"]
-    # At least a lead, an article and a noun: "in the old edition".
-    is_long = len(words) > 2  # noqa: PLR2004
+    is_long = len(words) > 2  # noqa: PLR2004  (a lead, an article and a noun: "in the old edition")
     return is_long and is_place and words[-1] not in OLD and not OLD.isdisjoint(words)
 
 

@@ -93,7 +93,7 @@ def _copy_folder(source: Path, target: Path) -> None:
     with os.scandir(source) as entries:
         for entry in entries:
             if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), target / entry.name)  # noqa: PTH115, PTH211 # hundreds
+                os.symlink(os.readlink(entry.path), target / entry.name)  # noqa: PTH115, PTH211  (of hundreds)
             elif entry.is_dir():
                 _copy_folder(Path(entry.path), target / entry.name)
             else:

@@ -465,7 +465,7 @@ class ImageCell(BubblewrapCell):
 
         Args:
             is_beside: Without effect: this process copies an image's files itself (`save_files`,
-                `load_files`), so that no program is started beside a session.
+                `load_files`), so that no program is started next to a session.
             root: The folder below the session's data that becomes `/`.
         """
         user = user or self._user

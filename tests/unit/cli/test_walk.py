@@ -51,9 +51,9 @@ def terminal(tmp_path):
     }
 
     def start(*words, **variables):
-        found = Terminal(*words, cwd=tmp_path, environ={**environ, **variables})
-        started.append(found)
-        return found
+        screen = Terminal(*words, cwd=tmp_path, environ={**environ, **variables})
+        started.append(screen)
+        return screen
 
     yield start
     for each in started:

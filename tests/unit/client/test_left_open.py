@@ -50,8 +50,8 @@ def live(serve_live, request):
 
 def run(program: str, *arguments: str, is_prepared: bool = False) -> "subprocess.CompletedProcess[str]":
     mark = "# prepared\n" if is_prepared else ""
-    given = [sys.executable, "-c", f"{mark}import sys; url = sys.argv[1]\n{program}", *arguments]
-    return subprocess.run(given, capture_output=True, text=True, timeout=LIMIT, check=False)
+    command = [sys.executable, "-c", f"{mark}import sys; url = sys.argv[1]\n{program}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
 @pytest.mark.parametrize(
