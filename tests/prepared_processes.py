@@ -143,11 +143,11 @@ class PreparedInterpreter:
     ) -> "PreparedInterpreter":
         """Start an interpreter with its options, and wait until it has imported everything."""
         channel, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        imported = "from tests.fixtures.prepared_interpreter import wait_for_command as wait; "
+        program = "from tests.fixtures.prepared_interpreter import run_commands; run_commands(globals())"
         with far_end:
             number = far_end.fileno()
             process = subprocess.Popen(
-                [*command, "-c", f"{imported}exec(wait())", str(number), *modules],
+                [*command, "-c", program, str(number), *modules],
                 cwd=ROOT,
                 env=dict(variables),  # no mark of a child's, by which its processes are found and killed
                 stdin=subprocess.DEVNULL,
