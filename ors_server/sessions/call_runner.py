@@ -426,6 +426,8 @@ class CallRunner:
     _grade: Grade | None = None
     turns: Turns = field(default_factory=Turns, init=False)
     _services: Services = field(init=False)
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    """The one that plays the session: finding it is a system call in Python 3.11."""
     _make_end_error: MakeError | None = field(default=None, init=False)
     _lingering: list[str] = field(default_factory=list[str], init=False)
     """Tools that were stopped and whose threads still run."""
@@ -434,6 +436,7 @@ class CallRunner:
 
     def __post_init__(self) -> None:
         self._services = self._recorder.services
+        self._loop = asyncio.get_running_loop()
 
     def start(self, call: Call) -> None:
         """Run a call in the background, which keeps running if its client disconnects."""
@@ -443,7 +446,7 @@ class CallRunner:
             call.seal()
             perform = self._repeat
         # `_run` lets nothing out, and takes its task off the list.
-        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, perform)))
+        self._services.tasks.add(self._loop.create_task(self._run(call, perform)))
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -455,7 +458,7 @@ class CallRunner:
             return None
 
         self.calls.add(call)
-        self._services.tasks.add(asyncio.get_running_loop().create_task(self._run(call, run_when_ready)))
+        self._services.tasks.add(self._loop.create_task(self._run(call, run_when_ready)))
 
     def end(self, make_error: MakeError) -> None:
         """Refuse everything from now on, requests that still wait for the session included."""
@@ -502,7 +505,8 @@ class CallRunner:
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
-            self._services.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            task = asyncio.current_task(self._loop)
+            self._services.tasks.discard(cast("asyncio.Task[None]", task))
 
     async def write_pending(self) -> None:
         """Write the steps that the store would not take, and leave the older results to the record.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from secrets import token_hex
+from os import urandom
 from typing import Any
 
 import anyio
@@ -282,7 +282,7 @@ class Session:
             if earlier is None and credential_id is not None:
                 recorder.services.call_rates.admit(credential_id, recorder.now)
             call = Call(
-                call_id or token_hex(16),
+                call_id or urandom(16).hex(),
                 tool,
                 arguments,
                 client=client or NO_CLIENT,
@@ -317,7 +317,7 @@ class Session:
         if call is not None:
             call.expect("score_group", arguments)
         else:
-            call = Call(call_id or token_hex(16), "score_group", arguments)
+            call = Call(call_id or urandom(16).hex(), "score_group", arguments)
             self._runner.start_other(call, partial(_score, hook, self._instance, candidates))
         return call
 

@@ -392,7 +392,8 @@ class BoundedProtocol(BaseProtocol):
         try:
             await cycle.run_asgi(self._application)
         finally:  # a callback of the task would cost a turn of the event loop
-            self.server_state.tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            task = asyncio.current_task(self.loop)  # finding the loop is a system call in Python 3.11
+            self.server_state.tasks.discard(cast("asyncio.Task[None]", task))
             # The scope and its cycle name each other: left to the garbage collector, the requests would make
             # it run three times as often, and each run holds up all others.
             cast("Any", cycle.scope)["extensions"].clear()
