@@ -121,7 +121,7 @@ class App:
         offload.divide(settings.slot.hosts_of_machine)
         self._clock = clock or SystemClock()
         self.keyring = make_keyring(settings, self._clock)
-        self._given = store
+        self._external_store = store
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin stops the server, if set before it runs; must return at once."""
@@ -214,7 +214,7 @@ class App:
                 stack.push_async_callback(offload.aclose)
             spans.begin()
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
-            store = self._given or await open_store(
+            store = self._external_store or await open_store(
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)

@@ -190,8 +190,8 @@ def _waivers(waived: Sequence[ClassReport]) -> list[Markup]:
 
 
 def _verdicts(report: AuditReport) -> list[Markup]:
-    counted = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
-    passed, untried = counted.count(AuditVerdict.PASS), counted.count(AuditVerdict.NOT_JUDGED)
+    verdicts = [class_report.verdict for class_report in report.classes if not class_report.is_waived]
+    passed, untried = verdicts.count(AuditVerdict.PASS), verdicts.count(AuditVerdict.NOT_JUDGED)
     full = "unknown" if report.gold_return is None else number(report.gold_return)
     failed = len(report.failed)
     tiles = _element(

@@ -153,12 +153,12 @@ def _isolation(sandbox: Sandboxes) -> list[str]:
     if sandbox.report is None:
         return ["", "Sandbox", f"  none: {sandbox.refusal}", "  Environments that need one cannot be played."]
     report = sandbox.report
-    held = (f"{resource} ({means})" for resource, means in report.isolated.items())
+    isolated = (f"{resource} ({means})" for resource, means in report.isolated.items())
     return [
         "",
         "Sandbox",
         f"  {report.backend}, level {int(report.strength)} of {int(max(Strength))}",
-        f"  isolates {', '.join(held) or 'nothing'}",
+        f"  isolates {', '.join(isolated) or 'nothing'}",
         *(f"  not held: {gap}" for gap in report.gaps),
     ]
 

@@ -56,8 +56,8 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, transport: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
-        """Send over `given`, which is not closed here, or over sockets."""
-        self._given = transport
+        """Send over `transport`, which is not closed here, or over sockets."""
+        self._external_transport = transport
         self._inner = transport or httpx2.AsyncHTTPTransport(verify=tls_context())
         self._patience = patience
         self._clock = clock
@@ -114,7 +114,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        if self._given is None:
+        if self._external_transport is None:
             await self._inner.aclose()
 
 
@@ -138,21 +138,21 @@ class _CheckedEvents(httpx2.AsyncByteStream):
 
     @override
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        held = bytearray()
+        buffer = bytearray()
         async for piece in self._inner:
-            searched = max(0, len(held) - 3)  # the end of an event may come in two pieces
-            held += piece
-            while (end := _EVENT_END.search(held, searched)) is not None:
-                event = bytes(held[: end.end()])
-                del held[: end.end()]
+            searched = max(0, len(buffer) - 3)  # the end of an event may come in two pieces
+            buffer += piece
+            while (end := _EVENT_END.search(buffer, searched)) is not None:
+                event = bytes(buffer[: end.end()])
+                del buffer[: end.end()]
                 searched = 0
                 await self._check(event)
                 yield event
-            if len(held) > MAX_EVENT_BYTES:
+            if len(buffer) > MAX_EVENT_BYTES:
                 raise BrokenAnswerError(f"{self._source} has more than {MAX_EVENT_BYTES} bytes")
-        if held:
-            await self._check(bytes(held))
-            yield bytes(held)
+        if buffer:
+            await self._check(bytes(buffer))
+            yield bytes(buffer)
 
     async def _check(self, event: bytes) -> None:
         """Refuse an event whose JSON would hold the event loop when the SDK reads it."""

@@ -162,7 +162,7 @@ async def answers_parallel_calls(server: OrsSubject) -> None:
 @CHECKS.of("E68", "finish", "count")
 async def refuses_calls_after_the_end(server: OrsSubject) -> None:
     async with server.session() as session:
-        counted = await session.call("count")
+        count = await session.call("count")
         end = await session.call("finish", reward=0.5)
         expect(end.output["finished"] is True, f"expected the end, got {end.output}")
         for tool in ("count", "finish"):
@@ -173,7 +173,7 @@ async def refuses_calls_after_the_end(server: OrsSubject) -> None:
             )
         for earlier, replayed in (
             (end, await session.call("finish", resume=end.task_id, reward=0.5)),
-            (counted, await session.call("count", resume=counted.task_id)),
+            (count, await session.call("count", resume=count.task_id)),
         ):
             expect(replayed.result == earlier.result, f"the result cannot be fetched: {replayed.events}")
         expect_status(await session.get("/prompt"), 200, what="/prompt after the end")

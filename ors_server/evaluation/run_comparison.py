@@ -64,13 +64,13 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     """
     # Sums of the same rewards in another order differ by rounding; that is no difference.
     near = _ROUNDING_SHARE * max(map(abs, differences), default=0.0)
-    moved = [difference for difference in differences if abs(difference) > near]
-    if not moved:
+    changes = [difference for difference in differences if abs(difference) > near]
+    if not changes:
         return SignTest(1.0, is_exact=True)
-    units = _as_fractions(moved)
+    units = _as_fractions(changes)
     if units is None:
-        largest = max(map(abs, moved))
-        units = [round(_FIXED * (difference / largest)) for difference in moved]
+        largest = max(map(abs, changes))
+        units = [round(_FIXED * (difference / largest)) for difference in changes]
     sums = _all_sums(units)
     if sums is None:
         return SignTest(_drawn(units, seed), is_exact=False)

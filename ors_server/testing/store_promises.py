@@ -477,8 +477,8 @@ async def _series(store: EpisodeStore) -> None:
     require_equal(wanted, shown, "a series by environment and label")
     whole = await store.series(EpisodeFilter(labels={"kind": "x"}), 3600.0, ("label:run",))
     require_equal([("a", 5, 0.6)], [(p.group["label:run"], p.episodes, p.success) for p in whole], "one span")
-    counted = await store.histogram(bins=4)
-    require_equal((9, (0.0, 0.25, 0.5, 0.75, 1.0), (2, 0, 2, 5)), _bins(counted), "a histogram")
+    histogram = await store.histogram(bins=4)
+    require_equal((9, (0.0, 0.25, 0.5, 0.75, 1.0), (2, 0, 2, 5)), _bins(histogram), "a histogram")
     one_value = await store.histogram(EpisodeFilter(min_return=1.0))
     require_equal((5, (1.0, 1.0), (5,)), _bins(one_value), "a histogram of one value")
     groups = [
@@ -501,9 +501,9 @@ async def _series(store: EpisodeStore) -> None:
     # A return on a border is of the bin above it, however its distance from the least one is rounded.
     for number, value in enumerate((-2.1, -1.0, -0.1)):
         await play(store, make_origin(50 + number, environment="border"), 1, episode_return=value)
-    counted = await store.histogram(EpisodeFilter(environment="border"), bins=20)
+    histogram = await store.histogram(EpisodeFilter(environment="border"), bins=20)
     for value, edge, height in ((-2.1, 0, 1), (-1.0, 11, 1), (-0.1, 19, 1)):
-        require_equal(height, counted.counts[edge], f"the bin of {value} by its borders")
+        require_equal(height, histogram.counts[edge], f"the bin of {value} by its borders")
 
 
 async def _notes(store: EpisodeStore) -> None:
@@ -531,11 +531,11 @@ async def _minutes(store: EpisodeStore) -> None:
         await store.append(origin.episode_id, step, after(origin, number))
     again = make_step(4, started_at=begun[3], status=StepStatus.UNGRADED)
     await store.append(origin.episode_id, again, after(origin, 4))
-    counted = [
+    minutes = [
         ((minute.start - MORNING).total_seconds(), minute.calls, minute.refused, minute.failed)
         for minute in await store.calls_by_minute(MORNING + timedelta(seconds=30))
     ]
-    require_equal([(0.0, 1, 0, 0), (60.0, 2, 1, 1), (360.0, 1, 0, 0)], counted, "the calls of each minute")
+    require_equal([(0.0, 1, 0, 0), (60.0, 2, 1, 1), (360.0, 1, 0, 0)], minutes, "the calls of each minute")
     late = await store.calls_by_minute(MORNING + timedelta(seconds=120))
     require_equal([1], [minute.calls for minute in late], "the calls of the minutes after a time")
 

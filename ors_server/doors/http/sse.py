@@ -105,13 +105,13 @@ def json_parts(value: object) -> Iterator[bytes]:
     Raises:
         ValueError: If it holds NaN or an infinity.
     """
-    held = io.StringIO()
+    buffer = io.StringIO()
     for part in text_parts(value):
-        held.write(part)
-        if held.tell() >= TEXT_PART:
-            yield held.getvalue().encode("ascii")
-            held = io.StringIO()
-    yield held.getvalue().encode("ascii")
+        buffer.write(part)
+        if buffer.tell() >= TEXT_PART:
+            yield buffer.getvalue().encode("ascii")
+            buffer = io.StringIO()
+    yield buffer.getvalue().encode("ascii")
 
 
 def text_parts(value: object, depth: int = 0) -> Iterator[str]:

@@ -176,12 +176,12 @@ class DockerCell(Cell):
 
     def _take_hold(self, pid: int) -> None:
         """Accept a pid as the session's only after a check, because its process is killed in the end."""
-        held = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
         namespace = namespace_of(pid, "pid")
         if not self._is_ours(pid, namespace):
-            os.close(held)
+            os.close(pidfd)
             raise SandboxStartError("the engine's process ids are not this host's: it runs somewhere else")
-        self.init, self._init_fd, self._pid_namespace = pid, held, namespace
+        self.init, self._init_fd, self._pid_namespace = pid, pidfd, namespace
 
     def _is_ours(self, pid: int, namespace: str | None) -> bool:
         seen = Path(f"/proc/{pid}/root{self.layout.control}/init")

@@ -297,7 +297,10 @@ class LandlockBackend(HostedBackend):
     def describe(self) -> IsolationReport:
         has, version = self.state.hierarchies.has, launcher.abi()
         cgroup = f"cgroup v{self.state.hierarchies.version}"
-        held = {IsolatedResource.FILES: "Landlock", IsolatedResource.NETWORK: "seccomp: local sockets only"}
+        mechanisms = {
+            IsolatedResource.FILES: "Landlock",
+            IsolatedResource.NETWORK: "seccomp: local sockets only",
+        }
         gaps = [
             "The argument lists of all processes on the host can be read.",
             "Sockets with a path that others may connect to can be reached.",
@@ -306,22 +309,22 @@ class LandlockBackend(HostedBackend):
             "A server inside cannot be reached from inside over TCP.",
         ]
         if self.state.uids:
-            held[IsolatedResource.SESSIONS] = "own uid, Landlock"
-            held[IsolatedResource.PROCESSES] = "own uid"
+            mechanisms[IsolatedResource.SESSIONS] = "own uid, Landlock"
+            mechanisms[IsolatedResource.PROCESSES] = "own uid"
         else:
-            held[IsolatedResource.SESSIONS] = "Landlock"
+            mechanisms[IsolatedResource.SESSIONS] = "Landlock"
             gaps.append("Processes share the server's uid: its priority can be lowered, its quotas used up.")
             gaps.append("Modes, owners and times of the server's own files can be changed, contents cannot.")
             if version >= 6:  # noqa: PLR2004 # the Landlock ABI that scopes signals
-                held[IsolatedResource.PROCESSES] = "Landlock scopes"
-        held |= {
+                mechanisms[IsolatedResource.PROCESSES] = "Landlock scopes"
+        mechanisms |= {
             resource: cgroup
             for resource in (IsolatedResource.MEMORY, IsolatedResource.CPU, IsolatedResource.PIDS)
             if has(resource)
         }
-        if IsolatedResource.PIDS not in held:
+        if IsolatedResource.PIDS not in mechanisms:
             if self.state.uids:
-                held[IsolatedResource.PIDS] = "process limit of the uid"
+                mechanisms[IsolatedResource.PIDS] = "process limit of the uid"
             else:
                 gaps.append("The number of processes is limited together with the server's own.")
         gaps += [
@@ -330,7 +333,7 @@ class LandlockBackend(HostedBackend):
             if not has(name)
         ]
         strength = Strength.OWN_UID if self.state.uids else Strength.PARTIAL
-        return IsolationReport(self.name, strength, MappingProxyType(held), tuple(gaps))
+        return IsolationReport(self.name, strength, MappingProxyType(mechanisms), tuple(gaps))
 
 
 def rules(

@@ -198,13 +198,13 @@ def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> li
         # Shifted copies of the sample places, until there are enough for two spaces of four dimensions.
         shift = mpf(number) / 7
         for sample in places_for(names, frozenset()):
-            moved = {name: value + shift for name, value in sample.items()}
+            shifted = {name: value + shift for name, value in sample.items()}
             try:
                 for family in (first, second):
-                    family.at([moved], dict.fromkeys(family.names, mpf("1.25")))
+                    family.at([shifted], dict.fromkeys(family.names, mpf("1.25")))
             except UnsureError:
                 continue
-            shared.append(moved)
+            shared.append(shifted)
         if len(shared) > 2 * _MAX_CONSTANTS:
             break
     if not shared:
@@ -333,8 +333,8 @@ def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[f
 def _slope(
     curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, goal: Vector
 ) -> Vector:
-    moved = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
-    other = _subtract(curve(dict(zip(names, moved, strict=True))), goal)
+    shifted = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
+    other = _subtract(curve(dict(zip(names, shifted, strict=True))), goal)
     return [(changed - start) / 1e-7 for changed, start in zip(other, gap, strict=True)]
 
 
