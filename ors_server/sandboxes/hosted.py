@@ -282,7 +282,7 @@ class HostedSandbox(Sandbox):
         async with self._exclusively():
             is_root = self.cell.root is not None
             files = WorkDir(
-                self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner, is_root=is_root
+                self.cell.work_folder(), self.work_dir, self.limits, self.cell.uid, is_root=is_root
             )
             # In a thread, because files may be on a slow disk.
             return await anyio.to_thread.run_sync(partial(work, files))

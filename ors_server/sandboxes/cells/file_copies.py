@@ -144,7 +144,7 @@ def _copy_small(source: Cell, target: Cell) -> bool:
             if not is_small(above, list(source.folders)):
                 return False
             with opened(".", _FOLDER_FLAGS, dir_fd=target.files_folder()) as below:
-                copy_tree(above, below, list(source.folders), target.owner)
+                copy_tree(above, below, list(source.folders), target.uid)
     except RecursionError:
         return False  # too deep a tree: the programs start over
     except PermissionError:

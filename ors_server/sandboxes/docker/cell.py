@@ -81,14 +81,14 @@ class DockerCell(Cell):
         (folder / "identity").mkdir(mode=0o755)
         containers.write_identity(folder / "identity", self._user)
         os.mkfifo(folder / "leash", 0o600)
-        if self.owner is not None:
-            os.chown(folder / "leash", self.owner, self.owner)
+        if self.uid is not None:
+            os.chown(folder / "leash", self.uid, self.uid)
         # For reading, too: opening only for writing would wait for the holder, which does not run yet.
         self._leash = os.open(folder / "leash", os.O_RDWR | os.O_CLOEXEC)
 
     @property
     def _user(self) -> int:
-        return self.owner if self.owner is not None else os.getuid()
+        return self.uid if self.uid is not None else os.getuid()
 
     @property
     def _place(self) -> containers.ContainerSetting:
@@ -117,8 +117,8 @@ class DockerCell(Cell):
         self._launches += 1
         self._container = f"ors-{self._mark}-{self._launches}"
         self._terminal = os.ttyname(slave)
-        if self.owner is not None:  # only while the container opens it: see `_shut_terminal`
-            os.fchown(slave, 0, self.owner)
+        if self.uid is not None:  # only while the container opens it: see `_shut_terminal`
+            os.fchown(slave, 0, self.uid)
             os.fchmod(slave, 0o660)
         self._reports, sending = os.pipe()
         waits, self._go = os.pipe()
@@ -171,7 +171,7 @@ class DockerCell(Cell):
 
     def _shut_terminal(self) -> None:
         """Keep processes inside from opening the terminal again, where they could write as the shell does."""
-        if self.owner is not None:
+        if self.uid is not None:
             Path(self._terminal).chmod(0o600)
 
     def _take_hold(self, pid: int) -> None:

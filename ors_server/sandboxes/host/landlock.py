@@ -96,7 +96,7 @@ class LandlockCell(Cell):
         """Return the limits as the kernel counts them: processes by uid, including existing ones."""
         if self.enforced().pids:
             return self.limits
-        return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.owner or os.getuid()))
+        return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.uid or os.getuid()))
 
     @override
     def prepare(self) -> None:
@@ -123,9 +123,9 @@ class LandlockCell(Cell):
     @override
     def is_inside(self, pid: int) -> bool:
         """Return whether a process runs under the session's uid, or descends from its init."""
-        if self.owner is not None:
+        if self.uid is not None:
             try:
-                return Path(f"/proc/{pid}").stat().st_uid == self.owner
+                return Path(f"/proc/{pid}").stat().st_uid == self.uid
             except OSError:
                 return False
         if self._cgroup is not None:
@@ -137,10 +137,10 @@ class LandlockCell(Cell):
     @override
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
-        if self.owner is not None:
+        if self.uid is not None:
             # Fresh programs have the same uid, and outlive the session's processes.
             fresh = {pid for process in self._fresh for pid in descendants(process.pid)}
-            return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
+            return [pid for pid in processes_of_uids(self.uid) if pid not in fresh]
         if self._cgroup is not None:
             return self._cgroup.processes()
         below_init = descendants(self.init) if self.init else []
@@ -152,7 +152,7 @@ class LandlockCell(Cell):
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         orders = self._orders(argv, str(self._data))
-        orders["sees_all"] = self.owner is not None
+        orders["sees_all"] = self.uid is not None
         if orders["paths"] is not None:
             orders["paths"]["write"] = [str(self._data)]
         orders["entrances"] = self._cgroup.thawed_entrances if self._cgroup is not None else []
@@ -254,7 +254,7 @@ class LandlockCell(Cell):
         return {
             "argv": argv,
             "folder": folder,
-            "uid": self.owner,
+            "uid": self.uid,
             "sees_all": False,
             "entrances": [],
             "limits": {},
@@ -266,8 +266,8 @@ class LandlockCell(Cell):
 
     def _make_own(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
-        if self.owner is not None:
-            os.chown(folder, self.owner, self.owner)
+        if self.uid is not None:
+            os.chown(folder, self.uid, self.uid)
 
 
 class LandlockBackend(HostedBackend):
