@@ -30,7 +30,7 @@ from ors_server.doors.http.request_errors import WrongRequestError
 from ors_server.doors.http.sse import event
 from ors_server.model.clock import Clock
 from ors_server.model.errors import CapacityError, MachineryError, OrsServerError, ShuttingDownError
-from ors_server.model.host_slot import ALONE, host_name
+from ors_server.model.host_slot import SINGLE_HOST, host_name
 from ors_server.model.logs import get_logger
 from ors_server.sessions.activity import ActivityEvent, ActivityFeed, ActivityReader
 
@@ -199,7 +199,7 @@ class ActivityHandlers:
 
     @property
     def _own_name(self) -> str:
-        return (ALONE if self.peers is None else self.peers.slot).name
+        return (SINGLE_HOST if self.peers is None else self.peers.slot).name
 
     async def _follow_own(
         self, query: ActivityQuery, position: str | None, events: "asyncio.Queue[HostEvent]"
