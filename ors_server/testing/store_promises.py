@@ -36,10 +36,10 @@ MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
 LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
 
 
-def require_equal(expected: object, actual: object, what: str) -> None:
+def require_equal(expected: object, actual: object, description: str) -> None:
     """Raise `BrokenPromiseError` unless two values are equal."""
     if expected != actual:
-        raise BrokenPromiseError(f"{what}: expected {expected!r:.500}, got {actual!r:.500}")
+        raise BrokenPromiseError(f"{description}: expected {expected!r:.500}, got {actual!r:.500}")
 
 
 def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
