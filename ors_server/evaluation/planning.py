@@ -148,7 +148,7 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
             "the results of two agents would be mixed: restore the file, or begin a new run"
         )
     if run.agent != agent:
-        raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")
+        raise RunError(f"the run {run.run_id}: expected its agent {run.agent}, got {agent}; begin a new run")
 
 
 async def check_agent(agent: EvaluationAgent, target: Target) -> None:

@@ -171,7 +171,7 @@ class HostedSandbox(Sandbox):
             else:
                 other = await backend.start_in_network(session_id, self.limits, self.cell.root, network)
             if not isinstance(other, type(self)):
-                raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
+                raise TypeError(f"expected a {type(self).__name__}, got a {type(other).__name__}")
             forks.append(other)
 
         async with self._exclusively():

@@ -336,7 +336,7 @@ def _unknown_names(
     ignored = [name[:MAX_SHOWN_NAME] for name in arguments if name not in takes][:MAX_NAMED_TOOLS]
     if not ignored:
         return []
-    return [f"{tool.name} takes {', '.join(takes)}, not {', '.join(map(repr, ignored))}"]
+    return [f"{tool.name} takes {', '.join(takes)}, got {', '.join(map(repr, ignored))}"]
 
 
 def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
@@ -357,7 +357,7 @@ def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
         sentence = f"{subject}: {words}"
     if not shows_input:
         return sentence
-    return f"{sentence}, not {_shown(problem['input'])}"
+    return f"{sentence}, got {_shown(problem['input'])}"
 
 
 def _shown(value: Any) -> str:

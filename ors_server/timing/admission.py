@@ -102,8 +102,8 @@ class Admission:
         """
         if capacity < 1 or not 0 <= reserve < capacity or (share is not None and share < 1):
             raise ValueError(
-                f"capacity and share are at least 1 and a reserve is below the capacity, "
-                f"not {capacity}, {share} and {reserve}"
+                f"capacity and share must be at least 1 and the reserve below the capacity, "
+                f"got {capacity}, {share} and {reserve}"
             )
         self.capacity = capacity
         self._ordinary = capacity - reserve

@@ -79,7 +79,7 @@ class Catalogue:
     def goal(self, task_id: int) -> Goal:
         """Return a goal by its position before the goals were shuffled; IndexError if it does not exist."""
         if not 0 <= task_id < len(self.goals):
-            raise IndexError(f"task_id is from 0 to {len(self.goals) - 1}, not {task_id}")
+            raise IndexError(f"task_id must be from 0 to {len(self.goals) - 1}, got {task_id}")
         return self.goals.make(task_id, self.product(self.goals.product_of(task_id)))
 
     def search(self, query: str, rng: Random) -> list[int]:

@@ -270,7 +270,9 @@ class ControlApp:
             raise UnknownPathError(
                 f"no operation has the path {scope['path']!r}; /_ors/openapi.json lists them all"
             )
-        raise MethodNotAllowedError(f"this path takes {', '.join(allowed)}, not {method}", allowed=allowed)
+        raise MethodNotAllowedError(
+            f"the method of this path must be {' or '.join(allowed)}, got {method}", allowed=allowed
+        )
 
 
 async def _encode_sliced(answer: object) -> list[bytes]:

@@ -294,7 +294,7 @@ def _message(problem: ErrorDetails, fields: Sequence[str]) -> str:
         hint = f"did you mean {near[0]!r}? " if near else ""
         return f"there is no such field; {hint}There are {', '.join(fields)}"
     if code.endswith("_type"):
-        return f"{words}, not {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
+        return f"{words}, got {_JSON_TYPES.get(type(cast('object', problem['input'])), 'another type')}"
     return words
 
 

@@ -181,4 +181,4 @@ class _PatchReader:
 
 
 def _refuse(number: int, expected: str, line: str) -> NoReturn:
-    raise ToolError(f"line {number} of the patch: expected {expected}, not {line[:_MAX_SHOWN]!r}")
+    raise ToolError(f"line {number} of the patch: expected {expected}, got {line[:_MAX_SHOWN]!r}")

@@ -206,7 +206,7 @@ def _run(
 
 def _difference(gold: QueryResult, actual: QueryResult) -> str:
     if gold.columns != actual.columns:
-        return f"the result has {actual.columns} columns, not as many as the gold"
+        return f"expected {gold.columns} columns, as in the gold result, got {actual.columns}"
     if len(gold.rows) != len(actual.rows):
         return "the result has another number of rows than the gold"
     return "the result has other rows than the gold"

@@ -41,7 +41,7 @@ def apply(name: str, arguments: Sequence[Value], position: int) -> Value:
         raise CalculatorError(message, position)
     if len(arguments) > function.max_arguments:
         message = (
-            f"{name} takes {function.takes}, not {len(arguments)}; "
+            f"{name} takes {function.takes}, got {len(arguments)}; "
             "a comma separates arguments, so write 1234 for 1,234"
         )
         raise CalculatorError(message, position)

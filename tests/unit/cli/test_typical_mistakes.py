@@ -87,7 +87,7 @@ MISTAKES = [
     (
         ("call", "qa", "search", '{"qury": "x"}'),
         0,
-        ["the argument 'query' is missing; search takes query", "not 'qury'"],
+        ["the argument 'query' is missing; search takes query", "got 'qury'"],
     ),
     (("call", "qa", "search", '{"query": "x"}', "--index", "999999"), 2, ["expected 0 to 599"]),
     (("call", "qa", "search", '{"query": "x"}', "--split", "tset"), 2, ["'tset'", "test"]),
