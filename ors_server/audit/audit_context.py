@@ -220,7 +220,7 @@ class AuditContext:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the greatest return is not known, so that a share of it is no proof."""
+        """Whether the greatest return is not known, so that a share of it is not proof."""
         return not self.has_gold and self.facts.return_range is None and self.facts.reward_range is None
 
     @property
@@ -248,7 +248,7 @@ class AuditContext:
 
     @property
     def open_slot(self) -> AnswerSlot | None:
-        """The slot, where its answers are no choices."""
+        """The slot, where its answers are not choices."""
         return None if self.slot is None or self.slot.choices else self.slot
 
     @property

@@ -62,7 +62,7 @@ async def minimise(
 
     Args:
         least: The return that it must earn.
-        is_dishonest: Whether a play still is no right answer.
+        is_dishonest: Whether a play still is not a right answer.
         keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
     """
     best = plan
@@ -541,7 +541,7 @@ def _scores(results: Sequence[VariantResult]) -> list[PolicyScore]:
 
 
 def _score(result: VariantResult) -> PolicyScore:
-    # A share outside of [0, 1] is no proportion, so that it has no Wilson interval.
+    # A share outside of [0, 1] is not a proportion, so that it has no Wilson interval.
     bounded = result.share is not None and 0.0 <= result.share <= 1.0 and result.tasks > 0
     interval = wilson(result.share, result.tasks) if bounded and result.share is not None else None
     return PolicyScore(

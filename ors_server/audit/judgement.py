@@ -90,7 +90,7 @@ def chance_of(declared: float | None, choices: int, distinct: int, tasks: int) -
         declared: What the environment says.
         choices: Number of values that the tool's schema allows; 0 if it names none.
         distinct: Number of different gold answers; 0 if they are not known.
-        tasks: Number of tasks. Where all have the same answer, that is no chance but a flaw.
+        tasks: Number of tasks. Where all have the same answer, that is not chance but a flaw.
     """
     if declared is not None:
         return declared

@@ -18,7 +18,7 @@ TASKS = 30
 TASKS_IN_SANDBOX = 10
 """The same with a sandbox or a resource."""
 COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
-"""Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
+"""Arguments of tools that work on files or run programs: what they hold is not an answer by itself."""
 _ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
 """Words in the names of tools that take answers, the likeliest first."""
 
@@ -131,7 +131,7 @@ def _rank(name: str) -> int:
 
 
 def is_workshop_tool(context: AuditContext, tool: ToolSpec) -> bool:
-    """Return whether a tool runs programs or works on files, so that its arguments are no answers."""
+    """Return whether a tool runs programs or works on files, so that its arguments are not answers."""
     # A toolset's tools work on files and run programs, except `submit`, which takes the answer.
     if tool.name in context.facts.toolset_tools:
         return tool.name != "submit"

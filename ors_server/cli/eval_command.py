@@ -309,7 +309,8 @@ def _store_of(options: EvalOptions) -> str:
         return wanted  # a URL may have the password, which is not kept
     if options.store is not None:
         raise MisuseError(
-            f"expected --store {kept}, which has the run's episodes, got {options.store}: correct it or leave it out"
+            f"expected --store {kept}, which has the run's episodes, got {options.store}: correct it or "
+            "leave it out"
         )
     return kept
 

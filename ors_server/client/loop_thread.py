@@ -86,7 +86,7 @@ class LoopThread:
             open_context.failure = error
             if not self._leave(open_context, done):
                 raise
-        except BaseException:  # Ctrl-C in this thread is no failure inside the context
+        except BaseException:  # Ctrl-C in this thread is not a failure inside the context
             self._leave(open_context, done)
             raise
         else:

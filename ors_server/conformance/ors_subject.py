@@ -247,7 +247,7 @@ class OrsChecks(dict[str, Check]):
         """Add the check of a requirement, which calls these tools of the acceptance environment."""
 
         def add(check: Check) -> Check:
-            # The needed tools decide first: without them the check would fail for a reason that is no fault.
+            # The needed tools decide first: without them the check would fail without a fault.
             async def run(server: OrsSubject) -> None:
                 server.needs(*tools)
                 await check(server)

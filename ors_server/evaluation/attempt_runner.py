@@ -260,7 +260,7 @@ class _RunningAttempt:
         if max_steps is None or not self._agent.plays_outside:
             return policy
         limits = (policy.get("step_limit"), self._target.step_limit)
-        # A stricter limit of the environment or the run ends the episode first, so that it is no budget.
+        # A stricter limit of the environment or the run ends the episode first, so that it is not a budget.
         if any(limit is not None and limit <= max_steps for limit in limits):
             return policy
         self._own_step_limit = max_steps

@@ -62,7 +62,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     If signs are drawn, the observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010,
     Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
-    # Sums of the same rewards in another order differ by rounding; that is no difference.
+    # Sums of the same rewards in another order differ by rounding; that is not a difference.
     near = _ROUNDING_SHARE * max(map(abs, differences), default=0.0)
     changes = [difference for difference in differences if abs(difference) > near]
     if not changes:
@@ -462,7 +462,7 @@ def _record(changes: Sequence[TaskChange]) -> WinCounts:
 
 def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:
     """McNemar 1947 (Psychometrika 12, 153-157), by the binomial distribution instead of chi-squared."""
-    # With several attempts at a task, its successes are no single pair of outcomes.
+    # With several attempts at a task, its successes are not a single pair of outcomes.
     if any(len(task.counted) > 1 for pair in pairs for task in pair):
         return None
     tally = Counter((first.successes, second.successes) for first, second in pairs)

@@ -169,7 +169,7 @@ def _check(suite: _Suite) -> None:
         _check_module(module, suite.tests)
     for name in suite.classes:
         if not any(name.startswith(f"{module}.") for module in suite.modules):
-            raise GradingError(f"{name!r} is no class of the modules {', '.join(suite.modules)}")
+            raise GradingError(f"expected a class of the modules {', '.join(suite.modules)}, got {name!r}")
 
 
 def _check_module(module: str, tests: Mapping[str, str]) -> None:

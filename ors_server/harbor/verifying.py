@@ -122,7 +122,8 @@ async def verify(
     if control.result.reward is None or control.setup_failure:
         if not is_graded:
             return verdict
-        reason = f"the verifier's own set-up failed, so its {verdict.result.reward:g} is no judgement"
+        reward = f"{verdict.result.reward:g}"
+        reason = f"the verifier's own set-up failed, so its reward {reward} is not a judgement"
         return _failure(f"{reason}: {verdict.setup_failure}", record)
     if is_graded:
         return verdict

@@ -235,7 +235,7 @@ class Settings(BaseSettings):
     @field_validator("allowed_frames")
     @classmethod
     def _check_origins(cls, origins: list[str]) -> list[str]:
-        """Refuse what is no origin: it becomes a part of a page's Content-Security-Policy."""
+        """Refuse what is not an origin: it becomes a part of a page's Content-Security-Policy."""
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(

@@ -65,7 +65,7 @@ class WatchedChild(ChildProcess):
 
     @override
     def end(self, patience: float = 0.0) -> int:
-        below = self.rows_below()  # once it has ended, they are no descendants of its
+        below = self.rows_below()  # once it has ended, they are not its descendants
         self.close_pipes()
         self._watcher.join(patience)
         status = self._killed_status()

@@ -139,7 +139,7 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
         prompt = await session.prompt()
         for name in fields:
             answer = str(task.spec.get(name, ""))
-            # Whole words only: the answer 4 is no part of a prompt with 42.
+            # Whole words only: the answer 4 is not a part of a prompt with 42.
             match = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
             expect(not match, f"the prompt of {task} holds the value of {name!r}")
 

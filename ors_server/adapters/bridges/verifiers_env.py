@@ -92,7 +92,7 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
             return
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
-            # A record of an episode with a failed or ungraded step has a sum that is no return.
+            # A record of an episode with a failed or ungraded step has a sum that is not a return.
             why = summary.why_invalid
             if why is not None:
                 state[SUMMARY]["return"] = None

@@ -75,7 +75,7 @@ class Unreadable(AuditPolicy):
         return [*broken, *await context.measure(variants, message, scale=context.wrong_scale, few=FEW)]
 
     async def _break_parts(self, context: AuditContext, process: AuditedProcess) -> list[VariantResult]:
-        """End episodes whose sandbox and resources are broken: a reward then is no judgement."""
+        """End episodes whose sandbox and resources are broken: a reward then is not a judgement."""
         task = context.tasks[0]
         endings = [*await ending_calls(context), *(task.gold or ())[-1:]]
         plays = [task.play([call], seed=context.seed) for call in endings]
@@ -88,7 +88,7 @@ class Unreadable(AuditPolicy):
             variant_results.append(VariantResult(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
             for play, (played, request_count) in zip(plays, results, strict=True):
                 paid = [reward for reward in played.rewards if reward is not None]
-                # Without a request to the broken part, the reward was computed without it and is no accident.
+                # Without a request to the broken part, the reward was computed without it: not an accident.
                 if paid and request_count:
                     variant_results.append(_paid_in_spite(context, play, paid[-1], kind))
         return variant_results
@@ -278,13 +278,13 @@ async def _without_controls(
 
 
 def _complaint(played: PlayResult, bounds: tuple[float, float] | None) -> str | None:
-    # A service that does not answer is an error of the machine's, and rightly no number.
+    # A service that does not answer is an error of the machine's, and has no reward, rightly.
     is_lost = played.failure is not None and _LOST.search(played.failure) is not None
     if played.failure is not None and not is_lost and played.blame in {"author", "slow"}:
         return f"an answer broke the grader: {played.failure.splitlines()[0][:200]}"
     for reward in played.rewards:
         if reward is not None and not math.isfinite(reward):
-            return f"an answer earned {reward!r}, which is no number"
+            return f"expected a number as the reward of an answer, got {reward!r}"
         if reward is not None and bounds is not None and not bounds[0] <= reward <= bounds[1]:
             return f"an answer earned {reward!r}, outside the declared range {list(bounds)}"
     return None

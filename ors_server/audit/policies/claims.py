@@ -223,7 +223,7 @@ class JudgesItself(AuditPolicy):
         programs: dict[str, CallsOf] = {f"the program {text!r}": _program(context, text) for text in PROGRAMS}
         programs["a function whose result equals everything"] = _always_equal(context)
         message = "{variant} is paid"
-        if context.is_program:  # claims are no programs
+        if context.is_program:  # claims are not programs
             return await context.measure(programs, message, scale=context.wrong_scale, few=FEW)
         variants: dict[str, CallsOf] = {}
         for claim in (*CLAIMS, *NUMBERS):

@@ -189,7 +189,7 @@ async def _is_looking(context: AuditContext) -> bool:
     """Return whether the call with the answer inspects something, for a later call to use.
 
     Such a call does not end the episode, and what the same call shows differs between tasks. To look
-    everywhere, and to report then, is no second answer.
+    everywhere, and to report then, is not a second answer.
     """
     slot = context.slot
     if slot is None:

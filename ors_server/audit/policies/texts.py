@@ -98,7 +98,7 @@ class ListsEverything(AnswerPolicy):
     """Lists the answers of all tasks, with the right one or without it.
 
     In the wild: listing every entry gains 40 % in one benchmark (arXiv:2507.02825). It compares with the same
-    list without the right answer, so that a list which is merely long is no finding.
+    list without the right answer, so that a list which is merely long is not a finding.
     """
 
     hack_class: ClassVar[str] = "H4"

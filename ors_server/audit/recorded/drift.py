@@ -119,7 +119,7 @@ def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
         yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
         return
     lengths = [float(batch.episodes[position].length) for position in wins]
-    # Quarters and not single episodes, and the 95th percentile of the first: one long answer is no drift.
+    # Quarters and not single episodes, and the 95th percentile of the first: one long answer is not drift.
     first = sorted(lengths[: max(5, len(lengths) // 4)])
     early, long = median(first), _LONG * first[int(0.95 * (len(first) - 1))]
     late = fmean(lengths[-max(5, len(lengths) // 4) :])

@@ -8,7 +8,7 @@ from ors_server.audit.recorded.detecting import make_finding, not_judged, percen
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 
 _MIN_WINS = 3
-"""Winning episodes, and their tasks, from which on something is no accident."""
+"""Winning episodes, and their tasks, from which on something is not an accident."""
 _RARE = 0.01
 """Share of the winning episodes below which a finding is a warning."""
 _SOME = 0.05
@@ -35,7 +35,7 @@ def find_missing_tools(
         return
     for tool in sorted(gold_tools):
         won = [win for win in batch.wins if tool not in batch.episodes[win].tools]
-        # One tool call that a lucky guess did not need is no finding; many on several tasks are.
+        # One tool call that a lucky guess did not need is not a finding; many on several tasks are.
         share = batch.share_of_wins(won)
         if not won:
             continue

@@ -360,7 +360,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
 
     Raises:
         StoreError: If the record could not be written, so that the result must not be sent.
-        InvalidRequestError: If the id is that of a scored group, which is no tool call.
+        InvalidRequestError: If the id is that of a scored group, which is not a tool call.
     """
     result = call.result
     if isinstance(result, Completed):

@@ -118,7 +118,7 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         _check_score(find_score(value, low, high) if isinstance(value, str) else value, low, high)
         for value in listed
     ]
-    # Numbers behind the object may correct it; only the same number is no contradiction.
+    # Numbers behind the object may correct it; only the same number is not a contradiction.
     if re.search(r"\d", rest):
         scores.append(find_score(f"{scores[-1]!r}\n{rest}", low, high))
     # More than the rounding of the same number in two spellings.

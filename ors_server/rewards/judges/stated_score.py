@@ -324,7 +324,7 @@ class _Reply:
 
     def only(self) -> _Number | None:
         """Return the only number of the text, if its sentence gives a score."""
-        # "The maximum is 0.9. This gets 0.7.": numbers that are no scores are no rivals either.
+        # "The maximum is 0.9. This gets 0.7.": numbers that are not scores are not rivals either.
         numbers = [
             number for number in self.numbers if not _OTHER_SCORES & set(self._words_before(number)[-3:])
         ]

@@ -323,7 +323,7 @@ class AnswerComparison:
                 and answer_quotients is not None
                 and all(map(self.same, gold_quotients, answer_quotients))
             )
-        # One quotient only: `1:2:3` is no number.
+        # One quotient only: `1:2:3` is not a number.
         ratio, other = (gold_quotients, answer) if isinstance(gold, Ratio) else (answer_quotients, gold)
         return ratio is not None and len(ratio) == 1 and self.same(ratio[0], other)
 

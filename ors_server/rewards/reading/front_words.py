@@ -274,7 +274,7 @@ def _may_judge(left: Sequence[TextToken], right: Sequence[TextToken], before: Cl
     if "label" in before and "label" in classes_in(left[-2:]):
         return True
     text = " ".join([token.word for token in left])
-    # "her neighbour's sheet"; but "it's" is no owner
+    # "her neighbour's sheet"; but "it's" is not an owner
     is_owned = "'s" in text and not (text.count("'") == 1 and left[0].word in ("it's", "that's"))
     if is_owned or ("'" in text and "answer" in before):
         return True

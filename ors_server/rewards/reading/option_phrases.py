@@ -95,7 +95,7 @@ _TEXTS: Final = words_of(
     "definition wording facts everything"
 )
 DROPPING: Final = words_of("drop discard ignore forget skip erase disregard exclude scrap ditch omit delete")
-"""Verbs whose object is no answer: "we can safely drop A"."""
+"""Verbs whose object is not an answer: "we can safely drop A"."""
 _PAST: Final = ("ed", "ught", "born", "grew up", "lt")
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")

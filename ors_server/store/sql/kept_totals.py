@@ -239,7 +239,7 @@ def count_by_minute(connection: Connection, first: int) -> list[CallsOfMinute]:
 def wrong_minutes(connection: Connection) -> list[str]:
     """Return every minute that counts fewer calls of a kind than are on record, in words.
 
-    More are no fault: calls of pruned episodes count, too.
+    More are not a fault: calls of pruned episodes count, too.
     """
     newest = connection.execute(select(func.max(call_minutes.c.minute))).scalar()
     first = 0 if newest is None else newest - KEPT_MINUTES

@@ -115,7 +115,7 @@ class _RealSet:
         if node.operators == ("∈",):
             return self._read(node.sides[1])
         if not set(node.operators) <= _SIGNS.keys():
-            raise UnsureError("a relation that is no inequality")
+            raise UnsureError("a relation that is not an inequality")
         parts = [
             self._comparison(operator, Add((left, negate(right))))
             for operator, left, right in zip(node.operators, node.sides, node.sides[1:], strict=False)
