@@ -216,7 +216,7 @@ def caller(server: servers.Server) -> Callable[[], Cost]:
 
 @contextmanager
 def watching(port: int, session: str) -> Iterator[None]:
-    """Keep the streams of open pages of a live episode, which somebody reads."""
+    """Keep the streams of open pages of a live episode, which browsers read."""
     connections: list[http.client.HTTPConnection] = []
     readers: list[threading.Thread] = []
     for _ in range(CONSOLES):

@@ -1,4 +1,4 @@
-"""Sessions that nobody plays: the memory that one holds, and how many are made and ended per second."""
+"""Sessions that no client plays: the memory that one holds, and how many are made and ended per second."""
 
 import asyncio
 import statistics

@@ -221,7 +221,7 @@ def _dominance(window: RunWindow) -> AlarmReading | None:
         return None
     name = max(means, key=lambda candidate: (means[candidate], candidate))
     share = means[name] / total
-    # A reward that outweighs rare penalties is what everybody wants; a penalty that outweighs it is not.
+    # A reward that outweighs rare penalties is what every author wants; a penalty that outweighs it is not.
     is_penalty = name != "reward"
     examples = _examples(sorted(window.recent, key=lambda episode: -abs(episode.components.get(name, 0.0))))
     return AlarmReading(

@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
     public: Annotated[bool, _ACCESS] = False
-    """Let anyone without a key play, as an agent: over MCP and on the console's play page, and nothing else.
+    """Let callers without a key play, as an agent: over MCP and on the console's play page, and nothing else.
     Keys keep their roles over the other doors."""
     public_sessions: Annotated[int, _ACCESS] = Field(default=4, ge=1)
     """Maximum number of live sessions of one address, or of one /64 of IPv6, on a public server."""

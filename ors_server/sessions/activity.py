@@ -1,6 +1,6 @@
 """What happens in the sessions of this process, as it happens, for those who follow it.
 
-Nothing is kept: an event is made only while somebody follows, so that a call pays one comparison for it
+Nothing is kept: an event is made only while a client follows, so that a call pays one comparison for it
 otherwise. A reader that is too slow loses the oldest events and gets their number; the record has them all.
 """
 

@@ -110,7 +110,7 @@ class ActivityHandlers:
     """Answers requests about what happens in all sessions."""
 
     def __init__(self, feed: ActivityFeed, *, clock: Clock, ping_seconds: float) -> None:
-        """Follow the sessions of this process, once somebody asks."""
+        """Follow the sessions of this process, once a client asks."""
         self.peers: Peers | None = None
         """The other hosts; set by the application that serves the operations."""
         self._feed = feed
@@ -258,7 +258,7 @@ class ActivityHandlers:
             await self._clock.sleep(RETRY_SECONDS)
 
     def _forget(self, own: ActivityLog | None) -> None:
-        """Keep no more events, unless somebody follows again."""
+        """Keep no more events, unless a client follows again."""
         if own is not None and own is self._log and not self._followers:
             self._feed.readers.discard(own.reader)
             self._log = None

@@ -182,7 +182,7 @@ class ControlApp:
         self.table = make_table(self.handlers, episodes, self.jobs, self.batches, HostHandlers(hosts))
 
     def describe(self) -> Description:
-        """Return the OpenAPI description; it is made when somebody first asks for it."""
+        """Return the OpenAPI description; it is made for the first request."""
         if self._description is None:
             document = describe(self.table, needs_credential=not self._keyring.is_open)
             self._description = Description(document)

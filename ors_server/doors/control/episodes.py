@@ -544,7 +544,7 @@ class EpisodeHandlers:
         self._store = store
         self.activity = ActivityHandlers(feed or ActivityFeed(), clock=clock, ping_seconds=ping_seconds)
         self.alarms = AlarmBook(store)
-        """The alarms of runs that somebody asked about."""
+        """The alarms of runs that clients asked about."""
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False

@@ -131,7 +131,7 @@ class FrontRules(HeadingRules):
     def _rules_in_front(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
     ) -> _Rules:
-        """Yield the rules up to those on what somebody else says, each with whether it holds."""
+        """Yield the rules up to those on what another person says, each with whether it holds."""
         last = left[-1] if left else None
         near_value = behind_value(left)
         has_label = last is not None and ("label" in last.classes or last.word == "#")

@@ -92,7 +92,7 @@ class HeadingRules(SentenceRules):
         is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
-            # A colon, a comma or "according to" with a source quotes somebody else, unless the author is the
+            # A colon, a comma or "according to" with a source quotes another person, unless the author is the
             # source.
             or ("grading" in classes and not is_named)
             or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))

@@ -56,7 +56,7 @@ THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
 
 
 def is_answer_of_another(left: Sequence[TextToken]) -> bool:
-    """Whether a clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+    """Whether a clause is about another person's answer: "Tom's answer is", "his guess was"."""
     for index, owner in enumerate(left[:-1]):
         noun = left[index + 1]
         if not noun.classes and noun.kind == "word" and index + 2 < len(left):
@@ -104,7 +104,7 @@ def is_bounded(near: Sequence[TextToken]) -> bool:
 
 
 def is_owed(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody has to answer: "they should answer 42"."""
+    """Whether a clause says what a person has to answer: "they should answer 42"."""
     return any(
         modal.word in ("should", "must") and verb.classes & {"report", "epistemic", "answer"}
         for modal, verb in pairwise(left)
@@ -211,7 +211,7 @@ def is_nothing_else(left: Sequence[TextToken]) -> bool:
 
 
 def is_of_relative(left: Sequence[TextToken]) -> bool:
-    """Whether a clause is about somebody near to whom the question asks for: "His brother lived in Riga"."""
+    """Whether a clause is about a person near to whom the question asks for: "His brother lived in Riga"."""
     words = [word for token in left[: NEAR + 1] for word in token.word.split()]
     return len(words) > 1 and words[0] in POSSESSIVES and not RELATIONS.isdisjoint(words[1:3])
 

@@ -379,7 +379,7 @@ def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
 
 
 def is_chosen_by_others(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    """Whether a clause says what another person chooses: "Beginners choose", "My classmate picked"."""
     at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
     subject = [token for token in left[:at] if token.kind == "word"]
     if not subject or len(left) - at > _MAX_CANCELLED:

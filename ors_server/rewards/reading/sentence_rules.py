@@ -350,7 +350,7 @@ class SentenceRules(SentenceReader):
             values += clause.values
 
     def _side_with(self, sentence: Sentence) -> None:
-        """Assert what somebody stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
+        """Assert what a person stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
         values = sentence.values
         if len(values) < 2:  # noqa: PLR2004  (of two speakers)
             return

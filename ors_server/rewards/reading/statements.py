@@ -320,7 +320,7 @@ class _Reader(FramingRules):
         return self._values
 
     def _quote(self) -> None:
-        """Take values in quotation marks, with words of somebody else, for quoted."""
+        """Take values in quotation marks, with words of another person, for quoted."""
         if '":' in self._text:
             return  # JSON
         if not any(mark in self._text for mark in _QUOTATION_MARKS):

@@ -79,7 +79,7 @@ class _FreshGate:
 
 
 async def _read_report(reports: int) -> bytes:
-    """Read all of bubblewrap's report: it is written in pieces, and bubblewrap dies of one that no one reads.
+    """Read all of bubblewrap's report: it is written in pieces, and bubblewrap dies of an unread piece.
 
     It is empty, or has no end, if bubblewrap ended early.
     """

@@ -116,7 +116,7 @@ class PendingIncident(PendingWrite):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PendingNote(PendingWrite):
-    """Somebody wrote a note about the episode."""
+    """A reader wrote a note about the episode."""
 
     note: EpisodeNote
 
