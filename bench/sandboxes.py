@@ -45,7 +45,7 @@ FORKS = {"empty": (0, 0, 20.0), "200 x 4 kB": (200, 4_000, 28.0), "5,000 x 12 kB
 
 _ROUNDS = 5
 """Slices of a load; the peer is measured before each."""
-_MANY = 1_000
+_MIN_LARGE_FORK_FILES = 1_000
 """Files from which a fork is measured less often."""
 
 _numbers = count()
@@ -174,7 +174,7 @@ async def _forks(backend: Backend, rounds: int) -> list[Row]:
         assert (await sandbox.exec(fill)).exit_code == 0
         ours: list[float] = []
         bare: list[float] = []
-        for _ in range(rounds if files < _MANY else max(3, rounds // 5)):
+        for _ in range(rounds if files < _MIN_LARGE_FORK_FILES else max(3, rounds // 5)):
             began = time.perf_counter()
             fork = await sandbox.fork(f"bench-{next(_numbers)}")
             seen = await fork.exec("ls | wc -l; echo $value")

@@ -8,7 +8,7 @@ from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlaye
 from ors_server.audit.audited_server import AuditedServer, AuditError
 from ors_server.audit.file_tools import find_file_tool
 from ors_server.audit.inferred_gold import infer_gold, with_gold
-from ors_server.audit.judgement import ASSUMED, Scale, mean
+from ors_server.audit.judgement import ASSUMED_MAX_RETURN, Scale, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
@@ -146,7 +146,7 @@ def _scale(context: AuditContext, wrong: float | None) -> Scale:
     declared = context.facts.return_range or context.facts.reward_range
     least = None if declared is None else declared[0]
     full = _mean_return(list(context.oracle.values()))
-    top = ASSUMED if declared is None else declared[1]
+    top = ASSUMED_MAX_RETURN if declared is None else declared[1]
     if full is None:
         # Without gold actions, the declared or assumed maximum counts as full.
         return Scale(max(0.0, least or 0.0), top)

@@ -18,7 +18,7 @@ from typing import Any
 from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 
-SHOWN_STEPS = 5
+MAX_SHOWN_STEPS = 5
 """Maximum number of steps of other clients that an error names."""
 
 
@@ -166,6 +166,6 @@ def _suspects(strangers: Sequence[str] | None) -> str:
     )
     if strangers is None:
         return f"Possible other players of the session: {players}"
-    more = f" and {len(strangers) - SHOWN_STEPS} more" if len(strangers) > SHOWN_STEPS else ""
-    shown = ", ".join(strangers[:SHOWN_STEPS])
+    more = f" and {len(strangers) - MAX_SHOWN_STEPS} more" if len(strangers) > MAX_SHOWN_STEPS else ""
+    shown = ", ".join(strangers[:MAX_SHOWN_STEPS])
     return f"Calls of other clients made {shown}{more}. Possible players: {players}"

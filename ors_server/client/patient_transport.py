@@ -41,7 +41,7 @@ BOUNDS = AnswerBounds(max_stream_bytes=None, max_values=MAX_VALUES)
 
 There are fewer values than of other answers: the SDK reads them on the event loop, and more than once.
 """
-LONG = 1 << 16
+MIN_COUNTED_BYTES = 1 << 16
 """Bytes of an answer, or of an event, above which its JSON is counted before the SDK reads it."""
 MAX_EVENT_BYTES = 2 << 20
 """Bytes of an event that are kept until its end; the SDK takes up to half as many."""
@@ -93,7 +93,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                     return response
                 await response.aread()
                 # Refuses JSON that would hold the event loop when the SDK reads it.
-                if response.is_success and len(response.content) > LONG:
+                if response.is_success and len(response.content) > MIN_COUNTED_BYTES:
                     content_type = response.headers.get("content-type", "")
                     await _check_message(response.content, content_type, f"the answer of {request.url}")
         except TimeoutError as error:
@@ -156,7 +156,7 @@ class _CheckedEvents(httpx2.AsyncByteStream):
 
     async def _check(self, event: bytes) -> None:
         """Refuse an event whose JSON would hold the event loop when the SDK reads it."""
-        if len(event) > LONG:
+        if len(event) > MIN_COUNTED_BYTES:
             data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
             await _check_message(data, "", self._source)
 

@@ -206,7 +206,9 @@ async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
             expect(bare.json() == named.json(), f"X-Deployment: {value} with /tools answered {bare}")
     body = {"split": server.split, "index": 0}
     for request in (get("/tools", X_Deployment=NOWHERE), post("/task", body, X_Deployment=NOWHERE)):
-        detail = expect_detail(await server.wire.send(request), 404, request="X-Deployment without such a name")
+        detail = expect_detail(
+            await server.wire.send(request), 404, request="X-Deployment without such a name"
+        )
         expect(server.environment in str(detail), f"expected the names that are served, got {detail!r}")
     _, answer = await server.create(body, X_Deployment=NOWHERE)
     expect_detail(answer, 404, request="/create with an X-Deployment that is not served")

@@ -143,7 +143,7 @@ def _drawn(units: Sequence[int], seed: int) -> float:
 
 FORM = 1
 """Version of the JSON; a form that older readers would misread gets a higher one."""
-_SAME = 1e-9
+_TIE_TOLERANCE = 1e-9
 """Task means that are closer than this are a tie."""
 _NAMED_ANYWAY = frozenset(
     {"agent", "agent_options", "attempts", "environment", "seed", "split", "success_at", "target"}
@@ -455,8 +455,8 @@ def _change(first: TaskAttempts, second: TaskAttempts) -> TaskChange:
 
 
 def _record(changes: Sequence[TaskChange]) -> WinCounts:
-    wins = sum(change.difference > _SAME for change in changes)
-    losses = sum(change.difference < -_SAME for change in changes)
+    wins = sum(change.difference > _TIE_TOLERANCE for change in changes)
+    losses = sum(change.difference < -_TIE_TOLERANCE for change in changes)
     return WinCounts(wins=wins, ties=len(changes) - wins - losses, losses=losses)
 
 

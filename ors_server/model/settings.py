@@ -29,7 +29,7 @@ from ors_server.model.visibility import Visibility
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?", re.IGNORECASE)
-_MAX_SHOWN = 80
+_MAX_SHOWN_CHARACTERS = 80
 """Characters of a wrong value that an error repeats."""
 
 
@@ -239,7 +239,7 @@ class Settings(BaseSettings):
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(
-                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN]!r}"
+                    f"expected origins, such as https://example.org, got {origin[:_MAX_SHOWN_CHARACTERS]!r}"
                 )
         return origins
 
@@ -338,7 +338,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
             name, got = str(item["loc"][0]), ""
             # A flag's value is repeated, unless it may be a secret; the command line shows it anyway.
             if name in flags_set and SecretStr not in get_args(Settings.model_fields[name].annotation):
-                got = f", got {str(flags_set[name])[:_MAX_SHOWN]!r}"
+                got = f", got {str(flags_set[name])[:_MAX_SHOWN_CHARACTERS]!r}"
             mistakes.append(f"{_source(name, flags_set, file)}{as_expectation(item['msg'])}{got}")
         raise SettingsError("; ".join(mistakes)) from error
     except SourceError as error:

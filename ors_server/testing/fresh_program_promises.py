@@ -15,7 +15,8 @@ from ors_server.testing.promises import raises
 from ors_server.testing.sandbox_promises import SandboxPromises, require
 
 _LIMIT = 20.0
-_SOON = 5.0
+_END_SECONDS = 5.0
+"""Seconds in which a program must be gone after its end."""
 _PAUSE = 0.02
 _CLEAN = {"PATH", "LANG", "HOME", "TMPDIR"}
 _BOOKKEEPING = {"PWD", "OLDPWD", "SHLVL", "_", "ORS_SANDBOX"}
@@ -48,7 +49,7 @@ def _is_running(tag: str) -> bool:
 
 
 async def _require_gone(tag: str, expected: str) -> None:
-    with anyio.move_on_after(_SOON):
+    with anyio.move_on_after(_END_SECONDS):
         while _is_running(tag):  # noqa: ASYNC110 # no event reports the end of another's process
             await anyio.sleep(_PAUSE)
     require(not _is_running(tag), expected)

@@ -33,7 +33,7 @@ from ors_server.testing.promises import BrokenPromiseError, raises
 StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
 """Checks a promise on an empty store; raises `BrokenPromiseError` if it is broken."""
 MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
-LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
+LONG_TEXT = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
 
 
 def require_equal(expected: object, actual: object, description: str) -> None:
@@ -153,9 +153,9 @@ async def _read_slices(store: EpisodeStore) -> None:
     origin = make_origin(1)
     image = ImageBlock(data="aGVsbG8" * 20_000, mimeType="image/png")
     steps = [
-        make_step(1, blocks=(TextBlock(text="short"), TextBlock(text=LONG, detail={"a": 1}), image)),
+        make_step(1, blocks=(TextBlock(text="short"), TextBlock(text=LONG_TEXT, detail={"a": 1}), image)),
         make_step(2, status=StepStatus.UNGRADED, reward=None, components={}, blocks=(), metadata=None),
-        make_step(3, blocks=(image, TextBlock(text=""), TextBlock(text=LONG))),
+        make_step(3, blocks=(image, TextBlock(text=""), TextBlock(text=LONG_TEXT))),
         make_step(4, status=StepStatus.FAILED, error="it broke", error_code="tool_failed"),
         make_step(5, finished=True, reward=1e-300),
     ]
@@ -203,7 +203,7 @@ async def _note(store: EpisodeStore) -> None:
     origin = make_origin(1)
     moves = [Transition(f"event-{number}", "ready", None, MORNING) for number in range(30)]
     moves.append(Transition("end", "finished", "completed", MORNING + timedelta(microseconds=1)))
-    prompt = (TextBlock(text="go"), TextBlock(text=LONG), ImageBlock(data="eA==", mimeType="image/png"))
+    prompt = (TextBlock(text="go"), TextBlock(text=LONG_TEXT), ImageBlock(data="eA==", mimeType="image/png"))
     await store.open(origin)
     for number, move in enumerate(moves):
         store.record_transition(origin.episode_id, move, after(origin, 0, ungraded_steps=number))

@@ -42,7 +42,8 @@ OVERFLOW_NAME = "others"
 """Name under which the holds of code beyond `MAX_NAMES` names are counted."""
 UNNAMED = "other code"
 """Name of code that held the loop while no author's code ran; the log says where."""
-FRAMES_SHOWN = 3
+MAX_SHOWN_FRAMES = 3
+"""Innermost frames of a stack that the log shows."""
 
 _now = time.monotonic
 
@@ -297,7 +298,7 @@ _frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # 
 def _describe_frames(frame: FrameType | None) -> str:
     """Name the innermost frames: `file.py:12 in look`, the innermost first."""
     descriptions: list[str] = []
-    while frame is not None and len(descriptions) < FRAMES_SHOWN:
+    while frame is not None and len(descriptions) < MAX_SHOWN_FRAMES:
         code = frame.f_code
         descriptions.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
         frame = frame.f_back

@@ -25,7 +25,7 @@ MAX_RESULTS = 50
 """Products that a search by words finds at most."""
 MAX_KEPT = 2048
 """Products that are kept in memory."""
-SMALL = 64 << 20
+MAX_INLINE_BYTES = 64 << 20
 """Bytes of files up to which a catalogue is built in this process, and not in a separate one."""
 
 _GROUPS = {"<a>": "a:", "<c>": "c:", "<q>": "q:"}
@@ -156,7 +156,7 @@ def open_catalogue(data: str, kind: GoalKind, lengths: Lengths = "lucene") -> Ca
 
 
 def _build(files: DataFolder, folder: Path) -> None:
-    if files.total_size() <= SMALL:
+    if files.total_size() <= MAX_INLINE_BYTES:
         build_catalogue(files, folder)
         return
     size = files.total_size() / 2**20

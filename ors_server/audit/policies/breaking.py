@@ -16,7 +16,13 @@ from typing import ClassVar
 import anyio
 from typing_extensions import override
 
-from ors_server.audit.audit_context import FEW, AuditContext, AuditedTask, CallsOf, VariantResult
+from ors_server.audit.audit_context import (
+    MANY_ANSWERS_TASKS,
+    AuditContext,
+    AuditedTask,
+    CallsOf,
+    VariantResult,
+)
 from ors_server.audit.audited_server import AuditedProcess
 from ors_server.audit.broken_parts import FAULTS
 from ors_server.audit.computed_answers import COMPUTED_FORMS, PLACEHOLDER, ComputedForm
@@ -39,7 +45,7 @@ FUZZ = 150
 FUZZ_OF_ALL = 2500
 """The same where every task is played: 10,000 in all."""
 FUZZ_IN_SANDBOX = 20
-SLOW_SECONDS = 1.0
+MAX_ANSWER_SECONDS = 1.0
 """Processor time for one answer above which a grader can be held up."""
 MAX_BYTES = 256 << 20
 _ALONE_SECONDS = 15.0
@@ -72,7 +78,12 @@ class Unreadable(AuditPolicy):
             forms += [(slot.wrapped(text), slot.wrapped(text[:40])) for text in UNREADABLE]
         variants = {f"the answer {shown!r}": context.saying(text) for text, shown in forms}
         message = "{variant}, which cannot be read, is paid"
-        return [*broken, *await context.measure(variants, message, scale=context.wrong_scale, few=FEW)]
+        return [
+            *broken,
+            *await context.measure(
+                variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+            ),
+        ]
 
     async def _break_parts(self, context: AuditContext, process: AuditedProcess) -> list[VariantResult]:
         """End episodes whose sandbox and resources are broken: a reward then is not a judgement."""
@@ -170,8 +181,8 @@ class HoldsUp(AuditPolicy):
         if process.starts != starts or played.blame == "slow":
             return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
         after = await process.used()
-        if after[0] - before[0] > SLOW_SECONDS:
-            return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
+        if after[0] - before[0] > MAX_ANSWER_SECONDS:
+            return f"an answer took the grader more than {MAX_ANSWER_SECONDS:g} s of processor time"
         if after[1] - before[1] > MAX_BYTES:
             return f"an answer took the grader more than {MAX_BYTES >> 20} MiB of memory"
         return None
@@ -259,13 +270,17 @@ async def _without_controls(
 ) -> list[VariantResult]:
     """Measure variants; those whose controls also earn something are paid for something else."""
     # If the control earns something, the code was not evaluated: its characters were paid.
-    results = await context.measure(variants, message, scale=context.wrong_scale, few=FEW)
+    results = await context.measure(
+        variants, message, scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+    )
     suspects = {
         result.variant: controls[result.variant]
         for result in results
         if result.verdict is not AuditVerdict.PASS
     }
-    checked = await context.measure(suspects, "", scale=context.wrong_scale, few=FEW)
+    checked = await context.measure(
+        suspects, "", scale=context.wrong_scale, screened_tasks=MANY_ANSWERS_TASKS
+    )
     proved = {result.variant for result in checked if (result.share or 0.0) < WARN_SHARE}
     return [
         replace(

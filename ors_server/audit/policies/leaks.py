@@ -28,7 +28,7 @@ class ReadsTheAnswer(AuditPolicy):
     """Replaces a task's answer by a random text, a canary, and looks for it in all that an agent reads.
 
     A page that has the real answer is not a finding: only what is made from the task's own answer can hold
-    the canary. In the wild: answers in the later commits of a repository (SWE-bench), and in the data of prompts.
+    the canary. In the wild: answers in later commits of a repository (SWE-bench), and in the data of prompts.
     """
 
     hack_class: ClassVar[str] = "H9"

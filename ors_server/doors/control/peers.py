@@ -30,7 +30,7 @@ SILENT_SECONDS = 120.0
 BOUNDS = AnswerBounds(max_stream_bytes=None)
 """Bounds of another host's answer, whose longest is a page of sessions; a line of a stream has its own."""
 _BATCH = TypeAdapter(dict[str, list[Any]])
-_MAX_SHOWN = 200
+_MAX_SHOWN_BYTES = 200
 """Bytes of another host's refusal that an error repeats."""
 _PASSED_ON = ("authorization", "x-api-key", "host", LABELS_HEADER)
 
@@ -163,7 +163,7 @@ class Peers:
         except TimeoutError as error:
             raise MachineryError(f"host {name} does not answer within {ANSWER_SECONDS:g} s") from error
         if not response.is_success:
-            text = answer[:_MAX_SHOWN].decode(errors="replace")
+            text = answer[:_MAX_SHOWN_BYTES].decode(errors="replace")
             raise MachineryError(f"host {name} answered with {response.status_code}: {text}")
         return answer
 

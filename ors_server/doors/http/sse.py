@@ -76,7 +76,7 @@ LONG = 1 << 18
 
 _MAX_DEPTH = 32
 """Levels of lists and dicts that are written in parts; deeper values are written at once."""
-_SHORT = frozenset({int, float, bool, type(None)})
+_UNSIZED_TYPES = frozenset({int, float, bool, type(None)})
 """Types of values without a length."""
 _VALUE_OVERHEAD = 16
 """Characters that a value or a container counts as, besides its text."""
@@ -88,7 +88,7 @@ def is_long(value: object) -> bool:
     while pending and length <= LONG:
         item = pending.pop()
         length += _VALUE_OVERHEAD
-        if type(item) in _SHORT:
+        if type(item) in _UNSIZED_TYPES:
             continue
         if isinstance(item, str):
             length += len(item)

@@ -55,7 +55,7 @@ _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
 _GROUP_HEADINGS = ("tasks", "attempts", "mean return", "interval", "success rate", "interval")
 _OFTEN_EMPTY = frozenset({"penalties", "tokens", "cost", "episode", "transcript", "error"})
 """Columns of attempts that the table has only if an attempt has a value there."""
-SHOWN_DIGITS = 8
+ID_DIGITS = 8
 """Digits of an episode's id, as in `ors-server episodes list`; commands take the beginning of an id."""
 _OWN_LINES = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
 """Options of a run that have a line of their own."""
@@ -202,7 +202,7 @@ def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str
         Column("cost", lambda attempt: attempt.cost, "number"),
         Column("seconds", lambda attempt: round(attempt.seconds, 3), "number"),
         Column("stop reason", lambda attempt: cut(attempt.stop_reason)),
-        Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:SHOWN_DIGITS], "mono"),
+        Column("episode", lambda attempt: attempt.episode_id and attempt.episode_id[:ID_DIGITS], "mono"),
         Column("transcript", transcript, "link"),
         Column("error", lambda attempt: cut(attempt.error), "text"),
     ]

@@ -32,7 +32,7 @@ END_LIMIT = 5.0
 _JUDGE = ("ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
 """Environment variables of the judge, for rewards that ask one."""
 _PIECE = 2**16
-_KEPT_BYTES = 2**20
+_MAX_QUEUED_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
 _AHEAD_SECONDS = 0.02
 _MAX_AHEAD = 500
@@ -120,7 +120,7 @@ class BatchWorker:
             return 0
         if self._is_async:
             return self._options.concurrency - len(self.queue)
-        if self._queued_bytes > _KEPT_BYTES:
+        if self._queued_bytes > _MAX_QUEUED_BYTES:
             return 0
         # Cheap rewards get many rows ahead, so that they never wait for the pool; expensive ones get one, so
         # that rows are shared evenly.

@@ -18,7 +18,7 @@ from ors_server.rewards.reading.frame_words import (
     is_source,
 )
 from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import NEAR, TextToken, classes_in
+from ors_server.rewards.reading.sentences import MAX_NEAR_WORDS, TextToken, classes_in
 
 FUNCTIONS: Final = words_of(
     "half double triple twice third quarter fifth square cube root reciprocal inverse negative"
@@ -212,7 +212,7 @@ def is_nothing_else(left: Sequence[TextToken]) -> bool:
 
 def is_of_relative(left: Sequence[TextToken]) -> bool:
     """Whether a clause is about a person near to whom the question asks for: "His brother lived in Riga"."""
-    words = [word for token in left[: NEAR + 1] for word in token.word.split()]
+    words = [word for token in left[: MAX_NEAR_WORDS + 1] for word in token.word.split()]
     return len(words) > 1 and words[0] in POSSESSIVES and not RELATIONS.isdisjoint(words[1:3])
 
 
@@ -223,7 +223,7 @@ def is_of_some(left: Sequence[TextToken]) -> bool:
     """Whether a clause tells what some sources have: "some books name Riga"."""
     return any(
         token.word in _SOME and "source" in following.classes
-        for token, following in pairwise(left[: NEAR + 1])
+        for token, following in pairwise(left[: MAX_NEAR_WORDS + 1])
     )
 
 

@@ -177,7 +177,7 @@ def test_the_command_builds_an_index_and_says_where(write_catalogue, make_produc
 def test_a_large_catalogue_is_built_by_a_process_of_its_own(
     write_catalogue, make_product, monkeypatch, capsys
 ):
-    monkeypatch.setattr(catalogue_module, "SMALL", 0)
+    monkeypatch.setattr(catalogue_module, "MAX_INLINE_BYTES", 0)
     nowhere_else = write_catalogue(make_product(name="A lamp that no other test has built an index of"))
     assert len(open_catalogue(str(nowhere_else), "human")) == 1
     assert "items_shuffle.json (0 MiB), once; this takes minutes" in capsys.readouterr().err
