@@ -112,7 +112,7 @@ class Server:
         )
         answer = await self.connection.answer(request)
         if _is_within_default(answer, request):
-            raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
+            raise UnknownEnvironmentError(f"unknown environment {name!r}: the server does not serve it")
         return value_of(request, answer)
 
     async def create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:

@@ -229,7 +229,7 @@ def _indices_of(part: str, size: int) -> range:
 def _single(index: int, size: int) -> range:
     position = index + size if index < 0 else index
     if not 0 <= position < size:
-        raise RunError(f"there is no task {index}: the split has {size}")
+        raise RunError(f"unknown task {index}: the split has {size}, numbered from 0")
     return range(position, position + 1)
 
 

@@ -151,7 +151,7 @@ class ImageCache:
                 ids = ", ".join(image.short_id for image in images)
                 raise ImageError(f"{name!r} matches {len(images)} images in {self.folder}: {ids}; use an id")
             listed = ", ".join(shown for image in self.images() for shown in image.names) or "none"
-            raise UnknownImageError(f"no image {name!r} in {self.folder}; the names are: {listed}")
+            raise UnknownImageError(f"unknown image {name!r} in {self.folder}; expected one of: {listed}")
         return images[0]
 
     def remove(self, name: str) -> CachedImage:

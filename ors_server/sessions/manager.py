@@ -292,7 +292,7 @@ class SessionManager:
         definition = self.environments.get(name) or self.environments.get(name.lower())
         if definition is None:
             served = ", ".join(self.environments)
-            raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
+            raise UnknownEnvironmentError(f"unknown environment {name!r}; expected one of {served}")
         return definition
 
     async def remember_tasks(

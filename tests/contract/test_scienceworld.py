@@ -136,9 +136,9 @@ async def test_agentfly_s_reward_meets_the_game_that_was_played_and_bad_actions_
     ("task", "message"),
     [
         ({"task_name": "boil", "variation_idx": 30}, "variations 0 to 29, got 30"),
-        ({"task_name": "boil", "variation_idx": True}, "variations 0 to 29, not True"),
-        ({"task_name": "boi1", "variation_idx": 0}, "no task 'boi1'; it has boil, "),
-        ({}, "no task None"),
+        ({"task_name": "boil", "variation_idx": True}, "variations 0 to 29, got True"),
+        ({"task_name": "boi1", "variation_idx": 0}, "unknown task 'boi1'; expected one of boil, "),
+        ({}, "unknown task None"),
     ],
 )
 def test_a_variation_that_does_not_exist_is_refused(task, message):

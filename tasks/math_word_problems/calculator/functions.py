@@ -37,7 +37,7 @@ def apply(name: str, arguments: Sequence[Value], position: int) -> Value:
     """
     function = FUNCTIONS.get(name)
     if function is None:
-        message = f"there is no function {name!r}; there are {', '.join(FUNCTIONS)}"
+        message = f"unknown function {name!r}; expected one of {', '.join(FUNCTIONS)}"
         raise CalculatorError(message, position)
     if len(arguments) > function.max_arguments:
         message = (
